@@ -6,8 +6,9 @@
  * subgraph of control flow inside the frame below. When a frame's nodes are done, the part that opened it says what
  * next: leave, run the graph again (a loop whose values have not settled), or run the other branch.
  *
- *   shapes.c    the interface; types of inputs and initializers
- *   walk.c      the stack of frames, one node at a time, and errors that a tolerant walk reports and goes on from
+ *   shapes.c    the interface; types of inputs
+ *   frame.c     frames, errors that a tolerant walk reports, types of initializers
+ *   walk.c      the stack of frames, one node at a time
  *   call.c      calls of functions
  *   control.c   If, and the inputs and outputs of loops
  *   loop.c      values that loops carry: the body is walked until they change no more
@@ -59,24 +60,29 @@ struct sp_shape_walk {
     struct sp_known_op known[SP_KNOWN_OPS]; /* the last one of each place */
 };
 
-/* shapes.c */
+/* frame.c */
+struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node);
+/* A frame on top, for this graph of the node; NULL without memory. */
+struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
+                                     struct sp_node *node);
+void sp_shape_set_constant(struct sp_node *node, bool is_constant);
+/* Whether all results of a node are known in numbers. */
+bool sp_shape_has_known_results(const struct sp_node *node);
+
+/* Handles an error that concerns one node (or, NULL, a value of no node): it ends a strict walk; a tolerant one reports
+   it once and goes on with SP_OK. Other errors are returned as they are. */
+enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status);
+/* Whether this is the first time; without memory everything is. `what` tells kinds of news about one node apart: nodes
+   are aligned, so small numbers do not collide. */
+bool sp_shape_is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what);
+/* The types of a graph's initializers. */
 enum sp_status sp_shape_initializers(struct sp_shape_walk *walk, struct sp_graph *graph);
 
 /* walk.c */
-struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node);
-/* What an error that concerns one node (or, NULL, a value of no node) does: it ends a strict walk; a tolerant one tells
-   it once and goes on with SP_OK. Other errors are returned as they are. */
-enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status);
 /* Joins the declared types of a node's outputs; symbols from `symbols_before` on were made for them. */
 enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node *node, uint32_t symbols_before);
 /* Takes back what was found about a node's outputs. */
 void sp_shape_forget(struct sp_node *node);
-void sp_shape_set_constant(struct sp_node *node, bool is_constant);
-/* Whether all results of a node are known in numbers. */
-bool sp_shape_has_known_results(const struct sp_node *node);
-/* A frame on top, for this graph of the node; NULL without memory. */
-struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
-                                     struct sp_node *node);
 enum sp_status sp_shape_walk(struct sp_shape_walk *walk);
 
 /* call.c */

@@ -6,38 +6,6 @@
 #include "ops/shapes/declared.h"
 #include "ops/shapes/internal.h"
 
-static enum sp_status set_tensor_type(struct sp_shape_walk *walk, struct sp_value *value)
-{
-    const struct sp_tensor *tensor = value->tensor;
-    const struct sp_sparse_tensor *sparse = value->sparse;
-    uint32_t rank = tensor != NULL ? tensor->rank : sparse->rank;
-    const int64_t *from = tensor != NULL ? tensor->dims : sparse->dims;
-    struct sp_dim *dims = value->type.shape.dims; /* as read */
-    if (!value->type.shape.has_rank || value->type.shape.rank != rank) {
-        dims = SP_NEW_ARRAY(walk->model->arena, rank, struct sp_dim);
-        if (dims == NULL)
-            return sp_fail_memory(walk->err);
-        for (uint32_t axis = 0; axis < rank; axis++)
-            dims[axis] = sp_dim_known(from[axis]);
-    }
-    enum sp_dtype dtype = tensor != NULL ? tensor->dtype : sparse->values->dtype;
-    value->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype, .shape = {true, rank, dims}};
-    value->is_constant = true;
-    if (value->declared.kind == SP_TYPE_SPARSE_TENSOR)
-        return SP_OK; /* a sparse initializer is used as the dense tensor that it stands for */
-    return sp_shape_forgive(walk, NULL, sp_join_declared(walk->model, value, UINT32_MAX, walk->err));
-}
-
-enum sp_status sp_shape_initializers(struct sp_shape_walk *walk, struct sp_graph *graph)
-{
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < graph->initializer_count; i++) {
-        if (!graph->initializers[i]->is_constant) /* a body that is walked again has them already */
-            status = set_tensor_type(walk, graph->initializers[i]);
-    }
-    return status;
-}
-
 /* An input axis of no stated size is the same size wherever the input goes: it gets a symbol of its own. */
 static enum sp_status set_input_type(struct sp_shape_walk *walk, struct sp_value *value)
 {

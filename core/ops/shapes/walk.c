@@ -8,46 +8,7 @@
 /* Nodes between two calls of the watch. */
 #define TICK_NODES 1024
 
-/* ---- errors that are told and forgiven ----------------------------------------------------------------------- */
-
-/* Whether this is the first time; without memory everything is. `what` tells kinds of news about one node apart: nodes
-   are aligned, so small numbers do not collide. */
-static bool is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what)
-{
-    struct sp_hash_slot *slot = sp_hash_map_put(&walk->told, (uintptr_t)node + what);
-    const bool is_new = slot == NULL || slot->number == 0;
-    if (slot != NULL)
-        slot->number = 1;
-    return is_new;
-}
-
-enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status)
-{
-    if (status != SP_ERR_MODEL && status != SP_ERR_UNSUPPORTED)
-        return status;
-    if (walk->quiet == 0 && walk->options->report == NULL)
-        return status;
-    struct sp_error error = *walk->err;
-    sp_error_clear(walk->err);
-    if (walk->quiet != 0 || (node != NULL && !is_news(walk, node, 0)))
-        return SP_OK;
-    return walk->options->report(walk->options->report_context, node, &error);
-}
-
 /* ---- frames -------------------------------------------------------------------------------------------------- */
-
-struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
-                                     struct sp_node *node)
-{
-    struct sp_shape_frame *frame = walk->unused;
-    if (frame != NULL)
-        walk->unused = frame->below;
-    else if ((frame = SP_NEW(walk->model->arena, struct sp_shape_frame)) == NULL)
-        return NULL;
-    *frame = (struct sp_shape_frame){.below = walk->top, .kind = kind, .graph = graph, .node = node};
-    walk->top = frame;
-    return frame;
-}
 
 static void pop(struct sp_shape_walk *walk)
 {
@@ -60,12 +21,6 @@ static void pop(struct sp_shape_walk *walk)
 }
 
 /* ---- one node ------------------------------------------------------------------------------------------------ */
-
-struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node)
-{
-    struct sp_model *model = walk->model;
-    return (struct sp_op_context){model, model->arena, model->dims, node, node->version, walk->err};
-}
 
 /* Operands without the omitted ones at the end. */
 static uint32_t given_count(struct sp_value *const *values, uint32_t count)
@@ -102,26 +57,6 @@ static enum sp_status check_arity(struct sp_op_context *context, const struct sp
     return SP_OK;
 }
 
-static bool is_fully_known(const struct sp_data *data)
-{
-    if (data == NULL)
-        return false;
-    for (uint32_t i = 0; data->ints != NULL && i < data->count; i++) {
-        if (!sp_dim_is_known(data->ints[i]))
-            return false;
-    }
-    return true;
-}
-
-bool sp_shape_has_known_results(const struct sp_node *node)
-{
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] != NULL && !is_fully_known(node->outputs[i]->data))
-            return false;
-    }
-    return given_count(node->outputs, node->output_count) != 0;
-}
-
 static bool has_constant_inputs(const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -141,15 +76,6 @@ static bool is_constant_result(const struct sp_node *node)
     if ((flags & SP_OP_METADATA) && sp_shape_elements(&node->inputs[0]->type.shape) >= 0)
         return true;
     return sp_shape_has_known_results(node);
-}
-
-void sp_shape_set_constant(struct sp_node *node, bool is_constant)
-{
-    node->is_folded = is_constant;
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] != NULL)
-            node->outputs[i]->is_constant = is_constant;
-    }
 }
 
 void sp_shape_forget(struct sp_node *node)
@@ -230,7 +156,7 @@ static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *nod
         status = sp_shape_forgive(walk, node, status);
         return status != SP_OK ? status : sp_shape_join_outputs(walk, node, UINT32_MAX);
     }
-    if (walk->quiet == 0 && is_news(walk, node, 1) && walk->summary.unknown_op_count++ == 0)
+    if (walk->quiet == 0 && sp_shape_is_news(walk, node, 1) && walk->summary.unknown_op_count++ == 0)
         walk->summary.first_unknown_op = node;
     return sp_shape_join_outputs(walk, node, UINT32_MAX);
 }
