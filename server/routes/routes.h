@@ -61,7 +61,7 @@ enum verdict plan_timeline_finish(struct request *request);
 enum verdict plan_export_finish(struct request *request);
 enum verdict plan_device_model_finish(struct request *request);
 
-/* slice_views.c, tables.c: parts of a plan that has a result */
+/* slice_graph_timeline.c, slice_tables.c: parts of a plan that has a result */
 enum verdict plan_summary_finish(struct request *request);
 enum verdict plan_graph_finish(struct request *request);
 enum verdict plan_memory_finish(struct request *request);

@@ -1,5 +1,5 @@
 /*
- * The parts of contractions (contraction.c, contrib_matmul.c) whose attributes or added operands change with a split.
+ * The parts of contractions (matmul.c, contrib_matmul.c) whose attributes or added operands change with a split.
  *
  *     Gemm          k split: beta is 0 on all but the first shard, so that C is added once
  *     MatMulNBits   K and N are those of the part; k split: the bias counts on the first shard only
