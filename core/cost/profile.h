@@ -7,10 +7,11 @@
  * estimates.
  *
  * A name finds a node by (the first that is true)
- *   name      the node's name; one that the workload made up for a node without a name is what ONNX Runtime calls it
- * too output    the name of one of its results: some runtimes name nodes by them fusion    NAME/..Fusion: ONNX
- * Runtime's fused operators are called by one of the nodes they are made of, which gets the time of all; what else is
- * in them is not measured
+ *   name      the node's name; one that the workload made up for a node without a name is what ONNX Runtime calls it,
+ *             too
+ *   output    the name of one of its results: some runtimes name nodes by them
+ *   fusion    NAME/..Fusion: ONNX Runtime's fused operators are called by one of the nodes they are made of, which gets
+ *             the time of all; what else is in them is not measured
  */
 #include "cost/workload.h"
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/rows.h"
+
 #define NONE UINT32_MAX
 
 /* Memory that other parts know of: a root that several parts touch, a model input or a result. */
@@ -23,11 +25,11 @@ struct touch {
 /* A tensor that crosses parts. */
 struct link {
     uint32_t tensor, memory, producer; /* part */
-    uint32_t first_user, user_count;   /* users[]: parts, each once */
+    uint32_t user_count;               /* parts that use it */
 };
 
 struct share {
-    uint32_t weight, next;
+    uint32_t weight, part;
 };
 
 struct sp_stage_parts {
@@ -37,19 +39,16 @@ struct sp_stage_parts {
     const struct sp_stage_block *blocks;
     struct memory *memories;
     struct touch *touches;
-    uint32_t *touch_of;  /* per part: the first of its touches */
-    uint32_t *moment_of; /* per part, and one more: its moments are moment_of[p] .. moment_of[p + 1] - 1, ... */
-    uint32_t *moments;   /* ... by part */
+    uint32_t *touch_of;     /* per part: the first of its touches */
+    struct sp_rows moments; /* by part */
     struct link *links;
-    uint32_t *users;
-    uint32_t *first_made, *made;    /* links that a part makes */
-    uint32_t *first_taken, *taken;  /* and uses */
-    uint32_t *weights;              /* of several parts: tensors */
-    uint32_t *first_share, *shares; /* per part: entries of `weights` that it uses */
-    double **inside;                /* [block][moment]: what the part needs for itself, its workspace included */
-    double **own_weights;           /* [block][part]: weights of this part alone, and what its nodes keep */
-    double **least_weights;         /* [block][part]: the same, and shared ones at their first part */
-    double **least_held;            /* [block][part]: the operands and the workspace of its hungriest node */
+    struct sp_rows made, taken; /* by part: links that it makes, and uses */
+    uint32_t *weights;          /* of several parts: tensors */
+    struct sp_rows shares;      /* by part: entries of `weights` that it uses */
+    double **inside;            /* [block][moment]: what the part needs for itself, its workspace included */
+    double **own_weights;       /* [block][part]: weights of this part alone, and what its nodes keep */
+    double **least_weights;     /* [block][part]: the same, and shared ones at their first part */
+    double **least_held;        /* [block][part]: the operands and the workspace of its hungriest node */
 };
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
@@ -186,29 +185,18 @@ static bool sort_touches(struct sp_arena *arena, struct builder *b)
 static bool number_moments(struct sp_arena *arena, struct builder *b)
 {
     struct sp_stage_parts *parts = b->parts;
+    uint32_t *part_of = SP_NEW_ARRAY(b->scratch, b->live_count, uint32_t); /* of a moment */
+    if (part_of == NULL)
+        return false;
     for (uint32_t i = 0; i < parts->touch_count; i++)
         b->begins[parts->touches[i].from] = b->begins[parts->touches[i].to] = true;
-    parts->moment_of = SP_NEW_ARRAY(arena, (size_t)parts->part_count + 2, uint32_t);
-    if (parts->moment_of == NULL)
-        return false;
     for (uint32_t p = 0; p < b->live_count; p++) {
-        if (p == 0 || b->begins[p] || part_at(b, p) != part_at(b, p - 1)) {
-            parts->moment_of[part_at(b, p) + 2]++;
-            parts->moment_count++;
-        }
+        if (p == 0 || b->begins[p] || part_at(b, p) != part_at(b, p - 1))
+            part_of[parts->moment_count++] = part_at(b, p);
         b->moment_at[p] = parts->moment_count - 1;
     }
     b->moment_at[b->live_count] = parts->moment_count;
-    for (uint32_t i = 2; i < parts->part_count + 2; i++)
-        parts->moment_of[i] += parts->moment_of[i - 1];
-    parts->moments = SP_NEW_ARRAY(arena, parts->moment_count, uint32_t);
-    if (parts->moments == NULL)
-        return false;
-    for (uint32_t p = 0; p < b->live_count; p++) {
-        if (p == 0 || b->moment_at[p] != b->moment_at[p - 1])
-            parts->moments[parts->moment_of[part_at(b, p) + 1]++] = b->moment_at[p];
-    }
-    return true;
+    return sp_rows_sort(arena, part_of, parts->moment_count, parts->part_count, &parts->moments);
 }
 
 /* Tensors that others use than the part that makes them. */
@@ -220,12 +208,11 @@ static bool list_links(struct sp_arena *arena, struct builder *b)
     size_t uses = 0;
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         uses += workload->tensors[t].consumer_count;
+    uint32_t *users = SP_NEW_ARRAY(b->scratch, uses, uint32_t);
     parts->links = SP_NEW_ARRAY(arena, workload->tensor_count, struct link);
-    parts->users = SP_NEW_ARRAY(arena, uses, uint32_t);
-    parts->first_made = SP_NEW_ARRAY(arena, (size_t)parts->part_count + 2, uint32_t);
-    parts->first_taken = SP_NEW_ARRAY(arena, (size_t)parts->part_count + 2, uint32_t);
-    if (seen == NULL || parts->links == NULL || parts->users == NULL || parts->first_made == NULL ||
-        parts->first_taken == NULL)
+    if (seen == NULL || parts->links == NULL || users == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->made) ||
+        !sp_rows_begin(arena, parts->part_count, &parts->taken))
         return false;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         const struct sp_work_tensor *tensor = &workload->tensors[t];
@@ -239,31 +226,22 @@ static bool list_links(struct sp_arena *arena, struct builder *b)
             if (user == producer || seen[user] == t + 1)
                 continue;
             seen[user] = t + 1;
-            parts->users[user_count++] = user;
-            parts->first_taken[user + 2]++;
+            users[user_count++] = user;
+            sp_rows_count(&parts->taken, user);
         }
         if (user_count == first)
             continue;
-        parts->links[parts->link_count++] = (struct link){.tensor = t,
-                                                          .memory = b->memory_of[sp_work_root(workload, t)],
-                                                          .producer = producer,
-                                                          .first_user = first,
-                                                          .user_count = user_count - first};
-        parts->first_made[producer + 2]++;
+        parts->links[parts->link_count++] =
+            (struct link){t, b->memory_of[sp_work_root(workload, t)], producer, user_count - first};
+        sp_rows_count(&parts->made, producer);
     }
-    parts->made = SP_NEW_ARRAY(arena, parts->link_count, uint32_t);
-    parts->taken = SP_NEW_ARRAY(arena, user_count, uint32_t);
-    if (parts->made == NULL || parts->taken == NULL)
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->made) ||
+        !sp_rows_end_count(arena, parts->part_count, &parts->taken))
         return false;
-    for (uint32_t i = 2; i < parts->part_count + 2; i++) {
-        parts->first_made[i] += parts->first_made[i - 1];
-        parts->first_taken[i] += parts->first_taken[i - 1];
-    }
-    for (uint32_t l = 0; l < parts->link_count; l++) {
-        const struct link *link = &parts->links[l];
-        parts->made[parts->first_made[link->producer + 1]++] = l;
-        for (uint32_t i = 0; i < link->user_count; i++)
-            parts->taken[parts->first_taken[parts->users[link->first_user + i] + 1]++] = l;
+    for (uint32_t l = 0, at = 0; l < parts->link_count; l++) {
+        sp_rows_put(&parts->made, parts->links[l].producer, l);
+        for (uint32_t i = 0; i < parts->links[l].user_count; i++)
+            sp_rows_put(&parts->taken, users[at++], l);
     }
     return true;
 }
@@ -275,14 +253,14 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
     const struct sp_workload *workload = parts->workload;
     uint32_t *index = SP_NEW_ARRAY(b->scratch, workload->tensor_count, uint32_t); /* of weights; 0: not listed */
     uint32_t *last = SP_NEW_ARRAY(b->scratch, workload->tensor_count, uint32_t);  /* part + 1 that was counted */
-    struct share *pairs;                                                          /* part in `next` */
+    struct share *pairs;
     size_t operands = 0, count = 0;
     for (uint32_t p = 0; p < b->live_count; p++)
         operands += operand_count(node_at(b, p));
     pairs = SP_NEW_ARRAY(b->scratch, operands, struct share);
     parts->weights = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
-    parts->first_share = SP_NEW_ARRAY(arena, (size_t)parts->part_count + 2, uint32_t);
-    if (index == NULL || last == NULL || pairs == NULL || parts->weights == NULL || parts->first_share == NULL)
+    if (index == NULL || last == NULL || pairs == NULL || parts->weights == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->shares))
         return false;
     for (uint32_t p = 0; p < b->live_count; p++) {
         const struct sp_work_node *node = node_at(b, p);
@@ -305,16 +283,13 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
                 index[root] = parts->weight_count;
             }
             pairs[count++] = (struct share){index[root] - 1, part};
-            parts->first_share[part + 2]++;
+            sp_rows_count(&parts->shares, part);
         }
     }
-    parts->shares = SP_NEW_ARRAY(arena, count, uint32_t);
-    if (parts->shares == NULL)
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->shares))
         return false;
-    for (uint32_t i = 2; i < parts->part_count + 2; i++)
-        parts->first_share[i] += parts->first_share[i - 1];
     for (size_t i = 0; i < count; i++)
-        parts->shares[parts->first_share[pairs[i].next + 1]++] = pairs[i].weight;
+        sp_rows_put(&parts->shares, pairs[i].part, pairs[i].weight);
     return true;
 }
 
@@ -615,17 +590,17 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
 {
     const struct sp_stage_parts *parts = set->parts;
     const uint32_t step = is_in ? 1 : UINT32_MAX;
-    for (uint32_t i = parts->first_made[part]; i < parts->first_made[part + 1]; i++)
-        count_link(set, parts->made[i], -1);
-    for (uint32_t i = parts->first_taken[part]; i < parts->first_taken[part + 1]; i++)
-        count_link(set, parts->taken[i], -1);
+    for (uint32_t i = parts->made.start[part]; i < parts->made.start[part + 1]; i++)
+        count_link(set, parts->made.items[i], -1);
+    for (uint32_t i = parts->taken.start[part]; i < parts->taken.start[part + 1]; i++)
+        count_link(set, parts->taken.items[i], -1);
     set->is_in[part] = is_in;
-    for (uint32_t i = parts->first_taken[part]; i < parts->first_taken[part + 1]; i++) {
-        set->users_in[parts->taken[i]] += step;
-        count_link(set, parts->taken[i], 1);
+    for (uint32_t i = parts->taken.start[part]; i < parts->taken.start[part + 1]; i++) {
+        set->users_in[parts->taken.items[i]] += step;
+        count_link(set, parts->taken.items[i], 1);
     }
-    for (uint32_t i = parts->first_made[part]; i < parts->first_made[part + 1]; i++)
-        count_link(set, parts->made[i], 1);
+    for (uint32_t i = parts->made.start[part]; i < parts->made.start[part + 1]; i++)
+        count_link(set, parts->made.items[i], 1);
     for (uint32_t i = parts->touch_of[part]; i != NONE; i = parts->touches[i].next) {
         const struct touch *touch = &parts->touches[i];
         struct interval *interval = &set->intervals[touch->memory];
@@ -636,14 +611,15 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
     }
     for (uint32_t i = parts->touch_of[part]; i != NONE; i = parts->touches[i].next)
         settle_interval(set, parts->touches[i].memory);
-    for (uint32_t i = parts->moment_of[part]; i < parts->moment_of[part + 1]; i++)
-        show_moment(set, parts->moments[i], is_in);
-    for (uint32_t i = parts->first_share[part]; i < parts->first_share[part + 1]; i++) {
-        uint32_t *holders = &set->holders[parts->shares[i]];
+    for (uint32_t i = parts->moments.start[part]; i < parts->moments.start[part + 1]; i++)
+        show_moment(set, parts->moments.items[i], is_in);
+    for (uint32_t i = parts->shares.start[part]; i < parts->shares.start[part + 1]; i++) {
+        uint32_t *holders = &set->holders[parts->shares.items[i]];
         const bool counts = is_in ? *holders == 0 : *holders == 1;
         *holders += step;
         for (uint32_t k = 0; counts && k < parts->block_count; k++)
-            set->weight_bytes[k] += (is_in ? 1 : -1) * parts->blocks[k].tensor_bytes[parts->weights[parts->shares[i]]];
+            set->weight_bytes[k] +=
+                (is_in ? 1 : -1) * parts->blocks[k].tensor_bytes[parts->weights[parts->shares.items[i]]];
     }
     for (uint32_t k = 0; k < parts->block_count; k++)
         set->weight_bytes[k] += (is_in ? 1 : -1) * parts->own_weights[k][part];

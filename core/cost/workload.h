@@ -19,7 +19,7 @@
  *  - Work nodes of a model correspond one to one, in order, to the nodes of its main graph; tensors to its values (id =
  *    value->id).
  *  - Nodes that have to be together have consecutive ids, and none of them is folded: contract.h makes one node of
- * them.
+ *    them.
  *  - A use counts where work is done: consumers are never folded. A folded node still lists its inputs, so that the
  *    graph can be followed through it; they need not be on its device.
  *  - An alias has its root's kind where the root is a weight, else SP_WORK_ACTIVATION. It points to the root itself,

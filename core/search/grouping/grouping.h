@@ -13,10 +13,10 @@
  *  4 moves        a group over its memory gives subgraphs to the next, previous or a parallel group; when all fit, the
  *                 slowest group gives, as long as the objective improves
  *  5 lines        beside the subgraphs, whole topological orders of the nodes are cut: as few and as long stages as
- * fit, the shortest interval by bisection, and for small models the exact cuts by dynamic programming 6 sweeps the best
- * of 4 and 5: the border of each two neighbouring stages is tried at every node, until no border moves; then single
- * nodes; then cuts that send fewer bytes at an equal interval (within 0.5 %) 7 schedule     if nothing fits into the
- * preferred share of memory, the share is raised (available_memory)
+ *                 fit, the shortest interval by bisection, and for small models the exact cuts by dynamic programming
+ *  6 sweeps       the best of 4 and 5: the border of each two neighbouring stages is tried at every node, until no
+ *                 border moves; then single nodes; then cuts that send fewer bytes at an equal interval (within 0.5 %)
+ *  7 schedule     if nothing fits into the preferred share of memory, the share is raised (available_memory)
  *
  * Models of at most 10 nodes are enumerated, so their plans are optimal. The latency objective also tries to run
  * parallel branches side by side.

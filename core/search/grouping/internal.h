@@ -60,6 +60,21 @@ struct sp_search_link {
     double latency, seconds_per_byte;
 };
 
+/* The line at hand, as windows and sweeps see it. */
+struct sp_loaded_line {
+    const uint32_t *nodes;
+    uint32_t length;
+    uint32_t *position;    /* work node -> position, SP_NO_POSITION when outside the line */
+    uint32_t *last_use;    /* tensor -> last position in the line that uses it (its producer's without users) */
+    uint32_t *last_memory; /* tensor with memory of its own -> last position at which it is alive */
+    uint32_t *outside;     /* tensor -> number of stages outside the line that use it */
+    bool *stays;           /* tensor with memory of its own -> alive to the end of its stage wherever the cut is */
+    uint32_t *death_first, *death_next;   /* position -> list of tensors that die after it */
+    double *outside_left, *outside_right; /* tensor -> seconds to send it outside from the left and right stage */
+    uint32_t *seen, *born, stamp; /* tensor -> stamp of the last window that received it, that holds its memory */
+    uint32_t *loaded, load;       /* tensor made outside the line -> stamp of the last load that set its entries */
+};
+
 struct sp_grouping_search {
     struct sp_arena *arena;
     const struct sp_workload *workload;
@@ -82,18 +97,7 @@ struct sp_grouping_search {
     uint32_t *lines[3]; /* whole-model lines: by id, depth first, depth first from the end */
     uint32_t line_count;
 
-    /* The loaded line. */
-    const uint32_t *line;
-    uint32_t line_length;
-    uint32_t *position;    /* work node -> position, SP_NO_POSITION when outside the line */
-    uint32_t *last_use;    /* tensor -> last position in the line that uses it (its producer's without users) */
-    uint32_t *last_memory; /* tensor with memory of its own -> last position at which it is alive */
-    uint32_t *outside;     /* tensor -> number of stages outside the line that use it */
-    bool *stays;           /* tensor with memory of its own -> alive to the end of its stage wherever the cut is */
-    uint32_t *death_first, *death_next;   /* position -> list of tensors that die after it */
-    double *outside_left, *outside_right; /* tensor -> seconds to send it outside from the left and right stage */
-    uint32_t *seen, *born, stamp; /* tensor -> stamp of the last window that received it, that holds its memory */
-    uint32_t *loaded, load;       /* tensor made outside the line -> stamp of the last load that set its entries */
+    struct sp_loaded_line line;
 
     struct sp_evaluator *evaluator;
     uint32_t *stage_seen, stage_stamp; /* stage -> stamp of the last tensor that was found to go there */

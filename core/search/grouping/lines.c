@@ -8,7 +8,7 @@
 static bool is_inside(const struct sp_grouping_search *search, uint32_t tensor)
 {
     uint32_t producer = search->workload->tensors[tensor].producer;
-    return producer != SP_NO_WORK && search->position[producer] != SP_NO_POSITION;
+    return producer != SP_NO_WORK && search->line.position[producer] != SP_NO_POSITION;
 }
 
 /* A use of what is made outside the line: it is alive from its first use to the last one in the line. */
@@ -16,14 +16,14 @@ static void load_input(struct sp_grouping_search *search, uint32_t tensor, uint3
 {
     const struct sp_workload *workload = search->workload;
     if (!is_inside(search, tensor))
-        search->last_use[tensor] = position;
+        search->line.last_use[tensor] = position;
     uint32_t memory = sp_memory_of(workload, tensor);
     if (workload->tensors[memory].kind == SP_WORK_WEIGHT || is_inside(search, memory))
         return;
-    search->last_memory[memory] = position;
-    if (search->loaded[memory] != search->load) {
-        search->loaded[memory] = search->load;
-        search->stays[memory] = false;
+    search->line.last_memory[memory] = position;
+    if (search->line.loaded[memory] != search->line.load) {
+        search->line.loaded[memory] = search->line.load;
+        search->line.stays[memory] = false;
     }
 }
 
@@ -34,16 +34,16 @@ static void load_outside(struct sp_grouping_search *search, uint32_t tensor, con
     const struct sp_work_tensor *t = &search->workload->tensors[tensor];
     search->stage_stamp++;
     for (uint32_t i = 0; i < t->consumer_count; i++) {
-        if (search->position[t->consumers[i]] != SP_NO_POSITION)
+        if (search->line.position[t->consumers[i]] != SP_NO_POSITION)
             continue;
         uint32_t stage = around->stage_of[t->consumers[i]];
         if (search->stage_seen[stage] == search->stage_stamp)
             continue;
         search->stage_seen[stage] = search->stage_stamp;
         uint32_t device = around->stage_device[stage];
-        search->outside[tensor]++;
-        search->outside_left[tensor] += sp_work_transfer_seconds(search->cluster, t, left, device);
-        search->outside_right[tensor] += sp_work_transfer_seconds(search->cluster, t, right, device);
+        search->line.outside[tensor]++;
+        search->line.outside_left[tensor] += sp_work_transfer_seconds(search->cluster, t, left, device);
+        search->line.outside_right[tensor] += sp_work_transfer_seconds(search->cluster, t, right, device);
     }
 }
 
@@ -56,37 +56,37 @@ static void load_output(struct sp_grouping_search *search, uint32_t tensor, uint
     uint32_t last = position;
     bool leaves = t->is_output;
     for (uint32_t i = 0; i < t->consumer_count; i++) {
-        uint32_t at = search->position[t->consumers[i]];
+        uint32_t at = search->line.position[t->consumers[i]];
         if (at == SP_NO_POSITION)
             leaves = true;
         else if (at > last)
             last = at;
     }
-    search->last_use[tensor] = last;
-    search->outside[tensor] = 0;
-    search->outside_left[tensor] = search->outside_right[tensor] = 0;
+    search->line.last_use[tensor] = last;
+    search->line.outside[tensor] = 0;
+    search->line.outside_left[tensor] = search->line.outside_right[tensor] = 0;
     uint32_t memory = sp_memory_of(workload, tensor);
     if (memory == tensor) {
-        search->last_memory[memory] = last;
-        search->stays[memory] = leaves;
+        search->line.last_memory[memory] = last;
+        search->line.stays[memory] = leaves;
         return;
     }
     if (workload->tensors[memory].kind == SP_WORK_WEIGHT)
         return;
     /* The uses of the alias are uses of its memory, also of memory that came from outside; those that lie in the line
        are noted when the line gets there, but memory from inside must know them now. */
-    if (is_inside(search, memory) && last > search->last_memory[memory])
-        search->last_memory[memory] = last;
-    search->stays[memory] |= leaves;
+    if (is_inside(search, memory) && last > search->line.last_memory[memory])
+        search->line.last_memory[memory] = last;
+    search->line.stays[memory] |= leaves;
 }
 
 static void list_death(struct sp_grouping_search *search, uint32_t memory)
 {
-    if (search->stays[memory])
+    if (search->line.stays[memory])
         return;
-    uint32_t death = search->last_memory[memory];
-    search->death_next[memory] = search->death_first[death];
-    search->death_first[death] = memory;
+    uint32_t death = search->line.last_memory[memory];
+    search->line.death_next[memory] = search->line.death_first[death];
+    search->line.death_first[death] = memory;
 }
 
 /* Memory that dies in the line, from inside and from outside, each once. */
@@ -97,9 +97,9 @@ static void list_deaths(struct sp_grouping_search *search, uint32_t id)
     for (uint32_t j = 0; j < node->input_count; j++) {
         uint32_t memory = sp_memory_of(workload, node->inputs[j]);
         if (workload->tensors[memory].kind == SP_WORK_WEIGHT || is_inside(search, memory) ||
-            search->loaded[memory] != search->load)
+            search->line.loaded[memory] != search->line.load)
             continue;
-        search->loaded[memory] = search->load - 1; /* listed; loads count in twos */
+        search->line.loaded[memory] = search->line.load - 1; /* listed; loads count in twos */
         list_death(search, memory);
     }
     for (uint32_t j = 0; j < node->output_count; j++) {
@@ -113,12 +113,12 @@ void sp_line_load(struct sp_grouping_search *search, const uint32_t *nodes, uint
                   const struct sp_candidate *around, uint32_t left, uint32_t right)
 {
     const struct sp_workload *workload = search->workload;
-    search->line = nodes;
-    search->line_length = count;
-    search->load += 2;
+    search->line.nodes = nodes;
+    search->line.length = count;
+    search->line.load += 2;
     for (uint32_t i = 0; i < count; i++) {
-        search->position[nodes[i]] = i;
-        search->death_first[i] = SP_NO_POSITION;
+        search->line.position[nodes[i]] = i;
+        search->line.death_first[i] = SP_NO_POSITION;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_work_node *node = &workload->nodes[nodes[i]];
@@ -137,9 +137,9 @@ void sp_line_load(struct sp_grouping_search *search, const uint32_t *nodes, uint
 
 void sp_line_unload(struct sp_grouping_search *search)
 {
-    for (uint32_t i = 0; i < search->line_length; i++)
-        search->position[search->line[i]] = SP_NO_POSITION;
-    search->line_length = 0;
+    for (uint32_t i = 0; i < search->line.length; i++)
+        search->line.position[search->line.nodes[i]] = SP_NO_POSITION;
+    search->line.length = 0;
 }
 
 /* ---- whole-model lines ---- */

@@ -8,13 +8,13 @@ static double least_memory(struct sp_grouping_search *search, uint32_t id)
     const struct sp_workload *workload = search->workload;
     const struct sp_work_node *node = &workload->nodes[id];
     double bytes = node->inner_weight_bytes + node->resident_bytes + node->workspace_bytes;
-    search->stamp++;
+    search->line.stamp++;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t tensor = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
         uint32_t memory = sp_memory_of(workload, tensor);
-        if (search->born[memory] == search->stamp)
+        if (search->line.born[memory] == search->line.stamp)
             continue;
-        search->born[memory] = search->stamp;
+        search->line.born[memory] = search->line.stamp;
         bytes += workload->tensors[memory].bytes;
     }
     return bytes;

@@ -39,7 +39,7 @@ static uint32_t longest_window(struct sp_grouping_search *search, uint32_t begin
     double capacity = sp_search_capacity(search, window.device);
     double limit = interval * (1 + 1e-12);
     uint32_t end = begin;
-    for (uint32_t x = begin; x < search->line_length; x++) {
+    for (uint32_t x = begin; x < search->line.length; x++) {
         sp_window_extend(search, &window, x);
         /* A cancelled search shows in the next step that looks at the status. */
         (void)sp_search_step(search, 4);
@@ -63,7 +63,7 @@ static enum sp_status pack_loaded(struct sp_grouping_search *search, double inte
     cuts->interval = 0;
     *ret_packed = false;
     for (uint32_t index = 0; index < search->cluster->device_count; index++) {
-        if (begin == search->line_length || cuts->count == search->stage_limit)
+        if (begin == search->line.length || cuts->count == search->stage_limit)
             break;
         double reached = 0;
         uint32_t end = longest_window(search, begin, index, interval, &reached);
@@ -81,7 +81,7 @@ static enum sp_status pack_loaded(struct sp_grouping_search *search, double inte
         begin = end;
     }
     search->explored++;
-    *ret_packed = begin == search->line_length;
+    *ret_packed = begin == search->line.length;
     *ret_stuck = begin;
     return SP_OK;
 }

@@ -37,22 +37,23 @@ static bool allocate_tables(struct sp_grouping_search *search)
     uint32_t nodes = search->workload->node_count, tensors = search->workload->tensor_count;
     search->devices = SP_NEW_ARRAY(arena, search->cluster->device_count, uint32_t);
     search->live = SP_NEW_ARRAY(arena, nodes, uint32_t);
-    search->position = SP_NEW_ARRAY(arena, nodes, uint32_t);
-    search->last_use = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->last_memory = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->outside = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->stays = SP_NEW_ARRAY(arena, tensors, bool);
-    search->death_first = SP_NEW_ARRAY(arena, nodes, uint32_t);
-    search->death_next = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->outside_left = SP_NEW_ARRAY(arena, tensors, double);
-    search->outside_right = SP_NEW_ARRAY(arena, tensors, double);
-    search->seen = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->born = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    search->loaded = SP_NEW_ARRAY(arena, tensors, uint32_t);
-    return search->devices != NULL && search->live != NULL && search->position != NULL && search->last_use != NULL &&
-           search->last_memory != NULL && search->outside != NULL && search->stays != NULL &&
-           search->death_first != NULL && search->death_next != NULL && search->outside_left != NULL &&
-           search->outside_right != NULL && search->seen != NULL && search->born != NULL && search->loaded != NULL;
+    search->line.position = SP_NEW_ARRAY(arena, nodes, uint32_t);
+    search->line.last_use = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.last_memory = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.outside = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.stays = SP_NEW_ARRAY(arena, tensors, bool);
+    search->line.death_first = SP_NEW_ARRAY(arena, nodes, uint32_t);
+    search->line.death_next = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.outside_left = SP_NEW_ARRAY(arena, tensors, double);
+    search->line.outside_right = SP_NEW_ARRAY(arena, tensors, double);
+    search->line.seen = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.born = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    search->line.loaded = SP_NEW_ARRAY(arena, tensors, uint32_t);
+    return search->devices != NULL && search->live != NULL && search->line.position != NULL &&
+           search->line.last_use != NULL && search->line.last_memory != NULL && search->line.outside != NULL &&
+           search->line.stays != NULL && search->line.death_first != NULL && search->line.death_next != NULL &&
+           search->line.outside_left != NULL && search->line.outside_right != NULL && search->line.seen != NULL &&
+           search->line.born != NULL && search->line.loaded != NULL;
 }
 
 enum sp_status sp_search_init(struct sp_grouping_search *search, struct sp_arena *arena,
@@ -73,7 +74,7 @@ enum sp_status sp_search_init(struct sp_grouping_search *search, struct sp_arena
         return sp_fail_memory(err);
     uint64_t size = 1;
     for (uint32_t id = 0; id < workload->node_count; id++) {
-        search->position[id] = SP_NO_POSITION;
+        search->line.position[id] = SP_NO_POSITION;
         if (workload->nodes[id].folded)
             continue;
         search->live[search->live_count++] = id;

@@ -63,9 +63,9 @@ static void hold(struct suffix *suffix, uint32_t tensor)
     struct sp_grouping_search *search = suffix->search;
     uint32_t memory = sp_memory_of(search->workload, tensor);
     const struct sp_work_tensor *held = &search->workload->tensors[memory];
-    if (search->born[memory] == search->stamp)
+    if (search->line.born[memory] == search->line.stamp)
         return;
-    search->born[memory] = search->stamp;
+    search->line.born[memory] = search->line.stamp;
     if (held->kind == SP_WORK_WEIGHT)
         suffix->side->resident += held->bytes;
     else
@@ -81,25 +81,25 @@ static double add_output(struct suffix *suffix, uint32_t id)
         hold(suffix, id);
     if (tensor->kind != SP_WORK_ACTIVATION)
         return 0;
-    if (search->seen[id] == search->stamp) { /* used in the suffix: no longer received */
+    if (search->line.seen[id] == search->line.stamp) { /* used in the suffix: no longer received */
         suffix->side->receive -= sp_link_seconds(suffix->before, tensor);
         suffix->side->in -= tensor->bytes;
     }
-    if (search->outside[id] > 0) {
-        suffix->side->send += search->outside_right[id];
-        suffix->side->out += tensor->bytes * search->outside[id];
+    if (search->line.outside[id] > 0) {
+        suffix->side->send += search->line.outside_right[id];
+        suffix->side->out += tensor->bytes * search->line.outside[id];
     }
     if (tensor->alias_of != SP_NO_WORK) {
         /* A view that leaves keeps its memory; twice in the rare case that the suffix grows to where that is made. */
-        if (search->outside[id] > 0 || tensor->is_output)
-            raise_range(&suffix->tree, search->last_memory[tensor->alias_of] + 1, search->line_length,
+        if (search->line.outside[id] > 0 || tensor->is_output)
+            raise_range(&suffix->tree, search->line.last_memory[tensor->alias_of] + 1, search->line.length,
                         search->workload->tensors[tensor->alias_of].bytes);
         return 0;
     }
-    if (search->born[id] == search->stamp)
+    if (search->line.born[id] == search->line.stamp)
         suffix->open -= tensor->bytes;
-    if (search->stays[id])
-        raise_range(&suffix->tree, search->last_memory[id] + 1, search->line_length, tensor->bytes);
+    if (search->line.stays[id])
+        raise_range(&suffix->tree, search->line.last_memory[id] + 1, search->line.length, tensor->bytes);
     return tensor->bytes;
 }
 
@@ -108,11 +108,11 @@ static void add_input(struct suffix *suffix, uint32_t id)
     struct sp_grouping_search *search = suffix->search;
     const struct sp_work_tensor *tensor = &search->workload->tensors[id];
     hold(suffix, id);
-    if (tensor->kind != SP_WORK_ACTIVATION || search->seen[id] == search->stamp)
+    if (tensor->kind != SP_WORK_ACTIVATION || search->line.seen[id] == search->line.stamp)
         return;
-    search->seen[id] = search->stamp;
+    search->line.seen[id] = search->line.stamp;
     suffix->side->in += tensor->bytes;
-    if (search->position[tensor->producer] != SP_NO_POSITION) {
+    if (search->line.position[tensor->producer] != SP_NO_POSITION) {
         suffix->side->receive += sp_link_seconds(suffix->before, tensor);
         return;
     }
@@ -124,7 +124,7 @@ static void add_input(struct suffix *suffix, uint32_t id)
 static void add_node(struct suffix *suffix, uint32_t position)
 {
     struct sp_grouping_search *search = suffix->search;
-    const struct sp_work_node *node = &search->workload->nodes[search->line[position]];
+    const struct sp_work_node *node = &search->workload->nodes[search->line.nodes[position]];
     double made = 0;
     suffix->side->compute += node->seconds[suffix->kind];
     suffix->side->resident += node->inner_weight_bytes + node->resident_bytes;
@@ -139,7 +139,7 @@ static void add_node(struct suffix *suffix, uint32_t position)
 enum sp_status sp_suffix_scan(struct sp_grouping_search *search, const struct sp_candidate *around, uint32_t left,
                               uint32_t right, struct sp_side *sides)
 {
-    uint32_t length = search->line_length;
+    uint32_t length = search->line.length;
     struct sp_arena_mark mark = sp_arena_mark(search->arena);
     struct suffix suffix = {.search = search, .around = around, .device = right};
     suffix.kind = search->workload->kind_of[right];
@@ -154,7 +154,7 @@ enum sp_status sp_suffix_scan(struct sp_grouping_search *search, const struct sp
 
     struct sp_side side = {0};
     suffix.side = &side;
-    search->stamp++;
+    search->line.stamp++;
     sides[length] = side;
     for (uint32_t position = length; position-- > 0;) {
         add_node(&suffix, position);

@@ -97,7 +97,7 @@ static void scan_left(struct sweep *sweep, uint32_t left, uint32_t right)
     struct sp_node_window window;
     sp_window_start_left(search, &window, sweep->candidate, left, right);
     sweep->left[0] = (struct sp_side){0};
-    for (uint32_t x = 0; x < search->line_length; x++) {
+    for (uint32_t x = 0; x < search->line.length; x++) {
         sp_window_extend(search, &window, x);
         (void)sp_search_step(search, 4);
         sweep->left[x + 1] = (struct sp_side){.compute = window.compute,

@@ -14,7 +14,7 @@ void sp_window_start(struct sp_grouping_search *search, struct sp_node_window *w
     *window = (struct sp_node_window){.begin = begin, .device = device, .kind = search->workload->kind_of[device]};
     window->before = sp_search_link(search->cluster, search->devices[stage > 0 ? stage - 1 : stage], device);
     window->after = sp_search_link(search->cluster, device, search->devices[stage + 1 < count ? stage + 1 : stage]);
-    search->stamp++;
+    search->line.stamp++;
 }
 
 void sp_window_start_left(struct sp_grouping_search *search, struct sp_node_window *window,
@@ -22,7 +22,7 @@ void sp_window_start_left(struct sp_grouping_search *search, struct sp_node_wind
 {
     *window = (struct sp_node_window){.device = left, .kind = search->workload->kind_of[left], .around = around};
     window->after = sp_search_link(search->cluster, left, right);
-    search->stamp++;
+    search->line.stamp++;
 }
 
 /* Memory that a node touches, counted once in each window. Model inputs are there when the stage starts, so they raise
@@ -31,9 +31,9 @@ static void hold(struct sp_grouping_search *search, struct sp_node_window *windo
 {
     uint32_t memory = sp_memory_of(search->workload, tensor);
     const struct sp_work_tensor *held = &search->workload->tensors[memory];
-    if (search->born[memory] == search->stamp)
+    if (search->line.born[memory] == search->line.stamp)
         return;
-    search->born[memory] = search->stamp;
+    search->line.born[memory] = search->line.stamp;
     if (held->kind == SP_WORK_WEIGHT) {
         window->weights += held->bytes;
         return;
@@ -49,17 +49,17 @@ static void add_input(struct sp_grouping_search *search, struct sp_node_window *
     hold(search, window, id);
     if (tensor->kind != SP_WORK_ACTIVATION)
         return;
-    uint32_t made_at = search->position[tensor->producer];
+    uint32_t made_at = search->line.position[tensor->producer];
     if (made_at != SP_NO_POSITION && made_at >= window->begin) {
-        if (search->last_use[id] == position) { /* it was held ready to be sent until here */
+        if (search->line.last_use[id] == position) { /* it was held ready to be sent until here */
             window->send -= sp_link_seconds(window->after, tensor);
             window->out -= tensor->bytes;
         }
         return;
     }
-    if (search->seen[id] == search->stamp)
+    if (search->line.seen[id] == search->line.stamp)
         return;
-    search->seen[id] = search->stamp;
+    search->line.seen[id] = search->line.stamp;
     window->in += tensor->bytes;
     if (made_at != SP_NO_POSITION) {
         window->receive += sp_link_seconds(window->before, tensor);
@@ -75,20 +75,20 @@ static void add_output(struct sp_grouping_search *search, struct sp_node_window 
     hold(search, window, id);
     if (tensor->kind != SP_WORK_ACTIVATION)
         return;
-    if (search->last_use[id] > position) {
+    if (search->line.last_use[id] > position) {
         window->send += sp_link_seconds(window->after, tensor);
         window->out += tensor->bytes;
     }
-    if (search->outside[id] > 0) {
-        window->send += search->outside_left[id];
-        window->out += tensor->bytes * search->outside[id];
+    if (search->line.outside[id] > 0) {
+        window->send += search->line.outside_left[id];
+        window->out += tensor->bytes * search->line.outside[id];
     }
 }
 
 void sp_window_extend(struct sp_grouping_search *search, struct sp_node_window *window, uint32_t position)
 {
     const struct sp_workload *workload = search->workload;
-    const struct sp_work_node *node = &workload->nodes[search->line[position]];
+    const struct sp_work_node *node = &workload->nodes[search->line.nodes[position]];
     window->compute += node->seconds[window->kind];
     window->weights += node->inner_weight_bytes + node->resident_bytes;
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -97,7 +97,7 @@ void sp_window_extend(struct sp_grouping_search *search, struct sp_node_window *
         add_output(search, window, node->outputs[i], position);
     if (window->live + node->workspace_bytes > window->peak)
         window->peak = window->live + node->workspace_bytes;
-    for (uint32_t id = search->death_first[position]; id != SP_NO_POSITION; id = search->death_next[id])
-        if (search->born[id] == search->stamp)
+    for (uint32_t id = search->line.death_first[position]; id != SP_NO_POSITION; id = search->line.death_next[id])
+        if (search->line.born[id] == search->line.stamp)
             window->live -= workload->tensors[id].bytes;
 }

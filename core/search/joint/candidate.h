@@ -2,10 +2,11 @@
 /*
  * candidate - from profiles to plans that are evaluated exactly.
  *
- *  propose   the units are cut into stages, each under one of the given profiles (stages.h)
- *  allot     stages get their blocks of devices, in the order of the pipeline
- *  settle    each stage's strategies are chosen again under its own memory; what still does not fit is chosen under
- * less
+ *  propose    the units are cut into stages, each under one of the given profiles (stages.h); what is alive in a stage
+ *             is counted exactly, with the profiles' strategies (stage_set.h)
+ *  allot      stages get their blocks of devices, in the order of the pipeline
+ *  rechoose   each stage's strategies are chosen again under its own memory; what still does not fit is chosen under
+ *             less
  */
 #include "cost/stage_set.h"
 #include "search/joint/cut_units.h"

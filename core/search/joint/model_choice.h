@@ -2,7 +2,7 @@
 /*
  * model_choice - the whole model on blocks of one option: every operator's strategy, and what it takes and holds then.
  *
- * Strategies are chosen for all nodes together, under the memory that `stages` blocks have together: what a stage's
+ * Strategies are chosen for all nodes together, under the memory that so many blocks have together: what a stage's
  * operators will be like is known before it is known where stages end.
  */
 #include "cost/stage_set.h"
