@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash_map.h"
 #include "base/limits.h"
 #include "check/meaning.h"
 
@@ -100,7 +101,6 @@ static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, ui
 {
     const struct sp_node *of = meaning->assignment->dataflow->nodes[node];
     const int64_t all = meaning->assignment->device_count;
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     bool any = false;
     memset(is_named, 0, (size_t)all);
     for (uint32_t i = 0; i < of->input_count + of->output_count; i++) {
@@ -120,11 +120,7 @@ static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, ui
         if (status != SP_OK)
             return status;
     }
-    for (int64_t d = 0; d < all; d++) {
-        if (is_named[d])
-            hash = (hash ^ (uint64_t)d) * UINT64_C(1099511628211);
-    }
-    *ret_hash = any ? hash | 1 : 0;
+    *ret_hash = any ? sp_digest(is_named, (size_t)all, 0) | 1 : 0;
     return SP_OK;
 }
 

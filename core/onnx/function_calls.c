@@ -1,62 +1,43 @@
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/rows.h"
 #include "onnx/read.h"
 
 /*
- * The graph of calls between functions, as arrays: callees of function f are callees[first[f]..first[f + 1]). The main
- * graph is the caller behind the last function. Functions are finished in post-order by an iterative depth-first walk:
+ * The graph of calls between functions, as rows: the callees of each. The main graph is the caller behind the last
+ * function. Functions are finished in post-order by an iterative depth-first walk:
  * a callee that is on the path closes a cycle; the size of an expanded function is its own nodes and its callees'
  * sizes, once for each call, so a chain of doublings ("billion laughs") shows before anything is expanded.
  */
 struct calls {
-    uint32_t count;    /* functions and the main graph */
-    uint32_t *first;   /* count + 1 */
-    uint32_t *callees; /* one per call */
-    uint32_t *next;    /* the next callee to visit, by function */
-    uint32_t *path;    /* the functions that are open */
-    uint32_t *depth;   /* calls below it, counting itself; 0 while not finished */
-    uint64_t *nodes;   /* expanded nodes, saturating just above the limit */
+    uint32_t count;         /* functions and the main graph */
+    struct sp_rows callees; /* one per call */
+    uint32_t *next;         /* the next callee to visit, by function */
+    uint32_t *path;         /* the functions that are open */
+    uint32_t *depth;        /* calls below it, counting itself; 0 while not finished */
+    uint64_t *nodes;        /* expanded nodes, saturating just above the limit */
     bool *on_path;
 };
 
-static void release(struct calls *calls)
+static bool build(struct sp_arena *arena, struct calls *calls, const struct sp_call_edge *edges, uint32_t edge_count)
 {
-    free(calls->first);
-    free(calls->callees);
-    free(calls->next);
-    free(calls->path);
-    free(calls->depth);
-    free(calls->nodes);
-    free(calls->on_path);
-}
-
-static uint32_t caller_index(const struct calls *calls, const struct sp_call_edge *edge)
-{
-    return edge->caller == SP_MAIN_CALLER ? calls->count - 1 : edge->caller;
-}
-
-static bool build(struct calls *calls, const struct sp_call_edge *edges, uint32_t edge_count)
-{
-    calls->first = calloc((size_t)calls->count + 1, sizeof *calls->first);
-    calls->callees = calloc((size_t)edge_count + 1, sizeof *calls->callees);
-    calls->next = calloc(calls->count, sizeof *calls->next);
-    calls->path = calloc(calls->count, sizeof *calls->path);
-    calls->depth = calloc(calls->count, sizeof *calls->depth);
-    calls->nodes = calloc(calls->count, sizeof *calls->nodes);
-    calls->on_path = calloc(calls->count, sizeof *calls->on_path);
-    if (calls->first == NULL || calls->callees == NULL || calls->next == NULL || calls->path == NULL ||
-        calls->depth == NULL || calls->nodes == NULL || calls->on_path == NULL)
+    uint32_t *caller = SP_NEW_ARRAY(arena, edge_count, uint32_t);
+    calls->next = SP_NEW_ARRAY(arena, calls->count, uint32_t);
+    calls->path = SP_NEW_ARRAY(arena, calls->count, uint32_t);
+    calls->depth = SP_NEW_ARRAY(arena, calls->count, uint32_t);
+    calls->nodes = SP_NEW_ARRAY(arena, calls->count, uint64_t);
+    calls->on_path = SP_NEW_ARRAY(arena, calls->count, bool);
+    if (caller == NULL || calls->next == NULL || calls->path == NULL || calls->depth == NULL || calls->nodes == NULL ||
+        calls->on_path == NULL)
         return false;
     for (uint32_t i = 0; i < edge_count; i++)
-        calls->first[caller_index(calls, &edges[i]) + 1]++;
-    for (uint32_t i = 0; i < calls->count; i++) {
-        calls->first[i + 1] += calls->first[i];
-        calls->next[i] = calls->first[i];
-    }
+        caller[i] = edges[i].caller == SP_MAIN_CALLER ? calls->count - 1 : edges[i].caller;
+    if (!sp_rows_sort(arena, caller, edge_count, calls->count, &calls->callees))
+        return false;
     for (uint32_t i = 0; i < edge_count; i++)
-        calls->callees[calls->next[caller_index(calls, &edges[i])]++] = edges[i].callee;
-    for (uint32_t i = 0; i < calls->count; i++)
-        calls->next[i] = calls->first[i];
+        calls->callees.items[i] = edges[calls->callees.items[i]].callee;
+    memcpy(calls->next, calls->callees.start, calls->count * sizeof *calls->next);
     return true;
 }
 
@@ -65,8 +46,8 @@ static enum sp_status finish(struct calls *calls, const struct sp_model *model, 
 {
     uint64_t nodes = own;
     uint32_t depth = 0;
-    for (uint32_t i = calls->first[f]; i < calls->first[f + 1]; i++) {
-        const uint32_t callee = calls->callees[i];
+    for (uint32_t i = calls->callees.start[f]; i < calls->callees.start[f + 1]; i++) {
+        const uint32_t callee = calls->callees.items[i];
         if (depth < calls->depth[callee])
             depth = calls->depth[callee];
         if (nodes <= SP_MAX_EXPANDED_NODES)
@@ -108,7 +89,7 @@ static enum sp_status visit(struct calls *calls, const struct sp_model *model, u
     calls->on_path[start] = true;
     while (length > 0) {
         const uint32_t f = calls->path[length - 1];
-        if (calls->next[f] == calls->first[f + 1]) {
+        if (calls->next[f] == calls->callees.start[f + 1]) {
             enum sp_status status = finish(calls, model, f, f == calls->count - 1 ? main_nodes : own_nodes[f], err);
             if (status != SP_OK)
                 return status;
@@ -116,7 +97,7 @@ static enum sp_status visit(struct calls *calls, const struct sp_model *model, u
             length--;
             continue;
         }
-        const uint32_t callee = calls->callees[calls->next[f]++];
+        const uint32_t callee = calls->callees.items[calls->next[f]++];
         if (calls->on_path[callee]) {
             sp_fail_limit(err, "CYCLIC_FUNCTIONS", "SP_MAX_CALL_DEPTH", SP_MAX_CALL_DEPTH, INT64_MAX,
                           "Functions call each other in a cycle, without end (limit SP_MAX_CALL_DEPTH): '%.80s' calls "
@@ -137,10 +118,11 @@ enum sp_status sp_check_calls(const struct sp_model *model, const struct sp_call
                               const uint64_t *own_nodes, uint64_t main_nodes, struct sp_error *err)
 {
     struct calls calls = {.count = model->function_count + 1};
-    enum sp_status status = build(&calls, edges, edge_count) ? SP_OK : sp_fail_memory(err);
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(model->arena));
+    enum sp_status status = arena != NULL && build(arena, &calls, edges, edge_count) ? SP_OK : sp_fail_memory(err);
     for (uint32_t f = 0; status == SP_OK && f < calls.count; f++)
         status = visit(&calls, model, f, own_nodes, main_nodes, err);
-    release(&calls);
+    sp_arena_destroy(arena);
     return status;
 }
 
