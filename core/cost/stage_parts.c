@@ -1,0 +1,376 @@
+#include "cost/stage_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+struct share {
+    uint32_t weight, part;
+};
+
+struct builder {
+    struct sp_arena *scratch;
+    struct sp_stage_parts *parts;
+    uint32_t *order, *position, live_count; /* nodes that run; node -> its place among them */
+    uint32_t *first, *last;                 /* per root: positions of its first and last operand; SP_NO_TOUCH: none */
+    uint32_t *memory_of; /* per root: index of its memory; SP_NO_TOUCH: it is known to one part alone */
+    bool *is_known;      /* per root: outside of one part */
+    bool *begins;        /* per position, and one more: a moment begins there */
+    uint32_t *moment_at; /* per position, and one more */
+};
+
+static const struct sp_work_node *node_at(const struct builder *b, uint32_t position)
+{
+    return &b->parts->workload->nodes[b->order[position]];
+}
+
+static uint32_t part_at(const struct builder *b, uint32_t position)
+{
+    return b->parts->part_of[b->order[position]];
+}
+
+static uint32_t operand_count(const struct sp_work_node *node)
+{
+    return node->input_count + node->output_count;
+}
+
+static uint32_t operand(const struct sp_work_node *node, uint32_t index)
+{
+    return index < node->input_count ? node->inputs[index] : node->outputs[index - node->input_count];
+}
+
+/* The first and last operand of each memory, and whether anybody but one part has to know of it. */
+static void look_at_operands(struct builder *b)
+{
+    const struct sp_workload *workload = b->parts->workload;
+    for (uint32_t p = 0; p < b->live_count; p++) {
+        const struct sp_work_node *node = node_at(b, p);
+        for (uint32_t i = 0; i < operand_count(node); i++) {
+            const struct sp_work_tensor *tensor = &workload->tensors[operand(node, i)];
+            const uint32_t root = sp_work_root(workload, operand(node, i));
+            if (b->first[root] == SP_NO_TOUCH)
+                b->first[root] = p;
+            else if (part_at(b, b->last[root]) != part_at(b, p))
+                b->is_known[root] = true;
+            b->last[root] = p;
+            b->is_known[root] =
+                b->is_known[root] || tensor->kind == SP_WORK_INPUT || (i >= node->input_count && tensor->is_output);
+        }
+    }
+}
+
+/* Calls for each operand whose memory others know of, in order: the touch that it belongs to, a new one or the last. */
+static uint32_t touch_at(struct builder *b, uint32_t root, uint32_t position, uint32_t *open)
+{
+    struct sp_stage_parts *parts = b->parts;
+    if (open[root] != SP_NO_TOUCH && parts->touches[open[root]].part == part_at(b, position)) {
+        parts->touches[open[root]].to = position + 1;
+        return open[root];
+    }
+    open[root] = parts->touch_count++;
+    parts->touches[open[root]] = (struct sp_part_touch){
+        .memory = b->memory_of[root], .part = part_at(b, position), .from = position, .to = position + 1};
+    return open[root];
+}
+
+static bool is_weight(const struct sp_workload *workload, uint32_t root)
+{
+    return workload->tensors[root].kind == SP_WORK_WEIGHT;
+}
+
+static bool list_touches(struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_workload *workload = parts->workload;
+    uint32_t *open = SP_NEW_ARRAY(b->scratch, workload->tensor_count, uint32_t);
+    size_t operands = 0;
+    for (uint32_t p = 0; p < b->live_count; p++)
+        operands += operand_count(node_at(b, p));
+    parts->touches = SP_NEW_ARRAY(b->scratch, operands, struct sp_part_touch); /* sorted into the arena afterwards */
+    if (open == NULL || parts->touches == NULL)
+        return false;
+    memset(open, 0xFF, workload->tensor_count * sizeof *open);
+    for (uint32_t p = 0; p < b->live_count; p++) {
+        const struct sp_work_node *node = node_at(b, p);
+        for (uint32_t i = 0; i < operand_count(node); i++) {
+            const struct sp_work_tensor *tensor = &workload->tensors[operand(node, i)];
+            const uint32_t root = sp_work_root(workload, operand(node, i));
+            if (b->memory_of[root] == SP_NO_TOUCH)
+                continue;
+            struct sp_part_touch *touch = &parts->touches[touch_at(b, root, p, open)];
+            touch->is_model_input = touch->is_model_input || tensor->kind == SP_WORK_INPUT;
+            touch->results += i >= node->input_count && tensor->is_output;
+        }
+    }
+    return true;
+}
+
+/* Puts the touches in the order of their memories, and lists those of each part. */
+static bool sort_touches(struct sp_arena *arena, struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_part_touch *unsorted = parts->touches;
+    uint32_t *next = SP_NEW_ARRAY(b->scratch, (size_t)parts->memory_count + 1, uint32_t);
+    struct sp_part_touch *sorted = SP_NEW_ARRAY(arena, parts->touch_count, struct sp_part_touch);
+    parts->touch_of = SP_NEW_ARRAY(arena, parts->part_count, uint32_t);
+    if (next == NULL || sorted == NULL || parts->touch_of == NULL)
+        return false;
+    memset(parts->touch_of, 0xFF, parts->part_count * sizeof *parts->touch_of);
+    for (uint32_t i = 0; i < parts->touch_count; i++)
+        next[unsorted[i].memory + 1]++;
+    for (uint32_t m = 0; m < parts->memory_count; m++) {
+        next[m + 1] += next[m];
+        parts->memories[m].first_touch = next[m];
+        parts->memories[m].last_touch = next[m + 1];
+    }
+    for (uint32_t i = 0; i < parts->touch_count; i++) {
+        struct sp_part_touch touch = unsorted[i];
+        const uint32_t at = next[touch.memory]++;
+        touch.from = b->moment_at[touch.from];
+        touch.to = b->moment_at[touch.to];
+        touch.next = parts->touch_of[touch.part];
+        parts->touch_of[touch.part] = at;
+        sorted[at] = touch;
+    }
+    parts->touches = sorted;
+    return true;
+}
+
+/* A moment begins with each part, and where a touch begins or ends. */
+static bool number_moments(struct sp_arena *arena, struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    uint32_t *part_of = SP_NEW_ARRAY(b->scratch, b->live_count, uint32_t); /* of a moment */
+    if (part_of == NULL)
+        return false;
+    for (uint32_t i = 0; i < parts->touch_count; i++)
+        b->begins[parts->touches[i].from] = b->begins[parts->touches[i].to] = true;
+    for (uint32_t p = 0; p < b->live_count; p++) {
+        if (p == 0 || b->begins[p] || part_at(b, p) != part_at(b, p - 1))
+            part_of[parts->moment_count++] = part_at(b, p);
+        b->moment_at[p] = parts->moment_count - 1;
+    }
+    b->moment_at[b->live_count] = parts->moment_count;
+    return sp_rows_sort(arena, part_of, parts->moment_count, parts->part_count, &parts->moments);
+}
+
+/* Tensors that others use than the part that makes them. */
+static bool list_links(struct sp_arena *arena, struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_workload *workload = parts->workload;
+    uint32_t *seen = SP_NEW_ARRAY(b->scratch, parts->part_count, uint32_t), user_count = 0;
+    size_t uses = 0;
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        uses += workload->tensors[t].consumer_count;
+    uint32_t *users = SP_NEW_ARRAY(b->scratch, uses, uint32_t);
+    parts->links = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_part_link);
+    if (seen == NULL || parts->links == NULL || users == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->made) ||
+        !sp_rows_begin(arena, parts->part_count, &parts->taken))
+        return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        const uint32_t first = user_count;
+        if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK ||
+            workload->nodes[tensor->producer].folded)
+            continue;
+        const uint32_t producer = parts->part_of[tensor->producer];
+        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+            const uint32_t user = parts->part_of[tensor->consumers[i]];
+            if (user == producer || seen[user] == t + 1)
+                continue;
+            seen[user] = t + 1;
+            users[user_count++] = user;
+            sp_rows_count(&parts->taken, user);
+        }
+        if (user_count == first)
+            continue;
+        parts->links[parts->link_count++] =
+            (struct sp_part_link){t, b->memory_of[sp_work_root(workload, t)], producer, user_count - first};
+        sp_rows_count(&parts->made, producer);
+    }
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->made) ||
+        !sp_rows_end_count(arena, parts->part_count, &parts->taken))
+        return false;
+    for (uint32_t l = 0, at = 0; l < parts->link_count; l++) {
+        sp_rows_put(&parts->made, parts->links[l].producer, l);
+        for (uint32_t i = 0; i < parts->links[l].user_count; i++)
+            sp_rows_put(&parts->taken, users[at++], l);
+    }
+    return true;
+}
+
+/* Weights: those of one part are in its sum, of others each part has a list. */
+static bool list_weights(struct sp_arena *arena, struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_workload *workload = parts->workload;
+    uint32_t *index = SP_NEW_ARRAY(b->scratch, workload->tensor_count, uint32_t); /* of weights; 0: not listed */
+    uint32_t *last = SP_NEW_ARRAY(b->scratch, workload->tensor_count, uint32_t);  /* part + 1 that was counted */
+    struct share *pairs;
+    size_t operands = 0, count = 0;
+    for (uint32_t p = 0; p < b->live_count; p++)
+        operands += operand_count(node_at(b, p));
+    pairs = SP_NEW_ARRAY(b->scratch, operands, struct share);
+    parts->weights = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
+    if (index == NULL || last == NULL || pairs == NULL || parts->weights == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->shares))
+        return false;
+    for (uint32_t p = 0; p < b->live_count; p++) {
+        const struct sp_work_node *node = node_at(b, p);
+        const uint32_t part = part_at(b, p);
+        for (uint32_t i = 0; i < operand_count(node); i++) {
+            const uint32_t root = sp_work_root(workload, operand(node, i));
+            if (!is_weight(workload, root) || last[root] == part + 1)
+                continue;
+            const bool is_first = last[root] == 0;
+            last[root] = part + 1;
+            for (uint32_t k = 0; k < parts->block_count; k++) {
+                const double bytes = parts->blocks[k].tensor_bytes[root];
+                parts->least_weights[k][part] += is_first ? bytes : 0;
+                parts->own_weights[k][part] += b->is_known[root] ? 0 : bytes;
+            }
+            if (!b->is_known[root])
+                continue;
+            if (index[root] == 0) {
+                parts->weights[parts->weight_count++] = root;
+                index[root] = parts->weight_count;
+            }
+            pairs[count++] = (struct share){index[root] - 1, part};
+            sp_rows_count(&parts->shares, part);
+        }
+    }
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->shares))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        sp_rows_put(&parts->shares, pairs[i].part, pairs[i].weight);
+    return true;
+}
+
+/* What each part needs for itself, in its moments, and at least. `seen` has an entry per tensor. */
+static void sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_workload *workload = parts->workload;
+    const struct sp_stage_block *block = &parts->blocks[k];
+    double live = 0;
+    memset(seen, 0, workload->tensor_count * sizeof *seen);
+    for (uint32_t p = 0; p < b->live_count; p++) {
+        const struct sp_work_node *node = node_at(b, p);
+        const uint32_t part = part_at(b, p), id = b->order[p];
+        double operands = 0, ends = 0;
+        parts->own_weights[k][part] += block->kept_bytes[id];
+        parts->least_weights[k][part] += block->kept_bytes[id];
+        for (uint32_t i = 0; i < operand_count(node); i++) {
+            const uint32_t root = sp_work_root(workload, operand(node, i));
+            if (is_weight(workload, root) || seen[root] == p + 1)
+                continue;
+            seen[root] = p + 1;
+            operands += block->tensor_bytes[root];
+            if (b->memory_of[root] != SP_NO_TOUCH)
+                continue;
+            live += b->first[root] == p ? block->tensor_bytes[root] : 0;
+            ends += b->last[root] == p ? block->tensor_bytes[root] : 0;
+        }
+        double *inside = &parts->inside[k][b->moment_at[p]], *held = &parts->least_held[k][part];
+        *inside = fmax(*inside, live + block->workspace_bytes[id]);
+        *held = fmax(*held, operands + block->workspace_bytes[id]);
+        live -= ends;
+    }
+}
+
+static double **make_table(struct sp_arena *arena, uint32_t blocks, uint32_t columns)
+{
+    double **table = SP_NEW_ARRAY(arena, blocks, double *);
+    for (uint32_t k = 0; table != NULL && k < blocks; k++) {
+        if ((table[k] = SP_NEW_ARRAY(arena, columns, double)) == NULL)
+            return NULL;
+    }
+    return table;
+}
+
+static bool build(struct sp_arena *arena, struct builder *b)
+{
+    struct sp_stage_parts *parts = b->parts;
+    const struct sp_workload *workload = parts->workload;
+    const uint32_t tensors = workload->tensor_count, blocks = parts->block_count;
+    b->order = SP_NEW_ARRAY(b->scratch, workload->node_count, uint32_t);
+    b->first = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
+    b->last = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
+    b->memory_of = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
+    b->is_known = SP_NEW_ARRAY(b->scratch, tensors, bool);
+    b->begins = SP_NEW_ARRAY(b->scratch, (size_t)workload->node_count + 1, bool);
+    b->moment_at = SP_NEW_ARRAY(b->scratch, (size_t)workload->node_count + 1, uint32_t);
+    parts->memories = SP_NEW_ARRAY(arena, tensors, struct sp_part_memory);
+    if (b->order == NULL || b->first == NULL || b->last == NULL || b->memory_of == NULL || b->is_known == NULL ||
+        b->begins == NULL || b->moment_at == NULL || parts->memories == NULL)
+        return false;
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        if (!workload->nodes[n].folded)
+            b->order[b->live_count++] = n;
+    }
+    memset(b->first, 0xFF, tensors * sizeof *b->first);
+    memset(b->memory_of, 0xFF, tensors * sizeof *b->memory_of);
+    look_at_operands(b);
+    for (uint32_t t = 0; t < tensors; t++) {
+        if (b->first[t] == SP_NO_TOUCH || !b->is_known[t] || is_weight(workload, t))
+            continue;
+        b->memory_of[t] = parts->memory_count;
+        parts->memories[parts->memory_count++].root = t;
+    }
+    if (!list_touches(b) || !number_moments(arena, b) || !sort_touches(arena, b) || !list_links(arena, b))
+        return false;
+    parts->inside = make_table(arena, blocks, parts->moment_count);
+    parts->own_weights = make_table(arena, blocks, parts->part_count);
+    parts->least_weights = make_table(arena, blocks, parts->part_count);
+    parts->least_held = make_table(arena, blocks, parts->part_count);
+    if (parts->inside == NULL || parts->own_weights == NULL || parts->least_weights == NULL ||
+        parts->least_held == NULL || !list_weights(arena, b))
+        return false;
+    uint32_t *seen = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
+    for (uint32_t k = 0; seen != NULL && k < blocks; k++)
+        sum_inside(b, k, seen);
+    return seen != NULL;
+}
+
+struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struct sp_workload *workload,
+                                             uint32_t part_count, const uint32_t *part_of, uint32_t block_count,
+                                             const struct sp_stage_block *blocks)
+{
+    struct sp_stage_parts *parts = SP_NEW(arena, struct sp_stage_parts);
+    struct sp_arena *scratch = sp_arena_create(sp_arena_budget(arena));
+    bool is_built = false;
+    if (parts != NULL && scratch != NULL) {
+        *parts = (struct sp_stage_parts){.workload = workload,
+                                         .part_of = part_of,
+                                         .part_count = part_count,
+                                         .block_count = block_count,
+                                         .blocks = blocks};
+        struct builder builder = {.scratch = scratch, .parts = parts};
+        is_built = build(arena, &builder);
+    }
+    sp_arena_destroy(scratch);
+    return is_built ? parts : NULL;
+}
+
+double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block)
+{
+    const double *tensor_bytes = parts->blocks[block].tensor_bytes;
+    double bytes = 0, inside = 0;
+    for (uint32_t p = 0; p < parts->part_count; p++)
+        bytes += parts->least_weights[block][p];
+    for (uint32_t m = 0; m < parts->moment_count; m++)
+        inside = fmax(inside, parts->inside[block][m]);
+    for (uint32_t m = 0; m < parts->memory_count; m++)
+        bytes += tensor_bytes[parts->memories[m].root];
+    for (uint32_t l = 0; l < parts->link_count; l++)
+        bytes += 2 * parts->links[l].user_count * tensor_bytes[parts->links[l].tensor];
+    return bytes + inside;
+}
+
+void sp_stage_part_least(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
+                         double *ret_held)
+{
+    *ret_weights = parts->least_weights[block][part];
+    *ret_held = parts->least_held[block][part];
+}
