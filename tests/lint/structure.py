@@ -37,7 +37,7 @@ MAY_INCLUDE = {
 # Of a part's files these include nothing but the parts named here.
 MAY_INCLUDE_ONLY = {f"core/index/{name}": ["base", "index"]
                     for name in ("index.h", "layout.h", "index.c", "modules.h", "modules.c", "graph.h", "graph_internal.h",
-                                 "graph.c", "edges.c", "timeline.h", "timeline.c", "memory.c", "rows.h", "rows.c")}
+                                 "graph.c", "edges.c", "timeline.h", "timeline.c", "memory_curve.c", "rows.h", "rows.c")}
 # The library has no clock, environment, files, sockets, threads, processes or output of its own (pthread_once builds
 # constant tables).
 NOT_IN_CORE = re.compile(
