@@ -118,11 +118,17 @@ struct sp_node_window {
     const struct sp_candidate *around; /* where outside producers are, NULL for a whole-model line */
 };
 
-/* ---- search.c: context, ticks, candidates ---- */
+/* ---- search.c: context ---- */
 
 enum sp_status sp_search_init(struct sp_grouping_search *search, struct sp_arena *arena,
                               const struct sp_workload *workload, const struct sp_cluster *cluster,
                               const struct sp_grouping_options *options, struct sp_error *err);
+
+/* ---- candidates.c: ticks, candidates ---- */
+
+/* Work steps (about an operand each) between two looks at the watch: well under a millisecond. */
+#define SP_SEARCH_TICK 32768
+
 /* Counts work and lets the watch look; SP_ERR_CANCELLED when it says so. */
 enum sp_status sp_search_step(struct sp_grouping_search *search, uint64_t steps);
 enum sp_status sp_candidate_init(struct sp_grouping_search *search, struct sp_candidate *candidate);
