@@ -54,6 +54,9 @@ struct sp_joint {
 enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
                               struct sp_strategy_table **ret_table, struct sp_error *err);
 
+/* An empty candidate in the search's arena, or NULL without memory. */
+struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count);
+
 struct sp_proposal {
     uint32_t profile_count;
     const struct sp_model_choice *const *profiles; /* that stages may have */

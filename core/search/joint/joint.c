@@ -78,19 +78,6 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return sp_watch_tick(search->outer, "search", search->fraction, search->best_seconds, search->bound_seconds);
 }
 
-enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
-                              struct sp_strategy_table **ret_table, struct sp_error *err)
-{
-    const size_t index = (size_t)(option - joint->space->options);
-    enum sp_status status = SP_OK;
-    if (option->mesh.axis_count > 0 && joint->tables[index] == NULL)
-        status = sp_strategy_table_create(joint->arena, joint->workload, joint->dataflow, &option->mesh,
-                                          joint->options->watch, &joint->tables[index], err);
-    if (status == SP_OK)
-        *ret_table = joint->tables[index];
-    return status;
-}
-
 /* Takes the blocks out of the space that span a level of links over which nothing may be split. */
 static void forbid_levels(const struct sp_constraints *constraints, struct sp_space *space)
 {

@@ -125,17 +125,6 @@ static double bytes_of_set(const void *set, uint32_t option)
     return sp_stage_set_bytes(set, option);
 }
 
-struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct sp_proposal *proposal,
-                                      uint32_t part_count, const uint32_t *part_of)
-{
-    struct sp_stage_block *blocks = SP_NEW_ARRAY(joint->arena, proposal->profile_count, struct sp_stage_block);
-    for (uint32_t i = 0; blocks != NULL && i < proposal->profile_count; i++)
-        blocks[i] = proposal->profiles[i]->bytes;
-    return blocks == NULL ? NULL
-                          : sp_stage_parts_create(joint->arena, joint->workload, part_count, part_of,
-                                                  proposal->profile_count, blocks);
-}
-
 /* How much memory sets of units need. Where nothing can lack memory nobody has to count it. */
 static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_proposal *proposal,
                                   struct sp_stages_problem *problem, struct sp_stages_option *options,
@@ -272,28 +261,6 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
 }
 
 /* ---- the placement ---------------------------------------------------------------------------------------------- */
-
-struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count)
-{
-    struct sp_arena *arena = joint->arena;
-    struct sp_joint_candidate *candidate = SP_NEW(arena, struct sp_joint_candidate);
-    if (candidate == NULL)
-        return NULL;
-    candidate->placement = (struct sp_placement){
-        .stage_count = stage_count,
-        .stage_of = SP_NEW_ARRAY(arena, joint->workload->node_count, uint32_t),
-        .stage_device = SP_NEW_ARRAY(arena, stage_count, uint32_t),
-        .stage_size = SP_NEW_ARRAY(arena, stage_count, uint32_t),
-        .stage_replicas = SP_NEW_ARRAY(arena, stage_count, uint32_t),
-    };
-    candidate->sharded = SP_NEW_ARRAY(arena, stage_count, struct sp_sharded_stage);
-    candidate->options = SP_NEW_ARRAY(arena, stage_count, const struct sp_space_option *);
-    const struct sp_placement *placement = &candidate->placement;
-    if (placement->stage_of == NULL || placement->stage_device == NULL || placement->stage_size == NULL ||
-        placement->stage_replicas == NULL || candidate->sharded == NULL || candidate->options == NULL)
-        return NULL;
-    return candidate;
-}
 
 /* Where devices are left over and links differ, the stages on the other end of their classes, if that is better. */
 static enum sp_status shift(struct sp_joint *joint, struct sp_joint_candidate **candidate, struct sp_error *err)

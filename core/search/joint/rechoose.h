@@ -4,9 +4,6 @@
  */
 #include "search/joint/candidate.h"
 
-/* An empty candidate in the search's arena, or NULL without memory. */
-struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count);
-
 /* Completes a candidate whose placement and options are set: strategies of profiles[profile_of[s]] at first, then
    chosen for each stage under the memory that its borders leave. They stay where another choice gains next to nothing:
    where they fit, were chosen under no limit, and the stage is the whole model or has thousands of different nodes. So
