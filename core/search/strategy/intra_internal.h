@@ -97,10 +97,8 @@ static inline enum sp_status sp_intra_no_memory(struct sp_error *err)
     return SP_ERR_MEMORY;
 }
 
-/* Seconds as a cost. */
+/* intra_node.c: seconds as a cost, and how many strategies a node of the problem has. */
 int64_t sp_intra_cost(double seconds);
-
-/* How many strategies a node of the problem has, and the layout of a tensor of its under one. */
 uint32_t sp_intra_strategy_count(const struct sp_intra *intra, uint32_t node);
 
 /* The layout that an operand of a member has under a strategy. */
