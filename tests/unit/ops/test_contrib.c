@@ -623,7 +623,7 @@ Test(contrib, collectives)
     EXPECT_TYPE("y2", "float32[8,6]");
     EXPECT_RULE(reduce, "[d0,d1] -> [d0,d1]");
     EXPECT_RULE(gather, "[d0,d1] -> [d0,group*d1]  group: replicate; d1: replicate");
-    EXPECT_RULE(exchange, "[d0,d1] -> [d0,d1]  d0: replicate");
+    EXPECT_RULE(exchange, "[a,d1] -> [a,d1]  a: replicate");
     stop();
     contrib();
     input("x", "8,6");
