@@ -39,15 +39,23 @@ static uint64_t entries_of(const struct sp_reduced *reduced)
     return entries;
 }
 
+struct descent {
+    struct sp_arena *arena;
+    const struct sp_dive *dive;
+    uint64_t work; /* that was done */
+    struct sp_error *err;
+};
+
 /* One step down: `from` without the dead states, and its bound until it is settled. `*ret_bound` is NULL when nothing
    better than the cost is there, or too much. */
-static enum sp_status descend(struct sp_arena *arena, const struct sp_reduced *from, const double *prices,
-                              const bool *dead, const struct sp_dive *dive, struct sp_reduced **ret_reduced,
-                              struct sp_bound_state **ret_bound, uint64_t *work, struct sp_error *err)
+static enum sp_status descend(struct descent *descent, const struct sp_reduced *from, const double *prices,
+                              const bool *dead, struct sp_reduced **ret_reduced, struct sp_bound_state **ret_bound)
 {
+    struct sp_arena *arena = descent->arena;
+    const struct sp_dive *dive = descent->dive;
     struct sp_reduced *reduced = NULL;
     *ret_bound = NULL;
-    enum sp_status status = sp_reduce_again(arena, from, dead, dive->stop, &reduced, err);
+    enum sp_status status = sp_reduce_again(arena, from, dead, dive->stop, &reduced, descent->err);
     if (status != SP_OK || reduced == NULL)
         return status;
     *ret_reduced = reduced;
@@ -56,13 +64,13 @@ static enum sp_status descend(struct sp_arena *arena, const struct sp_reduced *f
     const double *carried = carry_prices(arena, from, prices, reduced);
     struct sp_bound_state *bound = sp_bound_create(arena, reduced);
     if (carried == NULL || bound == NULL)
-        return sp_fail_memory(err);
+        return sp_fail_memory(descent->err);
     sp_bound_warm(bound, carried);
     uint64_t used = 0;
     while (used < dive->work / 4 && !sp_bound_is_settled(bound) && sp_bound_best(bound) < dive->cost &&
            !sp_bound_is_stopped(bound))
         (void)sp_bound_improve(bound, dive->work / 64 + 1, dive->cost - reduced->fixed_cost, dive->stop, &used);
-    *work += used;
+    descent->work += used;
     if (sp_bound_best(bound) < dive->cost)
         *ret_bound = bound;
     return SP_OK;
@@ -77,8 +85,8 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
     struct sp_exact *exact;
     int64_t cost;
     enum sp_status status = SP_OK;
-    uint64_t work = 0;
     struct sp_arena *arena = sp_arena_create(dive->budget);
+    struct descent descent = {.arena = arena, .dive = dive, .err = err};
     uint32_t *between = SP_NEW_ARRAY(arena, reduced->variable_count, uint32_t);
     bool *dead = SP_NEW_ARRAY(arena, reduced->first[reduced->variable_count], bool);
     *ret_found = false;
@@ -87,7 +95,7 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
         goto done;
     }
     mark_left_out(bound, dive, dead);
-    status = descend(arena, reduced, bound->best_prices, dead, dive, &first, &of_first, &work, err);
+    status = descend(&descent, reduced, bound->best_prices, dead, &first, &of_first);
     if (status != SP_OK || first == NULL)
         goto done;
     if (!first->is_infeasible && first->variable_count == 0) {
@@ -100,7 +108,7 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
         goto done;
     memset(dead, 0, reduced->first[reduced->variable_count] * sizeof(bool));
     (void)sp_bound_mark_dead(of_first, dive->cost, dead);
-    status = descend(arena, first, sp_bound_prices(of_first), dead, dive, &second, &of_second, &work, err);
+    status = descend(&descent, first, sp_bound_prices(of_first), dead, &second, &of_second);
     if (status != SP_OK || of_second == NULL)
         goto done;
     exact = sp_exact_create(arena, of_second, dive->cost);
@@ -108,9 +116,9 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
         status = sp_fail_memory(err);
         goto done;
     }
-    if (work < dive->work)
-        sp_exact_run(exact, dive->work - work, dive->executor, dive->stop);
-    work += sp_exact_work(exact);
+    if (descent.work < dive->work)
+        sp_exact_run(exact, dive->work - descent.work, dive->executor, dive->stop);
+    descent.work += sp_exact_work(exact);
     const uint32_t *states = sp_exact_best(exact, &cost);
     if (states != NULL) {
         sp_reduced_expand(second, states, between);
@@ -118,7 +126,7 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
         *ret_found = true;
     }
 done:
-    *ret_work += work;
+    *ret_work += descent.work;
     sp_arena_destroy(arena);
     return status;
 }
