@@ -122,8 +122,8 @@ static enum sp_status find_runs(struct finder *f, const struct sp_workload *work
                                 struct sp_error *err)
 {
     const struct sp_node *node = workload->node_count > 0 ? workload->nodes[0].node : NULL;
-    uint32_t *symbols = SP_NEW_ARRAY(f->scratch, blocks->order_count, uint32_t), count = 0;
-    struct sp_blocks_repeat *repeats = NULL;
+    uint32_t *symbols = SP_NEW_ARRAY(f->scratch, blocks->order_count, uint32_t);
+    struct sp_blocks_repeat_list repeats = {0};
     f->is_taken = SP_NEW_ARRAY(f->scratch, blocks->order_count, bool);
     if (symbols == NULL || f->is_taken == NULL)
         return sp_fail_memory(err);
@@ -131,12 +131,16 @@ static enum sp_status find_runs(struct finder *f, const struct sp_workload *work
         symbols[i] = blocks->class_of[blocks->order[i]];
     enum sp_status status =
         sp_blocks_repeats(f->scratch, symbols, blocks->order_count, node != NULL ? node->graph->model->hash_seed : 0,
-                          &repeats, &count, &f->steps, err);
+                          &repeats, &f->steps, err);
+    f->graph = (struct sp_blocks_graph){.workload = workload,
+                                        .count = blocks->order_count,
+                                        .order = blocks->order,
+                                        .class_of = blocks->class_of,
+                                        .steps = &f->steps};
     if (status == SP_OK)
-        status = sp_blocks_graph_init(f->scratch, workload, blocks->order_count, blocks->order, blocks->class_of,
-                                      &f->steps, &f->graph, err);
-    for (uint32_t i = 0; status == SP_OK && i < count; i++) {
-        if (!match_repeat(f, &repeats[i]))
+        status = sp_blocks_graph_init(f->scratch, &f->graph, err);
+    for (uint32_t i = 0; status == SP_OK && i < repeats.count; i++) {
+        if (!match_repeat(f, &repeats.items[i]))
             status = sp_fail_memory(err);
     }
     if (status == SP_OK && !choose_all(f))

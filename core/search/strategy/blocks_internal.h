@@ -23,10 +23,14 @@ struct sp_blocks_repeat {
     uint32_t begin, end, period;
 };
 
+struct sp_blocks_repeat_list {
+    uint32_t count;
+    const struct sp_blocks_repeat *items;
+};
+
 /* All of them, by begin and period. `seed` is of hashes; the result does not depend on it. */
 enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
-                                 struct sp_blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
-                                 struct sp_error *err);
+                                 struct sp_blocks_repeat_list *ret_repeats, uint64_t *steps, struct sp_error *err);
 
 /* ---- blocks_match.c ---- */
 
@@ -51,9 +55,8 @@ struct sp_blocks_graph {
     uint64_t *steps;
 };
 
-enum sp_status sp_blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
-                                    const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
-                                    struct sp_blocks_graph *ret_graph, struct sp_error *err);
+/* Fills in the rest of a graph that has its workload, order, classes and steps, and else nothing. */
+enum sp_status sp_blocks_graph_init(struct sp_arena *arena, struct sp_blocks_graph *graph, struct sp_error *err);
 
 struct sp_blocks_run_list {
     struct sp_arena *arena;

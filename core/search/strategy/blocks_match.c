@@ -68,20 +68,15 @@ static bool allocate(struct sp_arena *arena, struct sp_blocks_graph *g)
            g->saved != NULL;
 }
 
-enum sp_status sp_blocks_graph_init(struct sp_arena *arena, const struct sp_workload *workload, uint32_t count,
-                                    const uint32_t *order, const uint32_t *class_of, uint64_t *steps,
-                                    struct sp_blocks_graph *ret_graph, struct sp_error *err)
+enum sp_status sp_blocks_graph_init(struct sp_arena *arena, struct sp_blocks_graph *graph, struct sp_error *err)
 {
-    struct sp_blocks_graph g = {
-        .workload = workload, .count = count, .order = order, .class_of = class_of, .steps = steps};
-    uint32_t *position_of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    if (position_of == NULL || !allocate(arena, &g))
+    uint32_t *position_of = SP_NEW_ARRAY(arena, graph->workload->node_count, uint32_t);
+    if (position_of == NULL || !allocate(arena, graph))
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < count; i++)
-        position_of[order[i]] = i;
-    fill_tensors(&g, position_of);
-    *steps += workload->tensor_count;
-    *ret_graph = g;
+    for (uint32_t i = 0; i < graph->count; i++)
+        position_of[graph->order[i]] = i;
+    fill_tensors(graph, position_of);
+    *graph->steps += graph->workload->tensor_count;
     return SP_OK;
 }
 

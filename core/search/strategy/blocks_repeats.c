@@ -153,8 +153,7 @@ static uint32_t settle(struct sp_blocks_repeat *repeats, uint32_t count)
 }
 
 enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols, uint32_t count, uint64_t seed,
-                                 struct sp_blocks_repeat **ret_repeats, uint32_t *ret_count, uint64_t *steps,
-                                 struct sp_error *err)
+                                 struct sp_blocks_repeat_list *ret_repeats, uint64_t *steps, struct sp_error *err)
 {
     struct repeats r = {.symbols = symbols,
                         .count = count,
@@ -173,8 +172,7 @@ enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols
                 found_count++;
         }
     }
-    *ret_count = settle(found, found_count);
-    *ret_repeats = found;
+    *ret_repeats = (struct sp_blocks_repeat_list){settle(found, found_count), found};
     *steps += r.steps;
     return SP_OK;
 }

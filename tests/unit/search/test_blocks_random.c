@@ -63,13 +63,15 @@ static uint32_t slow_repeats(const uint32_t *symbols, uint32_t count, struct sp_
 
 static void expect_repeats(const uint32_t *symbols, uint32_t count, uint64_t seed)
 {
-    struct sp_blocks_repeat slow[LONGEST * LONGEST], *fast = NULL;
-    uint32_t fast_count = 0, slow_count = slow_repeats(symbols, count, slow);
+    struct sp_blocks_repeat slow[LONGEST * LONGEST];
+    struct sp_blocks_repeat_list repeats = {0};
+    uint32_t slow_count = slow_repeats(symbols, count, slow);
     uint64_t steps = 0;
     struct sp_error err = {0};
-    cr_assert_eq(sp_blocks_repeats(arena, symbols, count, seed, &fast, &fast_count, &steps, &err), SP_OK);
-    cr_assert_eq(fast_count, slow_count, "%u symbols from %u: %u instead of %u", count, symbols[0], fast_count,
+    cr_assert_eq(sp_blocks_repeats(arena, symbols, count, seed, &repeats, &steps, &err), SP_OK);
+    cr_assert_eq(repeats.count, slow_count, "%u symbols from %u: %u instead of %u", count, symbols[0], repeats.count,
                  slow_count);
+    const struct sp_blocks_repeat *fast = repeats.items;
     for (uint32_t i = 0; i < slow_count; i++) {
         cr_assert(fast[i].begin == slow[i].begin && fast[i].end == slow[i].end && fast[i].period == slow[i].period,
                   "[%u, %u) of %u instead of [%u, %u) of %u", fast[i].begin, fast[i].end, fast[i].period, slow[i].begin,
