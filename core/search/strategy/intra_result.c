@@ -341,9 +341,15 @@ static enum sp_status count_all(struct counter *counter)
     return SP_OK;
 }
 
+/* What is counted: `course` and `moment` where they are not NULL, and always the result. */
+struct counted {
+    struct sp_live_bytes *course;
+    struct sp_intra_moment *moment;
+    struct sp_intra_result *result;
+};
+
 static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *course,
-                               struct sp_intra_moment *moment, struct sp_intra_result **ret_result,
+                               const uint32_t *nodes, const uint32_t *strategy_of, struct counted *counted,
                                struct sp_error *err)
 {
     struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
@@ -360,16 +366,15 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                               .nodes = nodes,
                               .strategy_of = kept,
                               .result = result,
-                              .course = course,
-                              .moment = moment};
+                              .course = counted->course,
+                              .moment = counted->moment};
     if (node_count > 0)
         memcpy(kept, strategy_of, node_count * sizeof *kept);
     result->node_count = node_count;
     result->strategy_of = kept;
     enum sp_status status = count_all(&counter);
     sp_arena_rewind(table->scratch, mark);
-    if (status == SP_OK)
-        *ret_result = result;
+    counted->result = result;
     return status;
 }
 
@@ -377,7 +382,11 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
                                  const uint32_t *nodes, const uint32_t *strategy_of,
                                  struct sp_intra_result **ret_result, struct sp_error *err)
 {
-    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, NULL, ret_result, err);
+    struct counted counted = {0};
+    enum sp_status status = evaluate(arena, table, node_count, nodes, strategy_of, &counted, err);
+    if (status == SP_OK)
+        *ret_result = counted.result;
+    return status;
 }
 
 enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
@@ -385,8 +394,8 @@ enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_tabl
                                struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(scratch);
-    struct sp_intra_result *result;
-    enum sp_status status = evaluate(scratch, table, node_count, nodes, strategy_of, ret_course, NULL, &result, err);
+    enum sp_status status =
+        evaluate(scratch, table, node_count, nodes, strategy_of, &(struct counted){.course = ret_course}, err);
     sp_arena_rewind(scratch, mark);
     return status;
 }
@@ -395,8 +404,7 @@ enum sp_status sp_intra_fullest(struct sp_arena *arena, struct sp_strategy_table
                                 const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_moment *ret_moment,
                                 struct sp_error *err)
 {
-    struct sp_intra_result *result;
-    return evaluate(arena, table, node_count, nodes, strategy_of, NULL, ret_moment, &result, err);
+    return evaluate(arena, table, node_count, nodes, strategy_of, &(struct counted){.moment = ret_moment}, err);
 }
 
 enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,
