@@ -11,23 +11,17 @@
  * nodes of a path come one after another, each taking at least a launch, and its share of time on all devices.
  */
 #include "search/joint/candidate.h"
+#include "search/joint/memory_peak.h"
 
 enum sp_status sp_joint_bounds(struct sp_arena *scratch, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
                                struct sp_error *err);
 
-/* A plan that does not fit. */
-struct sp_lacking_plan {
-    const struct sp_placement *placement;
-    const struct sp_sharded_stage *sharded; /* per stage; NULL: no operator is split */
-    const struct sp_evaluation *evaluation; /* the capacities in it are not looked at */
-};
-
-/* Makes `err`, which is not NULL, the SP_ERR_NOFIT that says where on the cluster's devices the plan lacks most memory,
+/* Of a plan that does not fit; the capacities in its evaluation are not looked at. Makes `err`, which is not NULL, the SP_ERR_NOFIT that says where on the cluster's devices the plan lacks most memory,
    what of it are weights, the node at which it is fullest and the largest tensors that are alive then. Other errors
    are those of making that sentence. */
 enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_workload *workload,
-                                      const struct sp_cluster *cluster, const struct sp_lacking_plan *plan,
+                                      const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
                                       struct sp_error *err);
 
 /*

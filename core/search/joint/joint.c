@@ -608,9 +608,9 @@ static enum sp_status list_others(struct search *search, struct sp_search_result
     result->is_proved = search->is_proved;
     if (beyond == NULL || !sp_front_better(joint->options->objective, beyond, best))
         return SP_OK;
-    enum sp_status status =
-        sp_memory_peak_of_stage(joint->arena, joint->workload, joint->cluster, &beyond->placement, beyond->sharded,
-                                beyond->evaluation->worst_stage, &moment, search->err);
+    const struct sp_evaluated_plan plan = {&beyond->placement, beyond->sharded, beyond->evaluation};
+    enum sp_status status = sp_memory_peak_of_stage(joint->arena, joint->workload, joint->cluster, &plan,
+                                                    beyond->evaluation->worst_stage, &moment, search->err);
     if (status != SP_OK)
         return status;
     const struct sp_stage_cost *cost = &beyond->evaluation->stages[moment.stage];

@@ -90,14 +90,13 @@ static int by_bytes(const void *a, const void *b)
 }
 
 enum sp_status sp_memory_peak_of_stage(struct sp_arena *arena, const struct sp_workload *workload,
-                                       const struct sp_cluster *cluster, const struct sp_placement *placement,
-                                       const struct sp_sharded_stage *sharded, uint32_t stage,
-                                       struct sp_memory_peak *ret_moment, struct sp_error *err)
+                                       const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
+                                       uint32_t stage, struct sp_memory_peak *ret_moment, struct sp_error *err)
 {
     *ret_moment = (struct sp_memory_peak){.stage = stage, .node = SP_NO_WORK};
-    enum sp_status status = sharded == NULL || sharded[stage].table == NULL
-                                ? whole_operators(arena, workload, cluster, placement, ret_moment, err)
-                                : split_operators(arena, &sharded[stage], ret_moment, err);
+    enum sp_status status = plan->sharded == NULL || plan->sharded[stage].table == NULL
+                                ? whole_operators(arena, workload, cluster, plan->placement, ret_moment, err)
+                                : split_operators(arena, &plan->sharded[stage], ret_moment, err);
     if (status != SP_OK)
         return status;
     if (ret_moment->tensor_count > 1)

@@ -18,8 +18,13 @@ struct sp_memory_peak {
     struct sp_memory_peak_tensor *tensors;
 };
 
-/* Of a placement that was evaluated; `sharded` is per stage, NULL: no operator is split. The lists are in `arena`. */
+struct sp_evaluated_plan {
+    const struct sp_placement *placement;
+    const struct sp_sharded_stage *sharded; /* per stage; NULL: no operator is split */
+    const struct sp_evaluation *evaluation;
+};
+
+/* The lists are in `arena`. */
 enum sp_status sp_memory_peak_of_stage(struct sp_arena *arena, const struct sp_workload *workload,
-                                       const struct sp_cluster *cluster, const struct sp_placement *placement,
-                                       const struct sp_sharded_stage *sharded, uint32_t stage,
-                                       struct sp_memory_peak *ret_moment, struct sp_error *err);
+                                       const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
+                                       uint32_t stage, struct sp_memory_peak *ret_moment, struct sp_error *err);

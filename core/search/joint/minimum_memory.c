@@ -88,7 +88,7 @@ static void try_bytes(struct bisection *b, double bytes)
     if (status == SP_OK && !result->stopped) {
         b->found = bytes;
         b->needed = needed_memory(b, result);
-        const struct sp_lacking_plan plan = {&result->placement, result->sharded, result->evaluation};
+        const struct sp_evaluated_plan plan = {&result->placement, result->sharded, result->evaluation};
         sp_error_clear(&b->closest);
         if (sp_joint_describe_lack(b->arena, b->workload, b->cluster, &plan, &b->closest) != SP_OK)
             sp_error_clear(&b->closest); /* what was known before is said then */

@@ -63,7 +63,7 @@ static void describe_stage(const struct sp_workload *workload, const struct sp_c
 }
 
 enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_workload *workload,
-                                      const struct sp_cluster *cluster, const struct sp_lacking_plan *plan,
+                                      const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
                                       struct sp_error *err)
 {
     const struct sp_evaluation *evaluation = plan->evaluation;
@@ -80,8 +80,7 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
         capacity = own;
         worst = s;
     }
-    const enum sp_status status =
-        sp_memory_peak_of_stage(arena, workload, cluster, plan->placement, plan->sharded, worst, &moment, err);
+    const enum sp_status status = sp_memory_peak_of_stage(arena, workload, cluster, plan, worst, &moment, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&buf, (size_t)4 * SENTENCE_BYTES);
@@ -108,7 +107,7 @@ enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_cand
             sp_fail(why, SP_ERR_NOFIT, "NO_PLAN_FITS", "No plan fits the devices' memory.");
         return SP_ERR_NOFIT;
     }
-    const struct sp_lacking_plan plan = {&closest->placement, closest->sharded, closest->evaluation};
+    const struct sp_evaluated_plan plan = {&closest->placement, closest->sharded, closest->evaluation};
     const enum sp_status status = sp_joint_describe_lack(joint->arena, joint->workload, joint->cluster, &plan, why);
     if (status != SP_OK)
         return status;

@@ -291,13 +291,13 @@ Test(nofit, a_watch_ends_the_bisection)
 
 static void expect_moments(const struct question *q, const struct sp_search_result *result)
 {
+    const struct sp_evaluated_plan plan = {&result->placement, result->sharded, result->evaluation};
     for (uint32_t s = 0; s < result->evaluation->stage_count; s++) {
         const struct sp_stage_cost *cost = &result->evaluation->stages[s];
         struct sp_memory_peak moment;
         struct sp_error err = {0};
-        cr_assert_eq(sp_memory_peak_of_stage(q->arena, q->workload, q->cluster, &result->placement, result->sharded, s,
-                                             &moment, &err),
-                     SP_OK, "%s", err.message);
+        cr_assert_eq(sp_memory_peak_of_stage(q->arena, q->workload, q->cluster, &plan, s, &moment, &err), SP_OK, "%s",
+                     err.message);
         cr_expect_float_eq(moment.alive_bytes + moment.workspace_bytes, cost->activations_peak_bytes,
                            1e-9 * cost->activations_peak_bytes, "stage %u: %.17g + %.17g, counted %.17g", s,
                            moment.alive_bytes, moment.workspace_bytes, cost->activations_peak_bytes);
