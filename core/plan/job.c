@@ -289,7 +289,8 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan
     }
     enum sp_status status = sp_placement_record_parse(job->arena, found->record, workload->node_count, &record, err);
     if (status == SP_OK)
-        status = sp_joint_from_record(job->arena, workload, dataflow, cluster, &record, job->watch, &job->result, err);
+        status = sp_joint_from_record(job->arena, &(struct sp_recorded_problem){workload, dataflow, cluster}, &record,
+                                      job->watch, &job->result, err);
     if (status == SP_OK)
         job->result->stopped = found->stopped;
     return status;

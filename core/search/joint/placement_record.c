@@ -201,15 +201,15 @@ static enum sp_status evaluate(struct recorded *o)
     return status;
 }
 
-enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
-                                    const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
+enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_recorded_problem *problem,
                                     const struct sp_placement_record *record, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err)
 {
     struct sp_search_result *result = SP_NEW(arena, struct sp_search_result);
     if (result == NULL)
         return sp_fail_memory(err);
-    struct recorded o = {arena, workload, dataflow, cluster, record, watch, NULL, result, err};
+    struct recorded o = {arena, problem->workload, problem->dataflow, problem->cluster, record, watch, NULL, result,
+                         err};
     result->memory_share = 1;
     result->table_count = MOST_OPTIONS;
     result->tables = SP_NEW_ARRAY(arena, MOST_OPTIONS, struct sp_strategy_table *);

@@ -23,9 +23,15 @@ struct sp_placement_record {
     const uint32_t *stage_of, *strategy_of; /* per node of the workload; 0 where a node is folded or whole */
 };
 
+/* What the record is of. */
+struct sp_recorded_problem {
+    const struct sp_workload *workload;
+    const struct sp_dataflow *dataflow; /* NULL: no operator can be split */
+    const struct sp_cluster *cluster;
+};
+
 /* What the search would have answered. A record may be anything: SP_ERR_REQUEST "OTHER_PLAN" where it does not fit
    workload and cluster. The result lives in `arena`; sp_search_result_release() as for a search. */
-enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_workload *workload,
-                                    const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
+enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_recorded_problem *problem,
                                     const struct sp_placement_record *record, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err);
