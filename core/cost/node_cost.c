@@ -31,9 +31,7 @@ struct frame {
 struct walk {
     struct sp_model *model;
     struct sp_arena *scratch;
-    const struct sp_cluster *cluster;
-    uint32_t device_count;
-    const struct sp_device *const *devices;
+    const struct sp_timed_devices *devices;
     struct sp_error *err;
     struct frame *top;
 };
@@ -107,8 +105,8 @@ static enum sp_status add_own(const struct walk *walk, struct sp_node *node, str
         return status;
     figures->cost.flops += work.flops;
     figures->cost.bytes += work.bytes;
-    for (uint32_t i = 0; i < walk->device_count; i++)
-        figures->seconds[i] += sp_roofline_seconds(walk->devices[i], walk->cluster, dtype, &work);
+    for (uint32_t i = 0; i < walk->devices->count; i++)
+        figures->seconds[i] += sp_roofline_seconds(walk->devices->items[i], walk->devices->cluster, dtype, &work);
     return SP_OK;
 }
 
@@ -117,7 +115,7 @@ static void add_scaled(const struct walk *walk, struct figures *to, const struct
     to->cost.flops += factor * from->cost.flops;
     to->cost.bytes += factor * from->cost.bytes;
     to->cost.inner_weight_bytes += from->cost.inner_weight_bytes;
-    for (uint32_t i = 0; i < walk->device_count; i++)
+    for (uint32_t i = 0; i < walk->devices->count; i++)
         to->seconds[i] += factor * from->seconds[i];
 }
 
@@ -132,7 +130,7 @@ static void take_larger(const struct walk *walk, struct figures *to, const struc
     to->cost.flops = larger(to->cost.flops, from->cost.flops);
     to->cost.bytes = larger(to->cost.bytes, from->cost.bytes);
     to->cost.inner_weight_bytes += from->cost.inner_weight_bytes;
-    for (uint32_t i = 0; i < walk->device_count; i++)
+    for (uint32_t i = 0; i < walk->devices->count; i++)
         to->seconds[i] = larger(to->seconds[i], from->seconds[i]);
 }
 
@@ -209,7 +207,7 @@ static bool open_next_graph(const struct walk *walk, struct frame *frame)
     }
     if (frame->graph == NULL)
         return true;
-    memset(frame->sum.seconds, 0, walk->device_count * sizeof *frame->sum.seconds);
+    memset(frame->sum.seconds, 0, walk->devices->count * sizeof *frame->sum.seconds);
     frame->sum.cost = (struct sp_node_cost){0};
     return sp_inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops);
 }
@@ -227,8 +225,8 @@ static bool push(struct walk *walk, const struct sp_node *node)
     frame->alternatives = sp_node_is(node, "If");
     frame->loops = node->body == NULL && !frame->alternatives;
     frame->trips = node->body == NULL ? count_trips(node) : 1;
-    frame->sum.seconds = SP_NEW_ARRAY(walk->scratch, walk->device_count, double);
-    frame->total.seconds = SP_NEW_ARRAY(walk->scratch, walk->device_count, double);
+    frame->sum.seconds = SP_NEW_ARRAY(walk->scratch, walk->devices->count, double);
+    frame->total.seconds = SP_NEW_ARRAY(walk->scratch, walk->devices->count, double);
     if (frame->sum.seconds == NULL || frame->total.seconds == NULL || !open_next_graph(walk, frame))
         return false;
     walk->top = frame;
@@ -283,13 +281,12 @@ static enum sp_status step(struct walk *walk, struct figures *result)
 }
 
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
-                            const struct sp_cluster *cluster, uint32_t device_count,
-                            const struct sp_device *const *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
+                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
                             struct sp_error *err)
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
-    struct walk walk = {model, scratch, cluster, device_count, devices, err, NULL};
-    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, device_count, double)};
+    struct walk walk = {model, scratch, devices, err, NULL};
+    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double)};
     enum sp_status status = result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, &result);
 
     if (status == SP_OK && has_inside(node) && !push(&walk, node))
@@ -298,8 +295,8 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         status = step(&walk, &result);
     if (status == SP_OK) {
         *ret_cost = result.cost;
-        if (device_count > 0)
-            memcpy(ret_seconds, result.seconds, device_count * sizeof *ret_seconds);
+        if (devices->count > 0)
+            memcpy(ret_seconds, result.seconds, devices->count * sizeof *ret_seconds);
     }
     sp_arena_rewind(scratch, start);
     return status;
@@ -309,7 +306,7 @@ enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct
                             double *ret_bytes, struct sp_error *err)
 {
     struct sp_node_cost cost;
-    enum sp_status status = sp_node_cost(model, node, scratch, NULL, 0, NULL, &cost, NULL, err);
+    enum sp_status status = sp_node_cost(model, node, scratch, &(struct sp_timed_devices){0}, &cost, NULL, err);
 
     if (status != SP_OK)
         return status;

@@ -233,11 +233,11 @@ static void find_aliases(struct sp_workload *workload)
 
 /* ---- the work ------------------------------------------------------------------------------------------------- */
 
-static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model, const struct sp_cluster *cluster,
-                                 const struct sp_device *const *devices, const struct sp_watch *watch,
+static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model,
+                                 const struct sp_timed_devices *devices, const struct sp_watch *watch,
                                  struct sp_error *err)
 {
-    size_t kind_count = workload->kind_count;
+    size_t kind_count = devices->count;
     double *seconds = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
 
     if (seconds == NULL)
@@ -249,8 +249,7 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         if (n % TICK_NODES == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
         work->seconds = seconds + n * kind_count;
-        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, cluster, workload->kind_count, devices,
-                              &cost, work->seconds, err);
+        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, work->seconds, err);
         if (status != SP_OK)
             return status;
         work->flops = cost.flops;
@@ -289,7 +288,8 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
     find_aliases(workload);
     status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)
-        status = cost_nodes(workload, model, cluster, devices, watch, err);
+        status =
+            cost_nodes(workload, model, &(struct sp_timed_devices){cluster, workload->kind_count, devices}, watch, err);
     if (status == SP_OK)
         *ret_workload = workload;
     return status;

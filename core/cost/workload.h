@@ -164,6 +164,13 @@ struct sp_node_cost {
     double inner_weight_bytes, workspace_bytes; /* as in sp_work_node */
 };
 
+/* The devices that a node is timed on. */
+struct sp_timed_devices {
+    const struct sp_cluster *cluster;
+    uint32_t count; /* 0: nothing is timed, and the cluster may be NULL */
+    const struct sp_device *const *items;
+};
+
 /*
  * The cost of one node. All 0 for folded nodes, views, and operators that look at shapes only.
  *
@@ -171,12 +178,10 @@ struct sp_node_cost {
  * trip when the number of trips is known, else once; of the branches of an If the most expensive one counts, figure by
  * figure, or the one that is taken where the condition is known. Sizes that are not known inside count as nothing.
  *
- * ret_seconds[k] is the node's time on devices[k], for k < device_count; that may be 0. Errors are those of
- * sp_op_rule().
+ * ret_seconds[k] is the node's time on devices->items[k]. Errors are those of sp_op_rule().
  */
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
-                            const struct sp_cluster *cluster, uint32_t device_count,
-                            const struct sp_device *const *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
+                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
                             struct sp_error *err);
 
 /* FLOPs and traffic of one node, as sp_node_cost(). */
