@@ -119,7 +119,11 @@ enum sp_status sp_check_calls(const struct sp_model *model, const struct sp_call
 {
     struct calls calls = {.count = model->function_count + 1};
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(model->arena));
-    enum sp_status status = arena != NULL && build(arena, &calls, edges, edge_count) ? SP_OK : sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    if (arena == NULL || !build(arena, &calls, edges, edge_count)) {
+        sp_arena_destroy(arena);
+        return sp_fail_memory(err);
+    }
     for (uint32_t f = 0; status == SP_OK && f < calls.count; f++)
         status = visit(&calls, model, f, own_nodes, main_nodes, err);
     sp_arena_destroy(arena);

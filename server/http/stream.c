@@ -71,7 +71,8 @@ static ssize_t read_coded(void *context, uint64_t position, char *bytes, size_t 
 {
     (void)position;
     struct sending *sending = context;
-    struct coding_step step = {.out = bytes, .out_size = size, .ended = sending->encoder == NULL};
+    struct coding_step step = {.out_size = size, .ended = sending->encoder == NULL};
+    step.out = bytes;
     while (!step.ended && step.written == 0) {
         if (!fill(sending))
             return MHD_CONTENT_READER_END_WITH_ERROR;

@@ -9,6 +9,8 @@
  * data. An integer that does not fit the output's element type becomes unknown; reals are rounded to the element type
  * (float32), and are not carried for the narrow float types.
  */
+#include <assert.h>
+
 #include "base/limits.h"
 #include "ops/table/shape_helpers.h"
 
@@ -92,10 +94,13 @@ struct sp_data *sp_data_new(struct sp_op_context *context, uint32_t output, bool
 /* to[i] = from[j]; both hold the same kind. */
 static inline void sp_data_copy(struct sp_data *to, uint32_t i, const struct sp_data *from, uint32_t j)
 {
-    if (to->reals != NULL && from->reals != NULL)
+    if (to->reals != NULL) {
+        assert(from->reals != NULL);
         to->reals[i] = from->reals[j];
-    else
+    } else {
+        assert(to->ints != NULL && from->ints != NULL);
         to->ints[i] = from->ints[j];
+    }
 }
 
 /* Makes `data` the elements of an output, after bringing them into the range of its element type. */

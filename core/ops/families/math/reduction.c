@@ -11,6 +11,7 @@
  *
  * FLOPs: 1 for each input element.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "ops/families/tensor/axis_lines.h"
@@ -104,6 +105,7 @@ static void walk_targets(const struct sp_shape *x, const struct axes *axes, stru
 static void add_element(struct sp_dims *dims, const struct arithmetic *arithmetic, struct sp_data *to, uint32_t at,
                         const struct sp_data *from, uint32_t index, bool is_first)
 {
+    assert((to->reals == NULL) == (from->reals == NULL));
     if (is_first)
         sp_data_copy(to, at, from, index);
     else if (to->reals != NULL)
