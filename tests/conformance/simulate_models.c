@@ -283,9 +283,10 @@ static void plan_blocks(struct test *test)
     const struct sp_evaluation *evaluation = model.plan->result->evaluation;
     test->devices = model.planned.subject->device_count;
     test->planned = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
-    for (uint32_t s = 0, used = 0; s < evaluation->stage_count; s++) {
-        for (uint32_t d = 0; d < evaluation->stages[s].device_count && used < strategy->devices; d++)
-            test->planned[used++] = evaluation->stages[s].weights_bytes;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *stage = &evaluation->stages[s];
+        for (uint32_t d = 0; d < stage->device_count && stage->device + d < strategy->devices; d++)
+            test->planned[stage->device + d] = stage->weights_bytes;
     }
     sharded_release(&model);
 }
