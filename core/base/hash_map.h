@@ -118,37 +118,3 @@ void sp_digest_begin(struct sp_digest *digest, uint64_t seed);
 void sp_digest_add(struct sp_digest *digest, const void *bytes, size_t size);
 void sp_digest_number(struct sp_digest *digest, uint64_t number);
 uint64_t sp_digest_end(struct sp_digest *digest);
-
-/* ---- what was asked last ---------------------------------------------------------------------------------------- */
-
-/* Answers by the few pointers and numbers that they follow from. Old ones make place for new ones: a table is small
-   whatever is asked, and what it does not know is worked out again. */
-#define SP_RECENT_SLOTS    512
-#define SP_RECENT_WORDS    16
-#define SP_RECENT_OPERANDS 6 /* of nodes that are asked about: two words each, and some for the node */
-
-struct sp_recent_key {
-    uint32_t count;
-    uint64_t words[SP_RECENT_WORDS];
-};
-
-struct sp_recent {
-    uint64_t seed;
-    struct sp_recent_key keys[SP_RECENT_SLOTS]; /* count 0: free */
-};
-
-static inline void sp_recent_word(struct sp_recent_key *key, uint64_t word)
-{
-    if (key->count < SP_RECENT_WORDS)
-        key->words[key->count++] = word;
-}
-
-static inline void sp_recent_pointer(struct sp_recent_key *key, const void *pointer)
-{
-    sp_recent_word(key, (uint64_t)(uintptr_t)pointer);
-}
-
-/* The slot of a key. *ret_known says whether it was there; it is from now on, so that the caller, whose table of
-   answers has as many places, puts the answer there or forgets the slot. */
-uint32_t sp_recent_slot(struct sp_recent *recent, const struct sp_recent_key *key, bool *ret_known);
-void sp_recent_forget(struct sp_recent *recent, uint32_t slot);

@@ -109,22 +109,23 @@ static bool sort_touches(struct sp_arena *arena, struct builder *b)
 {
     struct sp_stage_parts *parts = b->parts;
     const struct sp_part_touch *unsorted = parts->touches;
-    uint32_t *next = SP_NEW_ARRAY(b->scratch, (size_t)parts->memory_count + 1, uint32_t);
+    uint32_t *memory_of = SP_NEW_ARRAY(b->scratch, parts->touch_count, uint32_t);
+    struct sp_rows by_memory;
     struct sp_part_touch *sorted = SP_NEW_ARRAY(arena, parts->touch_count, struct sp_part_touch);
     parts->touch_of = SP_NEW_ARRAY(arena, parts->part_count, uint32_t);
-    if (next == NULL || sorted == NULL || parts->touch_of == NULL)
+    if (memory_of == NULL || sorted == NULL || parts->touch_of == NULL)
+        return false;
+    for (uint32_t i = 0; i < parts->touch_count; i++)
+        memory_of[i] = unsorted[i].memory;
+    if (!sp_rows_sort(b->scratch, memory_of, parts->touch_count, parts->memory_count, &by_memory))
         return false;
     memset(parts->touch_of, 0xFF, parts->part_count * sizeof *parts->touch_of);
-    for (uint32_t i = 0; i < parts->touch_count; i++)
-        next[unsorted[i].memory + 1]++;
     for (uint32_t m = 0; m < parts->memory_count; m++) {
-        next[m + 1] += next[m];
-        parts->memories[m].first_touch = next[m];
-        parts->memories[m].last_touch = next[m + 1];
+        parts->memories[m].first_touch = by_memory.start[m];
+        parts->memories[m].last_touch = by_memory.start[m + 1];
     }
-    for (uint32_t i = 0; i < parts->touch_count; i++) {
-        struct sp_part_touch touch = unsorted[i];
-        const uint32_t at = next[touch.memory]++;
+    for (uint32_t at = 0; at < parts->touch_count; at++) {
+        struct sp_part_touch touch = unsorted[by_memory.items[at]];
         touch.from = b->moment_at[touch.from];
         touch.to = b->moment_at[touch.to];
         touch.next = parts->touch_of[touch.part];

@@ -110,7 +110,7 @@ static void show_moment(const struct sp_stage_set *set, uint32_t moment, bool co
     }
 }
 
-static void settle_interval(struct sp_stage_set *set, uint32_t memory)
+static void update_interval(struct sp_stage_set *set, uint32_t memory)
 {
     const struct sp_part_touch *touches = set->parts->touches;
     struct interval *interval = &set->intervals[memory];
@@ -189,7 +189,7 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
         find_ends(set, interval, i, is_in);
     }
     for (uint32_t i = parts->touch_of[part]; i != SP_NO_TOUCH; i = parts->touches[i].next)
-        settle_interval(set, parts->touches[i].memory);
+        update_interval(set, parts->touches[i].memory);
     for (uint32_t i = parts->moments.start[part]; i < parts->moments.start[part + 1]; i++)
         show_moment(set, parts->moments.items[i], is_in);
     for (uint32_t i = parts->shares.start[part]; i < parts->shares.start[part + 1]; i++) {

@@ -13,6 +13,7 @@
 
 #include "infer/interned_shardings.h"
 #include "infer/propagate/factor_step.h"
+#include "infer/propagate/recent.h"
 #include "infer/propagate/refine.h"
 
 #define LEVEL_COUNT 5 /* of operations */

@@ -7,6 +7,7 @@
  */
 #include "base/limits.h"
 #include "infer/interned_shardings.h"
+#include "infer/propagate/recent.h"
 #include "infer/propagate/refine.h"
 
 /* How one tensor dim is cut, in positions: its shard number has a digit (position / stride) % size for each entry,

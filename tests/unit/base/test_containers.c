@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/rows.h"
 #include "base/union_find.h"
+#include "infer/propagate/recent.h"
 
 enum { COUNT = 3000 };
 
