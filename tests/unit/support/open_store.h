@@ -79,5 +79,9 @@ enum store_added add_plan_to(struct store *to, struct wish wish, char ret_id[STO
 struct plan_row plan_of(const char *id); /* its strings are released already */
 /* Claims; the test fails when it is another plan or attempt. */
 void must_claim(struct store *from, const char *id, int64_t attempt);
-/* The next plan's number, 0 when there is none. */
+/* The next plan's number, 0 when there is none, negative when the store could not say. */
 int claim_number(struct store *from);
+
+/* A store gives up what takes it seconds, as happens on a machine that is busy with other tests. A daemon asks again
+   then, and so do the functions above: waits, and says whether to. */
+bool try_again(int tries);
