@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/bodies/body_rule_internal.h"
+#include "ops/bodies/body_rule.h"
 
 /* Beyond this a number of turns says nothing: exporters write "until the condition fails" as a number near 2^63. */
 #define MAX_BELIEVED_TRIPS 1000000

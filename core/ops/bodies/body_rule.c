@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "base/array.h"
-#include "ops/bodies/body_rule_internal.h"
 #include "ops/table/rule.h"
+#include "ops/table/shape_helpers.h"
 
 struct reading {
     struct sp_model *model;
@@ -13,7 +13,8 @@ struct reading {
     struct sp_error *err;
 };
 
-bool sp_has_body_rule(const struct sp_node *node)
+/* Whether a node's rule is made of those of the nodes in it: control flow over tensors, or an expanded call. */
+static bool has_body_rule(const struct sp_node *node)
 {
     if (node->op == NULL)
         return node->body != NULL;
@@ -196,7 +197,7 @@ static enum sp_status step(struct reading *reading, struct sp_rule *result)
         struct sp_node *node = &frame->graphs[frame->at]->nodes[frame->next++];
         if (node->is_folded)
             return SP_OK; /* its results are constants */
-        return sp_has_body_rule(node) ? push(reading, node) : read_node(reading, frame, node);
+        return has_body_rule(node) ? push(reading, node) : read_node(reading, frame, node);
     }
     if (frame->at + 1 == frame->graph_count)
         return end_frame(reading, result);
@@ -221,8 +222,8 @@ static enum sp_status read_all(struct sp_model *model, struct sp_node *node, str
     return status;
 }
 
-enum sp_status sp_body_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
-                            struct sp_rule **ret_rule, struct sp_error *err)
+static enum sp_status rule_of_body(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
+                                   struct sp_rule **ret_rule, struct sp_error *err)
 {
     struct sp_rule *rule = NULL;
     enum sp_status status = sp_rule_new(node, arena, &rule, err);
@@ -233,4 +234,16 @@ enum sp_status sp_body_rule(struct sp_model *model, struct sp_node *node, struct
     if (status == SP_OK)
         *ret_rule = rule;
     return status;
+}
+
+enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
+                          struct sp_rule **ret_rule, struct sp_error *err)
+{
+    char label[264];
+    if (has_body_rule(node))
+        return rule_of_body(model, node, arena, ret_rule, err);
+    if (node->op == NULL)
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
+                       sp_op_subject(node, label, sizeof label));
+    return sp_rule_of_operator(model, node, arena, ret_rule, err);
 }

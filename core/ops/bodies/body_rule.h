@@ -1,6 +1,6 @@
 #pragma once
 /*
- * body_rule - the rule of a graph from the rules of its nodes.
+ * body_rule - the rule of a graph from the rules of its nodes; private to core/ops, whose sp_op_rule() reads it.
  *
  * Values tie the nodes' rules together: an axis that is one factor where the value is made and one where it is used is
  * one factor of both (they *unify*). What has no common reading is whole on every device:
@@ -22,14 +22,37 @@
  *
  * Terms are the nodes' terms; a factor that no operand has counts by its extent. Of an If's branches the dearer one
  * counts.
+ *
+ * A frame is one node whose inside is being read, or one graph alone. Nodes inside that have an inside themselves are
+ * frames on top of it; when one ends, its rule is read like that of any node.
  */
-#include "ops/table/op.h"
+#include "ops/bodies/control.h"
+#include "ops/bodies/unify.h"
 
-/* Whether a node's rule is made of those of the nodes in it: control flow over tensors, or an expanded call. */
-bool sp_has_body_rule(const struct sp_node *node);
+/* Work of a node inside, over factors of the unifier. */
+struct sp_body_term {
+    uint32_t branch;
+    double coefficient;
+    uint32_t count;
+    uint32_t *factors;
+};
 
-/* The rule of such a node, in `arena`; without factors where an operand is no tensor of known rank, or where there
-   would be more than SP_RULE_MAX_FACTORS. sp_op_rule() calls this. Errors are those of sp_op_rule() for a node inside.
- */
-enum sp_status sp_body_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
-                            struct sp_rule **ret_rule, struct sp_error *err);
+struct sp_body_frame {
+    struct sp_body_frame *below;
+    struct sp_node *node; /* NULL: a graph alone */
+    struct sp_control control;
+    uint32_t graph_count, at; /* graphs; the one at work */
+    struct sp_graph *graphs[2];
+    uint32_t next; /* node of it */
+    struct sp_dims *dims;
+    struct sp_unifier unifier;
+    struct sp_unified_axes *values[2]; /* by graph and value id */
+    uint32_t term_count, term_capacity;
+    struct sp_body_term *terms;
+};
+
+/* Reads the rule of a node inside. False without memory. */
+bool sp_body_absorb(struct sp_body_frame *frame, const struct sp_node *node, const struct sp_rule *rule);
+
+/* Fills the rule of the frame's node (or graph) when all nodes are read. */
+enum sp_status sp_body_emit(struct sp_op_context *context, struct sp_body_frame *frame, struct sp_rule *rule);

@@ -170,6 +170,12 @@ struct sp_op {
     enum sp_status (*lower)(struct sp_lowering *lower);
 };
 
+/* Whether an entry is that of an opset version. */
+static inline bool sp_op_has_version(const struct sp_op *op, int64_t version)
+{
+    return version >= op->since && (op->last == 0 || version <= op->last);
+}
+
 /* The entry for a domain, name and opset version, or NULL. */
 const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version);
 

@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "ops/bodies/body_rule.h"
 #include "ops/table/rule.h"
 #include "ops/table/rule_text.h"
 #include "ops/table/shape_helpers.h"
@@ -126,18 +125,6 @@ enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node,
     if (status == SP_OK)
         *ret_rule = rule;
     return status;
-}
-
-enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
-                          struct sp_rule **ret_rule, struct sp_error *err)
-{
-    char label[264];
-    if (sp_has_body_rule(node))
-        return sp_body_rule(model, node, arena, ret_rule, err);
-    if (node->op == NULL)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "NO_RULE", "%s has an operator without a sharding rule.",
-                       sp_op_subject(node, label, sizeof label));
-    return sp_rule_of_operator(model, node, arena, ret_rule, err);
 }
 
 double sp_rule_flops(const struct sp_rule *rule)

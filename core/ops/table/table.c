@@ -108,9 +108,8 @@ const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t ver
             high = middle;
     }
     for (; low < entry_count && compare_name(domain, name, by_name[low]) == 0; low++) {
-        const struct sp_op *op = by_name[low];
-        if (version >= op->since && (op->last == 0 || version <= op->last))
-            return op;
+        if (sp_op_has_version(by_name[low], version))
+            return by_name[low];
     }
     return NULL;
 }

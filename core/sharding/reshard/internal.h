@@ -241,11 +241,25 @@ struct sp_reshard_search *sp_search_create(struct sp_arena *arena);
 
 /*
  * The best path. `limit`: ways that are worse than this are of no interest (INFINITY: all are). *ret_found is false
- * when there is none; *ret_complete when the limits of work were hit before it was known to be the best.
+ * when there is none; search->is_cut when the limits of work were hit before it was known to be the best.
  */
 enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_problem *problem, enum sp_goal goal,
-                             double limit, bool *ret_found, bool *ret_complete, struct sp_path *ret_path,
-                             struct sp_error *err);
+                             double limit, bool *ret_found, struct sp_path *ret_path, struct sp_error *err);
+
+/* Starts a search from the problem's source, the node 0. False without memory. */
+bool sp_search_begin(struct sp_reshard_search *search, const struct sp_problem *problem, enum sp_goal goal,
+                     double limit);
+
+/* Makes the next node to be expanded the one at hand; false when there is none left that could improve anything. */
+bool sp_search_next(struct sp_reshard_search *search, struct sp_lists *ret_lists);
+
+/* The node of the target; SP_SEARCH_NONE when it was not reached. */
+#define SP_SEARCH_NONE UINT32_MAX
+uint32_t sp_search_target(struct sp_reshard_search *search);
+
+/* Whether the target was reached in one step that takes no longer than the bound on all ways: nothing can be better,
+   and what is as good need not be looked at. Many digits have very many such ways. */
+bool sp_search_is_settled(struct sp_reshard_search *search);
 
 /* A step from the node at hand to a layout. */
 void sp_search_offer(struct sp_reshard_search *search, enum sp_collective kind, const struct sp_lists *lists,

@@ -1,194 +1,18 @@
-/*
- * The search for the best sequence of collectives: A* over layouts (Dijkstra's algorithm with a bound on what is left).
- *
- * A layout may be reached again on a better way after it was expanded, because ties are broken by steps and bytes and
- * sums are rounded; it is then simply put on the heap once more. Entries of the heap that are out of date are skipped.
- */
+/* The search for the best sequence of collectives: A* over layouts (Dijkstra's algorithm with a bound on what is left). */
 #include <math.h>
-#include <string.h>
 
-#include "base/array.h"
-#include "base/heap.h"
 #include "sharding/reshard/internal.h"
-
-#define NONE UINT32_MAX
-
-/* More digits than this are seldom searched to the end: less work is put into them. */
-#define FEW_DIGITS 6
-
-/* Values closer than this are equal: the same sums in another order. */
-#define SLACK 1e-12
-
-struct sp_reshard_search *sp_search_create(struct sp_arena *arena)
-{
-    struct sp_reshard_search *search = SP_NEW(arena, struct sp_reshard_search);
-
-    if (search != NULL)
-        search->arena = arena;
-    return search;
-}
-
-static uint64_t hash_code(const struct sp_code *code)
-{
-    uint64_t words[2];
-
-    memcpy(words, code, sizeof words);
-    uint64_t hash = (words[0] ^ words[1] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-    return hash ^ hash >> 29;
-}
-
-_Static_assert(sizeof(struct sp_code) == 16, "codes are hashed and compared as two words");
-
-/* A larger array with the old contents; NULL without memory. What it replaces stays with the arena. */
-static void *grow(struct sp_reshard_search *search, const void *old, size_t count, size_t capacity, size_t size)
-{
-    void *array = sp_arena_array(search->arena, capacity, size);
-
-    if (array == NULL)
-        search->out_of_memory = true;
-    else if (count > 0)
-        memcpy(array, old, count * size);
-    return array;
-}
-
-static uint32_t *find_slot(struct sp_reshard_search *search, const struct sp_code *code)
-{
-    uint32_t at = (uint32_t)hash_code(code) & (search->table_size - 1);
-
-    while (search->table[at] != 0 && memcmp(&search->nodes[search->table[at] - 1].code, code, sizeof *code) != 0)
-        at = (at + 1) & (search->table_size - 1);
-    return &search->table[at];
-}
-
-/* Puts a new node into the table. */
-static void enter(struct sp_reshard_search *search, uint32_t node)
-{
-    uint32_t *slot = find_slot(search, &search->nodes[node].code);
-
-    *slot = node + 1;
-    search->nodes[node].slot = (uint32_t)(slot - search->table);
-}
-
-static bool make_room(struct sp_reshard_search *search)
-{
-    if (search->node_count < search->node_capacity)
-        return true;
-    uint32_t capacity = search->node_capacity > 0 ? 2 * search->node_capacity : 256;
-    struct sp_search_node *nodes = grow(search, search->nodes, search->node_count, capacity, sizeof *nodes);
-    uint32_t *table = grow(search, NULL, 0, 4 * (size_t)capacity, sizeof *table);
-    if (nodes == NULL || table == NULL)
-        return false;
-    search->nodes = nodes;
-    search->table = table;
-    search->node_capacity = capacity;
-    search->table_size = 4 * capacity;
-    for (uint32_t n = 0; n < search->node_count; n++)
-        enter(search, n);
-    return true;
-}
-
-/* ---- the heap ---- */
-
-static bool before(const void *nothing, struct sp_heap_entry a, struct sp_heap_entry b)
-{
-    (void)nothing;
-    if (a.key != b.key)
-        return a.key < b.key;
-    if (a.steps != b.steps)
-        return a.steps < b.steps;
-    if (a.bytes != b.bytes)
-        return a.bytes < b.bytes;
-    return a.node < b.node;
-}
-
-SP_HEAP(open, struct sp_heap_entry, const void *, before)
-
-static void push(struct sp_reshard_search *search, uint32_t node)
-{
-    const struct sp_search_node *of = &search->nodes[node];
-    struct sp_heap_entry entry = {of->value + of->bound, of->value, of->bytes, node, of->steps};
-
-    if (SP_MAKE_ROOM(search->arena, search->heap, search->heap_count, search->heap_capacity, 1))
-        open_push(search->heap, search->heap_count++, entry, NULL);
-    else
-        search->out_of_memory = true;
-}
-
-/* ---- offers ---- */
-
-static bool is_better(const struct sp_search_node *a, const struct sp_search_node *b)
-{
-    double slack = SLACK * fmax(a->value, b->value);
-
-    if (fabs(a->value - b->value) > slack)
-        return a->value < b->value;
-    if (a->steps != b->steps)
-        return a->steps < b->steps;
-    return a->bytes < b->bytes * (1 - SLACK);
-}
-
-void sp_search_offer(struct sp_reshard_search *search, enum sp_collective kind, const struct sp_lists *lists,
-                     double seconds, double bytes, double peak)
-{
-    const struct sp_problem *problem = search->problem;
-    const struct sp_search_node *from = &search->nodes[search->at];
-    bool is_local = kind == SP_ALL_SLICE || kind == SP_TO_PARTIAL;
-    struct sp_search_node node = {.parent = search->at, .kind = kind, .bytes = from->bytes + bytes};
-
-    if (search->is_cut || search->out_of_memory)
-        return;
-    if (++search->work > search->most_work) {
-        search->is_cut = true;
-        return;
-    }
-    if (problem->memory_limit > 0 && peak > problem->memory_limit)
-        return;
-    node.value = search->goal == SP_GOAL_SECONDS ? from->value + seconds : fmax(from->value, peak);
-    node.steps = from->steps + (is_local && from->kind == kind && search->at != 0 ? 0 : 1);
-    if (node.value > search->best * (1 + SLACK))
-        return;
-    node.code = sp_code_of(problem, lists);
-    const uint32_t *slot = find_slot(search, &node.code);
-    uint32_t at;
-    if (*slot == 0) {
-        if (search->goal == SP_GOAL_SECONDS)
-            node.bound = sp_problem_bound(problem, lists, &search->target, &search->fastest);
-        if (node.value + node.bound > search->best * (1 + 16 * SLACK))
-            return;
-        if (search->node_count == SP_RESHARD_MAX_STATES) {
-            search->is_cut = true;
-            return;
-        }
-        if (!make_room(search))
-            return;
-        at = search->node_count++;
-        search->nodes[at].code = node.code;
-        enter(search, at);
-    } else {
-        at = *slot - 1;
-        node.bound = search->nodes[at].bound;
-        if (!is_better(&node, &search->nodes[at]))
-            return;
-    }
-    node.slot = search->nodes[at].slot;
-    search->nodes[at] = node;
-    if (memcmp(&node.code, &search->target_code, sizeof node.code) == 0)
-        search->best = fmin(search->best, node.value);
-    push(search, at);
-}
-
-/* ---- the path ---- */
 
 /* The nodes from the start to the target; 0 when there are too many. */
 static uint32_t list_nodes(const struct sp_reshard_search *search, uint32_t target, uint32_t *ret_nodes)
 {
     uint32_t count = 0;
 
-    for (uint32_t n = target; n != NONE; n = search->nodes[n].parent)
+    for (uint32_t n = target; n != SP_SEARCH_NONE; n = search->nodes[n].parent)
         if (++count > SP_RESHARD_MAX_STEPS)
             return 0;
     uint32_t at = count;
-    for (uint32_t n = target; n != NONE; n = search->nodes[n].parent)
+    for (uint32_t n = target; n != SP_SEARCH_NONE; n = search->nodes[n].parent)
         ret_nodes[--at] = n;
     return count;
 }
@@ -224,84 +48,21 @@ static enum sp_status make_path(struct sp_reshard_search *search, uint32_t targe
     return SP_OK;
 }
 
-static bool begin(struct sp_reshard_search *search, const struct sp_problem *problem, enum sp_goal goal, double limit)
-{
-    struct sp_lists start;
-
-    for (uint32_t n = 0; n < search->node_count; n++)
-        search->table[search->nodes[n].slot] = 0;
-    if (++search->generation == 0) {
-        search->generation = 1;
-        for (uint32_t m = 0; m < search->mark_size; m++)
-            search->marks[m].generation = 0;
-    }
-    search->problem = problem;
-    search->goal = goal;
-    search->best = limit;
-    search->work = 0;
-    search->most_work = problem->grids[0]->count <= FEW_DIGITS ? SP_RESHARD_MAX_WORK : SP_RESHARD_MAX_WORK / 8;
-    if (search->left != NULL && *search->left < search->most_work)
-        search->most_work = *search->left;
-    search->is_cut = search->out_of_memory = false;
-    search->node_count = search->heap_count = search->mark_count = 0;
-    search->target_code = problem->to;
-    sp_lists_of(problem, &problem->to, &search->target);
-    sp_lists_of(problem, &problem->from, &start);
-    sp_problem_fastest(problem, &search->fastest);
-    if (!make_room(search))
-        return false;
-    search->nodes[0] = (struct sp_search_node){.code = problem->from, .parent = NONE};
-    if (goal == SP_GOAL_SECONDS)
-        search->nodes[0].bound = sp_problem_bound(problem, &start, &search->target, &search->fastest);
-    else
-        search->nodes[0].value = fmax(sp_lists_tile(problem, &start), sp_lists_tile(problem, &search->target));
-    search->node_count = 1;
-    enter(search, 0);
-    push(search, 0);
-    return !search->out_of_memory;
-}
-
-/* Whether the target was reached in one step that takes no longer than the bound on all ways: nothing can be better,
-   and what is as good need not be looked at. Many digits have very many such ways. */
-static bool is_settled(struct sp_reshard_search *search)
-{
-    const uint32_t target = *find_slot(search, &search->target_code);
-
-    if (target == 0 || search->goal != SP_GOAL_SECONDS)
-        return false;
-    const struct sp_search_node *node = &search->nodes[target - 1];
-    return node->steps <= 1 && node->value <= search->nodes[0].bound * (1 + SLACK);
-}
-
 enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_problem *problem, enum sp_goal goal,
-                             double limit, bool *ret_found, bool *ret_complete, struct sp_path *ret_path,
-                             struct sp_error *err)
+                             double limit, bool *ret_found, struct sp_path *ret_path, struct sp_error *err)
 {
     struct sp_lists lists;
-    bool ok = begin(search, problem, goal, limit);
+    bool is_going = sp_search_begin(search, problem, goal, limit);
 
-    while (ok && search->heap_count > 0 && !search->is_cut && !search->out_of_memory) {
-        struct sp_heap_entry entry = open_pop(search->heap, search->heap_count--, NULL);
-        const struct sp_search_node *node = &search->nodes[entry.node];
-
-        if (entry.value != node->value || entry.steps != node->steps || entry.bytes != node->bytes)
-            continue;
-        if (entry.key > search->best * (1 + 16 * SLACK))
-            break;
-        if (memcmp(&node->code, &search->target_code, sizeof node->code) == 0)
-            continue; /* nothing beyond it is of use, but a way of fewer steps may still come */
-        search->at = entry.node;
-        sp_lists_of(problem, &node->code, &lists);
+    while (is_going && sp_search_next(search, &lists)) {
         sp_search_expand(search, &lists);
-        if (entry.node == 0 && is_settled(search))
-            break;
+        is_going = search->at != 0 || !sp_search_is_settled(search);
     }
     if (search->left != NULL)
         *search->left -= search->work < *search->left ? search->work : *search->left;
     if (search->out_of_memory)
         return sp_fail_memory(err);
-    uint32_t target = *find_slot(search, &search->target_code);
-    *ret_found = target != 0;
-    *ret_complete = !search->is_cut;
-    return target != 0 ? make_path(search, target - 1, ret_path, err) : SP_OK;
+    uint32_t target = sp_search_target(search);
+    *ret_found = target != SP_SEARCH_NONE;
+    return *ret_found ? make_path(search, target, ret_path, err) : SP_OK;
 }

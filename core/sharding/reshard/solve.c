@@ -298,7 +298,7 @@ static enum sp_status search_cut(struct sp_reshard_search *search, const struct 
 {
     struct sp_problem problem;
     struct sp_path path;
-    bool all_axes, found, complete, exists;
+    bool all_axes, found, exists;
 
     *ret_complete = false;
     if (!make_problem(task, &problem, &all_axes))
@@ -313,12 +313,12 @@ static enum sp_status search_cut(struct sp_reshard_search *search, const struct 
     if (exists)
         take(solution, &problem, &path, goal);
     double limit = solution->is_found ? value_of(&solution->path, goal) : INFINITY;
-    status = sp_search_run(search, &problem, goal, limit, &found, &complete, &path, err);
+    status = sp_search_run(search, &problem, goal, limit, &found, &path, err);
     if (status != SP_OK)
         return status;
     if (found)
         take(solution, &problem, &path, goal);
-    *ret_complete = complete && all_axes;
+    *ret_complete = !search->is_cut && all_axes;
     return SP_OK;
 }
 

@@ -114,13 +114,16 @@ static enum sp_status shapes_exchange(struct sp_op_context *context)
 
 /* ---- Distributed.. -------------------------------------------------------------------------------------------- */
 
-/* The operator of the standard, and the version whose operands the distributed one has: the first in which what it
-   takes as an input is one. */
+/* The operator of the standard with its family, and the version whose operands the distributed one has: the first in
+   which what it takes as an input is one. */
 static const struct {
     const char *name;
     int64_t version;
-} originals[] = {{"MatMul", 13},    {"Slice", 13},      {"Reshape", 14},   {"Expand", 13}, {"ReduceSum", 18},
-                 {"ReduceMax", 18}, {"ReduceMean", 18}, {"Unsqueeze", 13}, {"Squeeze", 13}};
+    const struct sp_op *family;
+} originals[] = {
+    {"MatMul", 13, sp_ops_contraction},   {"Slice", 13, sp_ops_slice},         {"Reshape", 14, sp_ops_reshape},
+    {"Expand", 13, sp_ops_shape},         {"ReduceSum", 18, sp_ops_reduction}, {"ReduceMax", 18, sp_ops_reduction},
+    {"ReduceMean", 18, sp_ops_reduction}, {"Unsqueeze", 13, sp_ops_reshape},   {"Squeeze", 13, sp_ops_reshape}};
 
 static const struct sp_op *original_of(struct sp_op_context *context, int64_t *ret_version)
 {
@@ -129,7 +132,10 @@ static const struct sp_op *original_of(struct sp_op_context *context, int64_t *r
         if (strcmp(name, originals[i].name) != 0)
             continue;
         *ret_version = originals[i].version;
-        return sp_op_find("", name, originals[i].version);
+        for (const struct sp_op *op = originals[i].family; op->name != NULL; op++) {
+            if (strcmp(op->name, name) == 0 && sp_op_has_version(op, *ret_version))
+                return op;
+        }
     }
     return NULL;
 }
