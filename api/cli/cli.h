@@ -237,10 +237,17 @@ struct member_option {
     enum sp_status (*put)(json_t *request, char *text, struct sp_error *err);
 };
 
+/* What a command takes, and its help. */
+struct member_options {
+    const struct member_option *members;
+    size_t count;
+    const char *help;
+};
+
 /* Takes these options, --help, --json and --server; `optind` is then at the first argument. *ret_help says that help
    was asked for and has been printed: the command is done. */
-int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
-                  const char *help, json_t *request, bool *ret_help);
+int parse_members(struct common *common, int argc, char **argv, const struct member_options *taken, json_t *request,
+                  bool *ret_help);
 /* A sharding that was given as text; "-" is standard input. */
 enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);
 /* Asks the library or the server and prints the answer; returns the exit code. */

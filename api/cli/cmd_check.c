@@ -62,7 +62,8 @@ int cmd_check(int argc, char **argv, struct common *common)
         return report_error(common, &err, NULL);
     }
     int code =
-        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+        parse_members(common, argc, argv, &(struct member_options){options, sizeof options / sizeof options[0], help},
+                      request, &wants_help);
     if (code != EXIT_DONE || wants_help)
         goto out;
     if (optind + 1 != argc)

@@ -36,7 +36,7 @@ int cmd_operators(int argc, char **argv, struct common *common)
 {
     struct sp_error err = {0};
     bool wants_help = false;
-    int code = parse_members(common, argc, argv, NULL, 0, help, NULL, &wants_help);
+    int code = parse_members(common, argc, argv, &(struct member_options){NULL, 0, help}, NULL, &wants_help);
     if (code != EXIT_DONE || wants_help)
         return code;
     if (optind + 1 < argc)

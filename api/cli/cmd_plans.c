@@ -337,8 +337,9 @@ int cmd_plans(int argc, char **argv, struct common *common)
         return report_error(common, &err, NULL);
     }
     fetch.flags = flags;
-    int code =
-        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], plans_help, flags, &wants_help);
+    int code = parse_members(common, argc, argv,
+                             &(struct member_options){options, sizeof options / sizeof options[0], plans_help}, flags,
+                             &wants_help);
     if (code != EXIT_DONE || wants_help)
         goto out;
     code = take_verb(common, argc, argv, verbs, &verb, &given);
@@ -362,7 +363,7 @@ int cmd_jobs(int argc, char **argv, struct common *common)
     const char *verb = NULL, *given = NULL;
     const struct fetch nothing = {0};
     bool wants_help = false;
-    int code = parse_members(common, argc, argv, NULL, 0, jobs_help, NULL, &wants_help);
+    int code = parse_members(common, argc, argv, &(struct member_options){NULL, 0, jobs_help}, NULL, &wants_help);
     if (code != EXIT_DONE || wants_help)
         return code;
     code = take_verb(common, argc, argv, verbs, &verb, &given);

@@ -111,7 +111,8 @@ int cmd_reshard(int argc, char **argv, struct common *common)
         return report_error(common, &err, NULL);
     }
     int code =
-        parse_members(common, argc, argv, options, sizeof options / sizeof options[0], help, request, &wants_help);
+        parse_members(common, argc, argv, &(struct member_options){options, sizeof options / sizeof options[0], help},
+                      request, &wants_help);
     if (code == EXIT_DONE && !wants_help && asks_twice(from, to, cluster)) {
         code = report_usage(common, "Only one of --from, --to and --cluster can come from standard input.");
     } else if (code == EXIT_DONE && !wants_help) {

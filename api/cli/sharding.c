@@ -107,9 +107,11 @@ static int put_value(const struct common *common, const struct member_option *op
     return report_error(common, &err, NULL);
 }
 
-int parse_members(struct common *common, int argc, char **argv, const struct member_option *members, size_t count,
-                  const char *help, json_t *request, bool *ret_help)
+int parse_members(struct common *common, int argc, char **argv, const struct member_options *taken, json_t *request,
+                  bool *ret_help)
 {
+    const struct member_option *members = taken->members;
+    const size_t count = taken->count;
     enum { OPT_HELP = 256, OPT_JSON, OPT_MEMBER, COMMON_COUNT = 2 + SERVER_OPTION_COUNT };
     char letters[MAX_MEMBER_OPTIONS * 2 + 4] = ":h";
     struct option options[MAX_MEMBER_OPTIONS + COMMON_COUNT + 1] = {
@@ -133,7 +135,7 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
         if (option == 'h' || option == OPT_HELP) {
             struct sp_error err = {0};
             *ret_help = true;
-            (void)fputs(help, stdout);
+            (void)fputs(taken->help, stdout);
             return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
         }
         if (take_server_option(common, option, optarg))

@@ -37,8 +37,8 @@ static enum sp_status write_value(struct sp_export *out, const struct sp_export_
     struct sp_hlo *hlo;
     struct sp_error why = {0};
     (void)context;
-    enum sp_status status =
-        sp_hlo_from_sharding(out->scratch, item->sharding, item->rank, item->shape, SP_HLO_AUTO, &hlo, NULL, &why);
+    const struct sp_dialect_context of = {.rank = item->rank, .shape = item->shape, .hlo_version = SP_HLO_AUTO};
+    enum sp_status status = sp_hlo_from_sharding(out->scratch, item->sharding, &of, &hlo, NULL, &why);
     if (status == SP_ERR_UNSUPPORTED)
         return sp_export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name,
                               why.message);

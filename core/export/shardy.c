@@ -81,8 +81,9 @@ static void write_entry(struct sp_export *out, struct shardy *all, const struct 
 static enum sp_status axes_of(struct sp_export *out, const struct sp_export_value *item, struct sp_sharding **ret_axes,
                               struct sp_error *err)
 {
-    return sp_sharding_to_axes(out->scratch, item->sharding, item->rank, item->shape, out->subject->device_count,
-                               ret_axes, NULL, err);
+    const struct sp_dialect_context context = {
+        .rank = item->rank, .shape = item->shape, .device_count = out->subject->device_count};
+    return sp_sharding_to_axes(out->scratch, item->sharding, &context, ret_axes, NULL, err);
 }
 
 static enum sp_status look_at_value(struct sp_export *out, const struct sp_export_value *item, void *context,

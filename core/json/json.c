@@ -205,12 +205,12 @@ enum sp_status sp_json_to_onnx(struct sp_budget *budget, const char *text, uint6
     return read_text(budget, text, size, &wanted, ret_bytes, err);
 }
 
-enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size, uint64_t hash_seed,
-                            const struct sp_watch *watch, struct sp_buf *ret_bytes, struct sp_json_graph **ret_graph,
-                            struct sp_error *err)
+enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size,
+                            const struct sp_read_options *options, struct sp_buf *ret_bytes,
+                            struct sp_json_graph **ret_graph, struct sp_error *err)
 {
     struct sp_json_graph *graph = NULL;
-    const struct wanted wanted = {.watch = watch, .hash_seed = hash_seed, .ret_graph = &graph};
+    const struct wanted wanted = {.watch = options->watch, .hash_seed = options->hash_seed, .ret_graph = &graph};
     enum sp_status status = read_text(budget, text, size, &wanted, ret_bytes, err);
     if (status == SP_OK)
         *ret_graph = graph;

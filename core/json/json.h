@@ -53,6 +53,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "graph/cost_graph.h"
+#include "onnx/reader.h"
 
 /* Whether these bytes are to be taken for such a description: they begin with an object. No ONNX file does. */
 bool sp_json_is(const void *bytes, uint64_t size);
@@ -80,7 +81,7 @@ struct sp_json_graph {
 void sp_json_graph_destroy(struct sp_json_graph *graph); /* NULL is allowed */
 
 /* The same for whatever the text describes: *ret_graph is a cost graph, the caller's to destroy, or NULL, and then
- *ret_bytes is the ONNX file. `hash_seed` is for tables of names. */
-enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size, uint64_t hash_seed,
-                            const struct sp_watch *watch, struct sp_buf *ret_bytes, struct sp_json_graph **ret_graph,
-                            struct sp_error *err);
+ *ret_bytes is the ONNX file. Of the options the seed and the watch are used. */
+enum sp_status sp_json_read(struct sp_budget *budget, const char *text, uint64_t size,
+                            const struct sp_read_options *options, struct sp_buf *ret_bytes,
+                            struct sp_json_graph **ret_graph, struct sp_error *err);

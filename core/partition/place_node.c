@@ -155,8 +155,8 @@ static enum sp_status read_output(struct placer *placer, uint32_t operand, struc
     const struct sp_value *value = operand_value(placer, operand);
     const struct sp_sharding *stated = entry_of(placer, operand)->sharding, *regular = NULL;
     struct sp_sharding *blocks = NULL;
-    int64_t extents[SP_MAX_RANK], count = 0;
-    struct sp_holder *holders = NULL;
+    int64_t extents[SP_MAX_RANK];
+    struct sp_holders holders = {0};
     uint32_t rank = value != NULL ? sp_part_rank(value) : 0;
     *ret_ok = false;
     if (stated == NULL || rank == 0)
@@ -169,17 +169,17 @@ static enum sp_status read_output(struct placer *placer, uint32_t operand, struc
         status = sp_sharding_regular(part->scratch, blocks, extents, &regular, part->err);
     if (status != SP_OK || regular == NULL || regular->first == NULL)
         return status;
-    status = sp_sharding_holders(part->scratch, regular, &count, &holders, part->err);
-    if (status != SP_OK || count != placer->placement->device_count)
+    status = sp_sharding_holders(part->scratch, regular, &holders, part->err);
+    if (status != SP_OK || holders.count != placer->placement->device_count)
         return status;
     ret_wanted->blocks = regular;
-    ret_wanted->shard_of = SP_NEW_ARRAY(part->scratch, (size_t)count, int64_t);
+    ret_wanted->shard_of = SP_NEW_ARRAY(part->scratch, (size_t)holders.count, int64_t);
     if (ret_wanted->shard_of == NULL)
         return sp_fail_memory(part->err);
     *ret_ok = true;
-    for (int64_t i = 0; i < count; i++) {
-        ret_wanted->shard_of[i] = holders[i].shard;
-        *ret_ok = *ret_ok && holders[i].device == placer->placement->devices[i];
+    for (int64_t i = 0; i < holders.count; i++) {
+        ret_wanted->shard_of[i] = holders.items[i].shard;
+        *ret_ok = *ret_ok && holders.items[i].device == placer->placement->devices[i];
     }
     return SP_OK;
 }

@@ -84,9 +84,8 @@ static enum sp_status reread(struct sp_job *job, const struct sp_bindings *bindi
 /* Reads the model with the bindings that the request gives and, with `assume`, with extents for what the inputs leave
    open. Bindings and notes live in an arena of their own until it becomes the job's, or is dropped because nothing is
    bound. */
-static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const char *const *dim_names,
-                                 const int64_t *dim_values, bool assume, int64_t batch, struct sp_bindings *bindings,
-                                 struct sp_error *err)
+static enum sp_status open_bound(struct sp_job *job, const struct sp_plan_options *options, bool assume,
+                                 struct sp_bindings *bindings, struct sp_error *err)
 {
     enum sp_status status = read_model(job, NULL, err);
     if (status != SP_OK)
@@ -96,9 +95,9 @@ static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const c
         return sp_fail_memory(err);
     bindings->arena = arena;
     bindings->hash_seed = job->hash_seed;
-    status = sp_bind_given(job->model, dim_count, dim_names, dim_values, bindings, err);
+    status = sp_bind_given(job->model, options->dim_count, options->dim_names, options->dim_values, bindings, err);
     if (status == SP_OK && assume)
-        status = sp_bind_inputs(job->model, batch, bindings, err);
+        status = sp_bind_inputs(job->model, options->batch, bindings, err);
     if (status == SP_OK)
         status = reread(job, bindings, err);
     if (job->arena != arena) {
@@ -107,13 +106,14 @@ static enum sp_status open_bound(struct sp_job *job, uint32_t dim_count, const c
             (struct sp_bindings){.arena = job->arena, .hash_seed = job->hash_seed, .assumed = bindings->assumed};
     }
     if (status == SP_OK && assume)
-        status = sp_bind_nameless(job->model, batch, bindings, err);
+        status = sp_bind_nameless(job->model, options->batch, bindings, err);
     return status;
 }
 
 enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_count, const char *const *dim_names,
                            const int64_t *dim_values, struct sp_job **ret_job, struct sp_error *err)
 {
+    const struct sp_plan_options dims = {.dim_count = dim_count, .dim_names = dim_names, .dim_values = dim_values};
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
     enum sp_status status = open_file(options, &file, err);
@@ -128,7 +128,7 @@ enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_co
     if (file.costs != NULL) {
         status = sp_costs_check_options(dim_count, dim_names, 0, err);
     } else {
-        status = open_bound(job, dim_count, dim_names, dim_values, false, 0, &bindings, err);
+        status = open_bound(job, &dims, false, &bindings, err);
         if (status == SP_OK)
             status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
     }
@@ -260,8 +260,8 @@ static enum sp_status resolve(const struct sp_job *job, const struct sp_demands 
 {
     if (demands == NULL)
         return SP_OK;
-    enum sp_status status = sp_demands_resolve(job->arena, demands, workload, contraction, *cluster, job->model != NULL,
-                                               ret_constraints, err);
+    const struct sp_demanded of = {workload, contraction, *cluster, .can_split = job->model != NULL};
+    enum sp_status status = sp_demands_resolve(job->arena, demands, &of, ret_constraints, err);
     if (status != SP_OK || (*ret_constraints)->reserved_bytes <= 0)
         return status;
     struct sp_cluster *rest = SP_NEW(job->arena, struct sp_cluster);
@@ -379,8 +379,7 @@ static enum sp_status open_assumed(const struct sp_model_file *file, const struc
         (void)sp_fail_memory(err);
         return SP_ERR_MEMORY;
     }
-    enum sp_status status = open_bound(job, options->dim_count, options->dim_names, options->dim_values, true,
-                                       options->batch, bindings, err);
+    enum sp_status status = open_bound(job, options, true, bindings, err);
     bool contradicted = false;
     if (status == SP_OK) {
         status = sp_infer_shapes(job->model, job->watch, &job->summary, err);

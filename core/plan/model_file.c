@@ -2,15 +2,15 @@
 
 #include <string.h>
 
-static enum sp_status read_any(struct sp_budget *budget, const void *bytes, uint64_t size, uint64_t hash_seed,
-                               const struct sp_watch *watch, bool takes_costs, struct sp_model_file *ret_file,
+static enum sp_status read_any(struct sp_budget *budget, const void *bytes, uint64_t size,
+                               const struct sp_read_options *options, bool takes_costs, struct sp_model_file *ret_file,
                                struct sp_error *err)
 {
     struct sp_model_file file = {.bytes = bytes, .size = size, .given_size = size};
     if (sp_json_is(bytes, size)) {
-        enum sp_status status =
-            takes_costs ? sp_json_read(budget, bytes, size, hash_seed, watch, &file.converted, &file.costs, err)
-                        : sp_json_to_onnx(budget, bytes, size, watch, &file.converted, err);
+        enum sp_status status = takes_costs
+                                    ? sp_json_read(budget, bytes, size, options, &file.converted, &file.costs, err)
+                                    : sp_json_to_onnx(budget, bytes, size, options->watch, &file.converted, err);
         if (status != SP_OK)
             return status;
         file.is_converted = true;
@@ -24,14 +24,16 @@ static enum sp_status read_any(struct sp_budget *budget, const void *bytes, uint
 enum sp_status sp_model_file_open(struct sp_budget *budget, const void *bytes, uint64_t size,
                                   const struct sp_watch *watch, struct sp_model_file *ret_file, struct sp_error *err)
 {
-    return read_any(budget, bytes, size, 0, watch, false, ret_file, err);
+    const struct sp_read_options options = {.watch = watch};
+    return read_any(budget, bytes, size, &options, false, ret_file, err);
 }
 
 enum sp_status sp_model_file_open_any(struct sp_budget *budget, const void *bytes, uint64_t size, uint64_t hash_seed,
                                       const struct sp_watch *watch, struct sp_model_file *ret_file,
                                       struct sp_error *err)
 {
-    return read_any(budget, bytes, size, hash_seed, watch, true, ret_file, err);
+    const struct sp_read_options options = {.hash_seed = hash_seed, .watch = watch};
+    return read_any(budget, bytes, size, &options, true, ret_file, err);
 }
 
 void sp_model_file_release(struct sp_model_file *file)

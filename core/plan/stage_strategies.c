@@ -129,12 +129,12 @@ static enum sp_status whole_on(struct sp_arena *arena, uint32_t count, uint32_t 
     return status;
 }
 
-enum sp_status sp_plan_sharding(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
-                                uint32_t rank, int64_t first_device, const struct sp_sharding **ret_sharding,
-                                struct sp_error *err)
+enum sp_status sp_plan_sharding(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                                int64_t first_device, const struct sp_sharding **ret_sharding, struct sp_error *err)
 {
     const struct sp_placement *placement = &plan->result->placement;
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    struct sp_arena *arena = plan->arena;
     const uint32_t replicas = sp_placement_replicas(placement, stage);
     const struct sp_sharding *block;
     if (sharded == NULL || layout == 0)
@@ -155,15 +155,14 @@ enum sp_status sp_plan_sharding(const struct sp_plan *plan, struct sp_arena *are
     return status;
 }
 
-enum sp_status sp_plan_spec(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
-                            uint32_t rank, int64_t first_device, struct sp_sharding_spec *ret_spec,
-                            struct sp_error *err)
+enum sp_status sp_plan_spec(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                            int64_t first_device, struct sp_sharding_spec *ret_spec, struct sp_error *err)
 {
     const struct sp_dialect_context context = {.rank = rank};
     const struct sp_sharding *sharding = NULL;
     if (layout == 0 || sp_plan_sharded(plan, stage) == NULL) {
         const uint32_t count = sp_plan_stage_devices(plan, stage);
-        int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);
+        int64_t *devices = SP_NEW_ARRAY(plan->arena, count, int64_t);
         if (devices == NULL)
             return sp_fail_memory(err);
         for (uint32_t i = 0; i < count; i++)
@@ -171,8 +170,8 @@ enum sp_status sp_plan_spec(const struct sp_plan *plan, struct sp_arena *arena, 
         *ret_spec = (struct sp_sharding_spec){.device_count = count, .devices = devices};
         return SP_OK;
     }
-    enum sp_status status = sp_plan_sharding(plan, arena, stage, layout, rank, first_device, &sharding, err);
-    return status == SP_OK ? sp_onnx_spec_from_sharding(arena, sharding, &context, ret_spec, NULL, err) : status;
+    enum sp_status status = sp_plan_sharding(plan, stage, layout, rank, first_device, &sharding, err);
+    return status == SP_OK ? sp_onnx_spec_from_sharding(plan->arena, sharding, &context, ret_spec, NULL, err) : status;
 }
 
 /* The axes of one block that cut each tensor axis; NULL where nothing is cut. */

@@ -37,15 +37,13 @@ double sp_plan_node_collective_seconds(const struct sp_plan *plan, uint32_t node
 /* ---- shardings ---- */
 
 /* A layout on the devices first_device, first_device + 1, .. of all replicas: replicas are the first axis of the mesh,
-   where there are several. Lives in `arena`. */
-enum sp_status sp_plan_sharding(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
-                                uint32_t rank, int64_t first_device, const struct sp_sharding **ret_sharding,
-                                struct sp_error *err);
+   where there are several. It lives in the plan's arena. */
+enum sp_status sp_plan_sharding(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                                int64_t first_device, const struct sp_sharding **ret_sharding, struct sp_error *err);
 
 /* The same as ONNX's record, without a tensor's name and extents. */
-enum sp_status sp_plan_spec(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage, uint32_t layout,
-                            uint32_t rank, int64_t first_device, struct sp_sharding_spec *ret_spec,
-                            struct sp_error *err);
+enum sp_status sp_plan_spec(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
+                            int64_t first_device, struct sp_sharding_spec *ret_spec, struct sp_error *err);
 
 /* "S[0]R": for each tensor axis the axes of the stage's mesh that cut it, R for none; "S[0,1]" for two. Appended. */
 enum sp_status sp_plan_spec_text(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,

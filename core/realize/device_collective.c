@@ -202,9 +202,8 @@ static enum sp_status reduce_scatter(struct direct *direct, struct sp_error *err
         ranges[i] = (struct sp_range){0, -1};
     ranges[exchange->axis] = (struct sp_range){direct->place * size, (direct->place + 1) * size};
     status = emit(direct, ALL_REDUCE, 0, err);
-    return status == SP_OK
-               ? sp_program_slice(direct->program, direct->name, exchange->rank, NULL, ranges, NULL, &direct->name, err)
-               : status;
+    const struct sp_program_tensor reduced = {.name = direct->name, .rank = exchange->rank};
+    return status == SP_OK ? sp_program_slice(direct->program, &reduced, ranges, NULL, &direct->name, err) : status;
 }
 
 static enum sp_status all_gather(struct direct *direct, struct sp_error *err)
@@ -222,16 +221,17 @@ static enum sp_status all_gather(struct direct *direct, struct sp_error *err)
 }
 
 /* The piece along `axis` in as many equal parts as there are ranks. */
-static enum sp_status cut_equal(struct direct *direct, const char *x, uint32_t axis, int64_t size, const char **names,
-                                struct sp_error *err)
+static enum sp_status cut_equal(struct direct *direct, const char *name, uint32_t axis, int64_t size,
+                                const char **names, struct sp_error *err)
 {
+    const struct sp_program_tensor x = {.name = name, .rank = direct->exchange->rank};
     struct sp_range ranges[SP_MAX_RANK];
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < direct->exchange->rank; i++)
         ranges[i] = (struct sp_range){0, -1};
     for (uint32_t i = 0; status == SP_OK && i < direct->ranks.count; i++) {
         ranges[axis] = (struct sp_range){i * size, (i + 1) * size};
-        status = sp_program_slice(direct->program, x, direct->exchange->rank, NULL, ranges, NULL, &names[i], err);
+        status = sp_program_slice(direct->program, &x, ranges, NULL, &names[i], err);
     }
     return status;
 }
@@ -346,8 +346,8 @@ static enum sp_status take_row(struct gathering *gathering, const char *all, uin
     (void)sp_device_held_dims(exchange, member, dims);
     for (uint32_t i = 0; i < exchange->rank; i++)
         ranges[i + 1] = (struct sp_range){0, dims[i]};
-    enum sp_status status =
-        sp_program_slice(gathering->program, all, exchange->rank + 1, NULL, ranges, NULL, ret_name, err);
+    const struct sp_program_tensor rows = {.name = all, .rank = exchange->rank + 1};
+    enum sp_status status = sp_program_slice(gathering->program, &rows, ranges, NULL, ret_name, err);
     if (status == SP_OK)
         status = reshape(gathering->program, *ret_name, exchange->rank, dims, ret_name, err);
     return status == SP_OK ? to_type(gathering->program, *ret_name, gathering->wire, exchange->dtype, ret_name, err)
@@ -362,8 +362,8 @@ static enum sp_status keep_some(struct gathering *gathering, const char *all, co
     const char *name;
     for (uint32_t i = 0; i <= gathering->exchange->rank; i++)
         ranges[i] = (struct sp_range){0, 1};
-    enum sp_status status =
-        sp_program_slice(gathering->program, all, gathering->exchange->rank + 1, NULL, ranges, NULL, &name, err);
+    const struct sp_program_tensor rows = {.name = all, .rank = gathering->exchange->rank + 1};
+    enum sp_status status = sp_program_slice(gathering->program, &rows, ranges, NULL, &name, err);
     if (status == SP_OK)
         status = reshape(gathering->program, name, 1, &one, &name, err);
     if (status == SP_OK)

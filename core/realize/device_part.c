@@ -28,7 +28,8 @@ static enum sp_status put_output(struct sp_device_walk *walk, struct sp_program 
         for (uint32_t i = 0; i < port->rank; i++)
             axes[i] = (struct sp_axis_ranges){1, (struct sp_range *)&port->box[i]};
         const struct sp_box box = {.rank = port->rank, .axes = axes};
-        status = sp_program_cut(program, name, port->dtype, known->piece->dims, &box, port->name, &name, err);
+        const struct sp_program_tensor piece = {name, port->rank, known->piece->dims};
+        status = sp_program_cut(program, &piece, port->dtype, &box, port->name, &name, err);
     }
     const struct sp_program_op copy = {.op_type = "Identity", .input_count = 1, .inputs = &name, .want = port->name};
     if (status == SP_OK && strcmp(name, port->name) != 0)

@@ -70,13 +70,19 @@ enum sp_status sp_program_emit(struct sp_program *program, const struct sp_progr
 /* int64 [count], written once. */
 enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const int64_t *values, const char **ret_name,
                                struct sp_error *err);
-/* One range of each axis; a limit of -1 is the end of an axis. `dims` may have -1; NULL: none known. Ranges that are
-   whole are not cut; where none is left the result is `x`. */
-enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint32_t rank, const int64_t *dims,
+/* A tensor that is cut. */
+struct sp_program_tensor {
+    const char *name;
+    uint32_t rank;
+    const int64_t *dims; /* -1: not known; NULL: none known */
+};
+/* One range of each axis; a limit of -1 is the end of an axis. Ranges that are whole are not cut; where none is left the
+   result is the tensor. */
+enum sp_status sp_program_slice(struct sp_program *program, const struct sp_program_tensor *x,
                                 const struct sp_range *ranges, const char *want, const char **ret_name,
                                 struct sp_error *err);
 /* Any box, of any type. */
-enum sp_status sp_program_cut(struct sp_program *program, const char *x, enum sp_dtype dtype, const int64_t *dims,
+enum sp_status sp_program_cut(struct sp_program *program, const struct sp_program_tensor *x, enum sp_dtype dtype,
                               const struct sp_box *box, const char *want, const char **ret_name, struct sp_error *err);
 /* Slice and Concat have no types of less than a byte and no float8, and Concat floats only before version 4: these are
    carried as another type that holds all their values. The type itself for all others. */
@@ -85,9 +91,9 @@ enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum s
                                const char **ret_name, struct sp_error *err);
 enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint32_t count, const char *const *names,
                                  const char *want, const char **ret_name, struct sp_error *err);
+/* `parts` has the inputs, of this type, and the name that the result shall have. */
 enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner combiner, enum sp_dtype dtype,
-                                  uint32_t count, const char *const *names, const char *want, const char **ret_name,
-                                  struct sp_error *err);
+                                  const struct sp_program_op *parts, const char **ret_name, struct sp_error *err);
 /* A name that nothing has. */
 const char *sp_program_fresh(struct sp_program *program, const char *what);
 /* `name`, or with a number where another node has it. NULL without memory. */

@@ -111,13 +111,19 @@ enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const
     return sp_recipe_status(program->initializers, err);
 }
 
+/* What pieces are gathered in has an axis more than these. */
+struct slice {
+    uint32_t count;
+    int64_t axes[SP_MAX_RANK + 1], starts[SP_MAX_RANK + 1], ends[SP_MAX_RANK + 1];
+};
+
 /* Slice was given its bounds as attributes before opset 10. */
-static enum sp_status emit_slice(struct sp_program *program, const char *x, uint32_t count, const int64_t *axes,
-                                 const int64_t *starts, const int64_t *ends, const char *want, const char **ret_name,
-                                 struct sp_error *err)
+static enum sp_status emit_slice(struct sp_program *program, const char *x, const struct slice *slice, const char *want,
+                                 const char **ret_name, struct sp_error *err)
 {
-    const struct sp_lower_attribute attributes[] = {
-        SP_INTS_ATTR("axes", count, axes), SP_INTS_ATTR("starts", count, starts), SP_INTS_ATTR("ends", count, ends)};
+    const struct sp_lower_attribute attributes[] = {SP_INTS_ATTR("axes", slice->count, slice->axes),
+                                                    SP_INTS_ATTR("starts", slice->count, slice->starts),
+                                                    SP_INTS_ATTR("ends", slice->count, slice->ends)};
     const char *inputs[4] = {x};
     enum sp_status status = SP_OK;
     if (program->opset < 10)
@@ -129,11 +135,11 @@ static enum sp_status emit_slice(struct sp_program *program, const char *x, uint
                                                        .attributes = attributes,
                                                        .want = want},
                                ret_name, err);
-    status = sp_program_ints(program, count, starts, &inputs[1], err);
+    status = sp_program_ints(program, slice->count, slice->starts, &inputs[1], err);
     if (status == SP_OK)
-        status = sp_program_ints(program, count, ends, &inputs[2], err);
+        status = sp_program_ints(program, slice->count, slice->ends, &inputs[2], err);
     if (status == SP_OK)
-        status = sp_program_ints(program, count, axes, &inputs[3], err);
+        status = sp_program_ints(program, slice->count, slice->axes, &inputs[3], err);
     if (status == SP_OK)
         status = sp_program_emit(
             program, &(struct sp_program_op){.op_type = "Slice", .input_count = 4, .inputs = inputs, .want = want},
@@ -141,23 +147,22 @@ static enum sp_status emit_slice(struct sp_program *program, const char *x, uint
     return status;
 }
 
-enum sp_status sp_program_slice(struct sp_program *program, const char *x, uint32_t rank, const int64_t *dims,
+enum sp_status sp_program_slice(struct sp_program *program, const struct sp_program_tensor *x,
                                 const struct sp_range *ranges, const char *want, const char **ret_name,
                                 struct sp_error *err)
 {
-    int64_t axes[SP_MAX_RANK], starts[SP_MAX_RANK], ends[SP_MAX_RANK];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < rank; i++) {
-        const bool is_end = ranges[i].limit < 0 || (dims != NULL && dims[i] >= 0 && ranges[i].limit == dims[i]);
+    struct slice slice = {0};
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const bool is_end = ranges[i].limit < 0 || (x->dims != NULL && ranges[i].limit == x->dims[i]);
         if (ranges[i].start == 0 && is_end)
             continue;
-        axes[count] = i;
-        starts[count] = ranges[i].start;
-        ends[count++] = ranges[i].limit < 0 ? INT64_MAX : ranges[i].limit;
+        slice.axes[slice.count] = i;
+        slice.starts[slice.count] = ranges[i].start;
+        slice.ends[slice.count++] = ranges[i].limit < 0 ? INT64_MAX : ranges[i].limit;
     }
-    if (count > 0)
-        return emit_slice(program, x, count, axes, starts, ends, want, ret_name, err);
-    *ret_name = x;
+    if (slice.count > 0)
+        return emit_slice(program, x->name, &slice, want, ret_name, err);
+    *ret_name = x->name;
     return SP_OK;
 }
 
@@ -238,9 +243,10 @@ enum sp_status sp_program_cast(struct sp_program *program, const char *x, enum s
  */
 
 /* The parts of one axis that has several ranges, one after the other. */
-static enum sp_status cut_axis(struct sp_program *program, const char *x, const struct sp_box *box, uint32_t axis,
+static enum sp_status cut_axis(struct sp_program *program, const char *name, const struct sp_box *box, uint32_t axis,
                                const char *want, const char **ret_name, struct sp_error *err)
 {
+    const struct sp_program_tensor x = {.name = name, .rank = box->rank};
     const struct sp_axis_ranges *all = &box->axes[axis];
     struct sp_range ranges[SP_MAX_RANK];
     const char **parts = SP_NEW_ARRAY(program->scratch, all->count, const char *);
@@ -249,12 +255,12 @@ static enum sp_status cut_axis(struct sp_program *program, const char *x, const 
         ranges[i] = (struct sp_range){0, -1};
     for (uint32_t k = 0; status == SP_OK && k < all->count; k++) {
         ranges[axis] = all->ranges[k];
-        status = sp_program_slice(program, x, box->rank, NULL, ranges, NULL, &parts[k], err);
+        status = sp_program_slice(program, &x, ranges, NULL, &parts[k], err);
     }
     return status == SP_OK ? sp_program_concat(program, axis, all->count, parts, want, ret_name, err) : status;
 }
 
-static enum sp_status cut_box(struct sp_program *program, const char *x, const int64_t *dims, const struct sp_box *box,
+static enum sp_status cut_box(struct sp_program *program, const struct sp_program_tensor *x, const struct sp_box *box,
                               const char *want, const char **ret_name, struct sp_error *err)
 {
     struct sp_range ranges[SP_MAX_RANK];
@@ -266,8 +272,7 @@ static enum sp_status cut_box(struct sp_program *program, const char *x, const i
         if (box->axes[i].count == 0)
             ranges[i].limit = 0;
     }
-    enum sp_status status =
-        sp_program_slice(program, x, box->rank, dims, ranges, last == SP_MAX_RANK ? want : NULL, ret_name, err);
+    enum sp_status status = sp_program_slice(program, x, ranges, last == SP_MAX_RANK ? want : NULL, ret_name, err);
     for (uint32_t i = 0; status == SP_OK && last < SP_MAX_RANK && i <= last; i++) {
         if (box->axes[i].count > 1)
             status = cut_axis(program, *ret_name, box, i, i == last ? want : NULL, ret_name, err);
@@ -275,21 +280,22 @@ static enum sp_status cut_box(struct sp_program *program, const char *x, const i
     return status;
 }
 
-enum sp_status sp_program_cut(struct sp_program *program, const char *x, enum sp_dtype dtype, const int64_t *dims,
+enum sp_status sp_program_cut(struct sp_program *program, const struct sp_program_tensor *x, enum sp_dtype dtype,
                               const struct sp_box *box, const char *want, const char **ret_name, struct sp_error *err)
 {
     const enum sp_dtype carrier = sp_program_carrier(program, dtype);
     if (box->is_whole) {
-        *ret_name = x;
+        *ret_name = x->name;
         return SP_OK;
     }
     if (box->rank > SP_MAX_RANK)
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has more axes than a tensor can have.");
     if (carrier == dtype)
-        return cut_box(program, x, dims, box, want, ret_name, err);
-    enum sp_status status = sp_program_cast(program, x, carrier, NULL, ret_name, err);
+        return cut_box(program, x, box, want, ret_name, err);
+    struct sp_program_tensor carried = *x;
+    enum sp_status status = sp_program_cast(program, x->name, carrier, NULL, &carried.name, err);
     if (status == SP_OK)
-        status = cut_box(program, *ret_name, dims, box, NULL, ret_name, err);
+        status = cut_box(program, &carried, box, NULL, ret_name, err);
     return status == SP_OK ? sp_program_cast(program, *ret_name, dtype, want, ret_name, err) : status;
 }
 
@@ -320,9 +326,10 @@ static enum sp_status pick(struct sp_program *program, const char *op_type, cons
 }
 
 enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner combiner, enum sp_dtype dtype,
-                                  uint32_t count, const char *const *names, const char *want, const char **ret_name,
-                                  struct sp_error *err)
+                                  const struct sp_program_op *parts, const char **ret_name, struct sp_error *err)
 {
+    const uint32_t count = parts->input_count;
+    const char *const *names = parts->inputs;
     const char *op_type = combiner == SP_COMBINE_SUM    ? "Add"
                           : combiner == SP_COMBINE_MAX  ? "Max"
                           : combiner == SP_COMBINE_MIN  ? "Min"
@@ -336,10 +343,11 @@ enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner c
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_COMBINER", "An exchange combines by what is no operator.");
     if (combiner == SP_COMBINE_SUM && program->opset < 7 && count > 1) /* Add is not the operator it is now */
         return sp_program_emit(
-            program, &(struct sp_program_op){.op_type = "Sum", .input_count = count, .inputs = names, .want = want},
+            program,
+            &(struct sp_program_op){.op_type = "Sum", .input_count = count, .inputs = names, .want = parts->want},
             ret_name, err);
     for (uint32_t i = 1; status == SP_OK && i < count; i++) {
-        const char *inputs[2] = {sum, names[i]}, *wanted = i + 1 == count ? want : NULL;
+        const char *inputs[2] = {sum, names[i]}, *wanted = i + 1 == count ? parts->want : NULL;
         if (picks)
             status = pick(program, op_type, sum, names[i], wanted, &sum, err);
         else

@@ -39,6 +39,12 @@ static const int64_t *type_dims(struct sp_program *program, const struct sp_type
     return dims;
 }
 
+static struct sp_program_tensor tensor_of(struct sp_program *program, const char *name,
+                                          const struct sp_part_source *source)
+{
+    return (struct sp_program_tensor){name, source->box.rank, type_dims(program, &source->value->type)};
+}
+
 enum sp_status sp_program_input(struct sp_program *program, const struct sp_part_source *source, struct sp_error *err)
 {
     const char *name = source->value->name;
@@ -51,8 +57,8 @@ enum sp_status sp_program_input(struct sp_program *program, const struct sp_part
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
     program->hint = source->piece->name;
     if (status == SP_OK && *entry == NULL) {
-        status = sp_program_cut(program, name, source->piece->dtype, type_dims(program, &source->value->type),
-                                &source->box, source->piece->name, &name, err);
+        const struct sp_program_tensor whole = tensor_of(program, name, source);
+        status = sp_program_cut(program, &whole, source->piece->dtype, &source->box, source->piece->name, &name, err);
         if (status == SP_OK)
             *entry = (void *)name;
     }
@@ -105,9 +111,11 @@ static enum sp_status cut_weight(struct sp_program *program, const struct sp_par
         status = program->request->note(program->request->note_context, &note, err);
     }
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
-    if (status == SP_OK)
-        status = sp_program_cut(program, *entry, source->piece->dtype, type_dims(program, &source->value->type),
-                                &source->box, source->piece->name, ret_name, err);
+    if (status == SP_OK) {
+        const struct sp_program_tensor whole = tensor_of(program, *entry, source);
+        status =
+            sp_program_cut(program, &whole, source->piece->dtype, &source->box, source->piece->name, ret_name, err);
+    }
     sp_arena_rewind(program->scratch, mark);
     return status;
 }
@@ -363,20 +371,23 @@ static enum sp_status put_cell(struct sp_program *program, const struct sp_excha
     if (names == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < cell->source_count; i++) {
-        const int64_t *dims = exchange->members[cell->sources[i]].before->dims;
+        struct sp_program_tensor piece = {.rank = exchange->rank,
+                                          .dims = exchange->members[cell->sources[i]].before->dims};
         bool is_cut = false;
         status = name_source(program, exchange, cell->sources[i], cell, &names[i], &is_cut, err);
         if (status == SP_OK && carrier != exchange->dtype)
             status = sp_program_cast(program, names[i], carrier, NULL, &names[i], err);
+        piece.name = names[i];
         if (status == SP_OK && !is_cut)
-            status = sp_program_slice(program, names[i], exchange->rank, dims, cell->box,
-                                      cell->source_count == 1 ? want : NULL, &names[i], err);
+            status =
+                sp_program_slice(program, &piece, cell->box, cell->source_count == 1 ? want : NULL, &names[i], err);
     }
     if (status == SP_OK && cell->source_count == 1)
         *ret_name = names[0];
     else if (status == SP_OK)
-        status =
-            sp_program_combine(program, exchange->combiner, carrier, cell->source_count, names, want, ret_name, err);
+        status = sp_program_combine(
+            program, exchange->combiner, carrier,
+            &(struct sp_program_op){.input_count = cell->source_count, .inputs = names, .want = want}, ret_name, err);
     return status;
 }
 

@@ -203,23 +203,30 @@ static void put_ints(struct sp_recipe *out, struct sp_recipe *scratch, const cha
     sp_put_message(out, SP_PUT_NODE_ATTRIBUTE, scratch);
 }
 
-/* A list with one item for each scanned operand gets one for each piece. */
-static enum sp_status put_scan_list(struct sp_program *program, struct sp_recipe *out, struct sp_recipe *scratch,
-                                    const struct sp_part_control *control, const char *name, uint32_t count,
-                                    const uint32_t *pieces, struct sp_error *err)
+/* A list with one item for each scanned operand, and the pieces that each of these becomes. */
+struct scan_list {
+    const char *name;
+    uint32_t count;
+    const uint32_t *pieces;
+};
+
+/* The list gets an item for each piece. */
+static enum sp_status put_scan_list(struct sp_program *program, const struct sp_part_control *control,
+                                    const struct scan_list *list, struct sp_recipe *out, struct sp_recipe *scratch,
+                                    struct sp_error *err)
 {
     uint32_t given = 0, used = 0;
-    const int64_t *values = sp_node_ints(control->node, name, &given);
+    const int64_t *values = sp_node_ints(control->node, list->name, &given);
     if (values == NULL)
         return SP_OK;
-    int64_t *all = SP_NEW_ARRAY(program->scratch, (size_t)count * control->device_count, int64_t);
+    int64_t *all = SP_NEW_ARRAY(program->scratch, (size_t)list->count * control->device_count, int64_t);
     if (all == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < pieces[i]; k++)
+    for (uint32_t i = 0; i < list->count; i++) {
+        for (uint32_t k = 0; k < list->pieces[i]; k++)
             all[used++] = i < given ? values[i] : 0;
     }
-    put_ints(out, scratch, name, used, all);
+    put_ints(out, scratch, list->name, used, all);
     return SP_OK;
 }
 
@@ -242,15 +249,14 @@ static enum sp_status put_scan(struct sp_program *program, const struct sp_simul
     sp_put_int(scratch, ATTRIBUTE_INT, inputs);
     sp_put_int(scratch, ATTRIBUTE_TYPE, SP_ATTR_INT);
     sp_put_message(out, SP_PUT_NODE_ATTRIBUTE, scratch);
-    static const char *const of_inputs[] = {"scan_input_axes", "scan_input_directions"};
-    static const char *const of_outputs[] = {"scan_output_axes", "scan_output_directions"};
+    const uint32_t stacked = control->output_count - states;
+    const struct scan_list lists[] = {{"scan_input_axes", scanned, pieces},
+                                      {"scan_output_axes", stacked, own->counts + states},
+                                      {"scan_input_directions", scanned, pieces},
+                                      {"scan_output_directions", stacked, own->counts + states}};
     enum sp_status status = SP_OK;
-    for (uint32_t k = 0; k < 2 && status == SP_OK; k++) {
-        status = put_scan_list(program, out, scratch, control, of_inputs[k], scanned, pieces, err);
-        if (status == SP_OK)
-            status = put_scan_list(program, out, scratch, control, of_outputs[k], control->output_count - states,
-                                   own->counts + states, err);
-    }
+    for (size_t k = 0; k < sizeof lists / sizeof *lists && status == SP_OK; k++)
+        status = put_scan_list(program, control, &lists[k], out, scratch, err);
     return status;
 }
 

@@ -72,16 +72,18 @@ static enum sp_status read_hlo(struct sp_arena *arena, bool is_text, const char 
     return status == SP_OK ? sp_hlo_to_sharding(arena, hlo, ret_sharding, losses, err) : status;
 }
 
-enum sp_status sp_dialect_read(struct sp_arena *arena, enum sp_dialect dialect, const char *text, size_t size,
+enum sp_status sp_dialect_read(struct sp_arena *arena, const struct sp_dialect_text *given,
                                const struct sp_dialect_context *context, struct sp_sharding **ret_sharding,
                                struct sp_losses *losses, struct sp_error *err)
 {
     const struct sp_dialect_context *used = context == NULL ? &no_context : context;
+    const char *text = given->text;
+    const size_t size = given->size;
     struct sp_sharding *sharding = NULL;
     enum sp_status status = check_context(used, err);
     if (status != SP_OK)
         return status;
-    switch (dialect) {
+    switch (given->dialect) {
     case SP_DIALECT_ONNX:
         status = read_onnx(arena, text, size, used, &sharding, losses, err);
         break;
@@ -178,16 +180,25 @@ static enum sp_status check_text(const struct sp_hlo *hlo, struct sp_error *err)
     return SP_OK;
 }
 
+/* The context with the sharding's own rank where it has none. */
+static struct sp_dialect_context with_rank(const struct sp_dialect_context *context, const struct sp_sharding *sharding)
+{
+    struct sp_dialect_context known = *context;
+    if (known.rank < 0) {
+        known.rank = sharding->rank;
+        known.shape = NULL;
+    }
+    return known;
+}
+
 static enum sp_status write_hlo(struct sp_arena *arena, bool is_text, const struct sp_sharding *sharding,
                                 const struct sp_dialect_context *context, struct sp_buf *buf, struct sp_losses *losses,
                                 struct sp_error *err)
 {
-    uint32_t rank = context->rank >= 0 ? (uint32_t)context->rank : sharding->rank;
-    const int64_t *shape = context->rank >= 0 ? context->shape : NULL;
-    enum sp_hlo_version version = (enum sp_hlo_version)context->hlo_version;
+    const struct sp_dialect_context known = with_rank(context, sharding);
     struct sp_buf bytes;
     struct sp_hlo *hlo;
-    enum sp_status status = sp_hlo_from_sharding(arena, sharding, rank, shape, version, &hlo, losses, err);
+    enum sp_status status = sp_hlo_from_sharding(arena, sharding, &known, &hlo, losses, err);
     if (status == SP_OK && is_text)
         status = check_text(hlo, err);
     if (status == SP_OK)
@@ -251,13 +262,12 @@ static enum sp_status to_shardy(struct sp_arena *arena, const struct sp_sharding
     if (context->rank < 0 && (is_flat || is_open))
         return sp_fail(err, SP_ERR_REQUEST, "RANK_UNKNOWN",
                        "A Shardy sharding lists every axis of the tensor; give its rank or its shape.");
-    uint32_t rank = context->rank >= 0 ? (uint32_t)context->rank : sharding->rank;
+    const struct sp_dialect_context known = with_rank(context, sharding);
     enum sp_status status;
     if (is_flat && mesh != NULL && !sp_mesh_is_empty(mesh))
-        status = flat_on_mesh(arena, sharding, rank, mesh, &axes, err);
+        status = flat_on_mesh(arena, sharding, (uint32_t)known.rank, mesh, &axes, err);
     else
-        status = sp_sharding_to_axes(arena, sharding, rank, context->rank >= 0 ? context->shape : NULL,
-                                     context->device_count, &axes, losses, err);
+        status = sp_sharding_to_axes(arena, sharding, &known, &axes, losses, err);
     if (status == SP_OK)
         *ret_sharding = axes;
     return status;

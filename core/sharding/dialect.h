@@ -28,23 +28,19 @@ enum sp_dialect {
     SP_DIALECT_COUNT
 };
 
-/* What is known beside the text. Zeroes mean: nothing, save `rank`, which is -1 then. */
-struct sp_dialect_context {
-    int64_t rank;               /* -1: unknown */
-    const int64_t *shape;       /* `rank` extents, or NULL */
-    int64_t device_count;       /* 0: unknown */
-    const struct sp_mesh *mesh; /* for ort and shardy texts that name none, and for what is written; or NULL */
-    int hlo_version;            /* enum sp_hlo_version, for what is written */
-    const char *tensor_name;    /* for onnx, or NULL */
-};
-
 /* "onnx", "ort", "op-sharding", "hlo", "shardy". */
 const char *sp_dialect_name(enum sp_dialect dialect);
 /* False when there is no such dialect. */
 bool sp_dialect_parse(const char *name, enum sp_dialect *ret_dialect);
 
+struct sp_dialect_text {
+    enum sp_dialect dialect;
+    const char *text;
+    size_t size;
+};
+
 /* Any dialect. Metadata and shard groups of XLA's forms are losses. */
-enum sp_status sp_dialect_read(struct sp_arena *arena, enum sp_dialect dialect, const char *text, size_t size,
+enum sp_status sp_dialect_read(struct sp_arena *arena, const struct sp_dialect_text *given,
                                const struct sp_dialect_context *context, struct sp_sharding **ret_sharding,
                                struct sp_losses *losses, struct sp_error *err);
 

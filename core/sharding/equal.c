@@ -115,8 +115,8 @@ struct side {
     const struct sp_sharding *sharding;
     int64_t count; /* devices it names */
     const int64_t *devices;
-    int64_t holder_count, at;
-    struct sp_holder *holders; /* BLOCKS */
+    struct sp_holders holders; /* BLOCKS */
+    int64_t at;
 };
 
 static enum sp_status open_side(struct sp_arena *arena, const struct sp_sharding *sharding, struct side *side,
@@ -128,7 +128,7 @@ static enum sp_status open_side(struct sp_arena *arena, const struct sp_sharding
         return SP_OK;
     status = sp_sharding_devices(arena, sharding, 0, &side->count, &side->devices, err);
     if (status == SP_OK && sharding->kind == SP_SHARDING_BLOCKS)
-        status = sp_sharding_holders(arena, sharding, &side->holder_count, &side->holders, err);
+        status = sp_sharding_holders(arena, sharding, &side->holders, err);
     return status;
 }
 
@@ -138,10 +138,10 @@ static enum sp_status held_by(struct sp_arena *arena, struct side *side, uint32_
     if (side->sharding->kind != SP_SHARDING_BLOCKS)
         return sp_sharding_held(arena, side->sharding, rank, shape, device, ret_held, err);
     int64_t begin = side->at;
-    while (side->at < side->holder_count && side->holders[side->at].device == device)
+    while (side->at < side->holders.count && side->holders.items[side->at].device == device)
         side->at++;
-    return sp_sharding_held_shards(arena, side->sharding, rank, shape, side->at - begin, side->holders + begin,
-                                   ret_held, err);
+    const struct sp_holders own = {side->at - begin, side->holders.items + begin};
+    return sp_sharding_held_shards(arena, side->sharding, rank, shape, &own, ret_held, err);
 }
 
 static enum sp_status equal_by_device(struct sp_arena *arena, const struct sp_sharding *a, const struct sp_sharding *b,

@@ -12,7 +12,7 @@ static bool is_empty(const struct sp_axis_ranges *axes, uint32_t rank)
 }
 
 /* Leaves out the empty shards. */
-static uint32_t drop_empty(const struct sp_held *held)
+static struct sp_held drop_empty(const struct sp_held *held)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < held->shard_count; i++) {
@@ -23,7 +23,7 @@ static uint32_t drop_empty(const struct sp_held *held)
             memcpy(held->shards + (size_t)kept * held->rank, axes, held->rank * sizeof *axes);
         kept++;
     }
-    return kept;
+    return (struct sp_held){held->rank, kept, held->shards};
 }
 
 static bool are_axes_equal(const struct sp_axis_ranges *a, const struct sp_axis_ranges *b, size_t count)
@@ -57,18 +57,19 @@ static int64_t shared_length(const struct sp_axis_ranges *a, const struct sp_axi
 }
 
 /* Adds up the elements that shards of a share with shards of b, which are disjoint on either side. */
-static enum sp_status shared_volume(uint32_t rank, const struct sp_axis_ranges *a, uint32_t a_count,
-                                    const struct sp_axis_ranges *b, uint32_t b_count, bool is_same, int64_t *ret_volume,
+static enum sp_status shared_volume(const struct sp_held *a, const struct sp_held *b, int64_t *ret_volume,
                                     struct sp_error *err)
 {
+    const uint32_t rank = a->rank;
     int64_t total = 0;
-    for (uint32_t i = 0; i < a_count; i++)
-        for (uint32_t j = is_same ? i : 0; j < (is_same ? i + 1 : b_count); j++) {
+    for (uint32_t i = 0; i < a->shard_count; i++)
+        for (uint32_t j = a == b ? i : 0; j < (a == b ? i + 1 : b->shard_count); j++) {
             int64_t volume = 1;
             bool fits = true;
             for (uint32_t axis = 0; axis < rank && fits && volume > 0; axis++)
-                fits = sp_mul_i64(volume, shared_length(&a[(size_t)i * rank + axis], &b[(size_t)j * rank + axis]),
-                                  &volume);
+                fits = sp_mul_i64(
+                    volume, shared_length(&a->shards[(size_t)i * rank + axis], &b->shards[(size_t)j * rank + axis]),
+                    &volume);
             if (!fits || !sp_add_i64(total, volume, &total))
                 return sp_fail_limit(err, "TENSOR_TOO_LARGE", "SP_MAX_TENSOR_BYTES", SP_MAX_TENSOR_BYTES,
                                      SP_MAX_TENSOR_BYTES, "The tensor has more than 2^63 - 1 elements.");
@@ -79,9 +80,10 @@ static enum sp_status shared_volume(uint32_t rank, const struct sp_axis_ranges *
 
 enum sp_status sp_held_equal(const struct sp_held *a, const struct sp_held *b, bool *ret_equal, struct sp_error *err)
 {
-    uint32_t rank = a->rank, a_count = drop_empty(a), b_count = drop_empty(b);
+    const struct sp_held left = drop_empty(a), right = drop_empty(b);
+    const uint32_t a_count = left.shard_count, b_count = right.shard_count;
     int64_t a_volume = 0, b_volume = 0, shared = 0, pairs = (int64_t)a_count * b_count;
-    *ret_equal = a_count == b_count && are_axes_equal(a->shards, b->shards, (size_t)a_count * rank);
+    *ret_equal = a_count == b_count && are_axes_equal(a->shards, b->shards, (size_t)a_count * a->rank);
     if (*ret_equal || a_count == 0 || b_count == 0 || (a_count == 1 && b_count == 1))
         return SP_OK;
     if (pairs > SP_MAX_HELD_RANGES)
@@ -89,11 +91,11 @@ enum sp_status sp_held_equal(const struct sp_held *a, const struct sp_held *b, b
                              "One device holds so many shards under both shardings that comparing them takes more than "
                              "%d steps.",
                              SP_MAX_HELD_RANGES);
-    enum sp_status status = shared_volume(rank, a->shards, a_count, a->shards, a_count, true, &a_volume, err);
+    enum sp_status status = shared_volume(&left, &left, &a_volume, err);
     if (status == SP_OK)
-        status = shared_volume(rank, b->shards, b_count, b->shards, b_count, true, &b_volume, err);
+        status = shared_volume(&right, &right, &b_volume, err);
     if (status == SP_OK)
-        status = shared_volume(rank, a->shards, a_count, b->shards, b_count, false, &shared, err);
+        status = shared_volume(&left, &right, &shared, err);
     if (status == SP_OK)
         *ret_equal = a_volume == b_volume && shared == a_volume;
     return status;

@@ -162,9 +162,10 @@ enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim
 }
 
 enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                       const int64_t *shape, int64_t count, const struct sp_holder *holders,
-                                       struct sp_held *ret_held, struct sp_error *err)
+                                       const int64_t *shape, const struct sp_holders *holders, struct sp_held *ret_held,
+                                       struct sp_error *err)
 {
+    const int64_t count = holders->count;
     int64_t cells = 0, total = 0;
     if (!sp_mul_i64(count, rank, &cells) || cells > SP_MAX_HELD_RANGES)
         return fail_ranges(err);
@@ -172,7 +173,7 @@ enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_s
     if (shards == NULL)
         return sp_fail_memory(err);
     for (int64_t i = 0; i < count; i++) {
-        int64_t shard = holders[i].shard;
+        int64_t shard = holders->items[i].shard;
         for (uint32_t axis = rank; axis-- > 0;) {
             struct sp_block_dim dim = sp_sharding_block(sharding, axis);
             int64_t own = sp_sharding_shards(sharding, axis);
@@ -197,24 +198,23 @@ static enum sp_status held_in_blocks(struct sp_arena *arena, const struct sp_sha
     if (sharding->first == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "DEVICES_UNKNOWN",
                        "The sharding leaves open which devices hold its %" PRId64 " shards.", sharding->shard_count);
-    struct sp_holder *holders = NULL;
-    int64_t count = 0;
+    struct sp_holders holders = {0};
     for (int64_t shard = 0; shard < sharding->shard_count; shard++) {
         uint32_t begin = sharding->first[shard];
-        count += bsearch(&device, sharding->devices + begin, sharding->first[shard + 1] - begin, sizeof device,
-                         sp_compare_numbers) != NULL;
+        holders.count += bsearch(&device, sharding->devices + begin, sharding->first[shard + 1] - begin, sizeof device,
+                                 sp_compare_numbers) != NULL;
     }
-    holders = SP_NEW_ARRAY(arena, (size_t)count, struct sp_holder);
-    if (holders == NULL)
+    holders.items = SP_NEW_ARRAY(arena, (size_t)holders.count, struct sp_holder);
+    if (holders.items == NULL)
         return sp_fail_memory(err);
-    count = 0;
+    holders.count = 0;
     for (int64_t shard = 0; shard < sharding->shard_count; shard++) {
         uint32_t begin = sharding->first[shard];
         if (bsearch(&device, sharding->devices + begin, sharding->first[shard + 1] - begin, sizeof device,
                     sp_compare_numbers) != NULL)
-            holders[count++] = (struct sp_holder){device, shard};
+            holders.items[holders.count++] = (struct sp_holder){device, shard};
     }
-    return sp_sharding_held_shards(arena, sharding, rank, shape, count, holders, ret_held, err);
+    return sp_sharding_held_shards(arena, sharding, rank, shape, &holders, ret_held, err);
 }
 
 /* The tile coordinates of a device in kinds other than BLOCKS; false when it has no tile. */
@@ -273,8 +273,7 @@ enum sp_status sp_sharding_held(struct sp_arena *arena, const struct sp_sharding
 
 /* The tile of a device that holds one shard of BLOCKS, when the shard is one box. */
 static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_t rank, const int64_t *shape,
-                                     int64_t device, bool *ret_found, int64_t *ret_index, struct sp_range *ret_ranges,
-                                     struct sp_error *err)
+                                     int64_t device, bool *ret_found, struct sp_tile *ret_tile, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_create(NULL);
     struct sp_held held = {0};
@@ -299,7 +298,7 @@ static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_
     for (uint32_t axis = rank; axis-- > 0;) {
         const struct sp_axis_ranges *ranges = &held.shards[axis];
         int64_t own = sp_sharding_shards(sharding, axis);
-        ret_index[axis] = shard % own;
+        ret_tile->index[axis] = shard % own;
         shard /= own;
         if (ranges->count > 1) {
             status = sp_fail(err, SP_ERR_UNSUPPORTED, "BLOCKS_NOT_CONTIGUOUS",
@@ -308,7 +307,7 @@ static enum sp_status tile_in_blocks(const struct sp_sharding *sharding, uint32_
                              device, ranges->count, axis);
             goto cleanup;
         }
-        ret_ranges[axis] = ranges->count > 0 ? ranges->ranges[0] : (struct sp_range){shape[axis], shape[axis]};
+        ret_tile->ranges[axis] = ranges->count > 0 ? ranges->ranges[0] : (struct sp_range){shape[axis], shape[axis]};
     }
 cleanup:
     sp_arena_destroy(scratch);
@@ -316,29 +315,24 @@ cleanup:
 }
 
 enum sp_status sp_sharding_tile(const struct sp_sharding *sharding, uint32_t rank, const int64_t *shape, int64_t device,
-                                bool *ret_found, int64_t *ret_index, int64_t *ret_offset, int64_t *ret_limit,
-                                struct sp_error *err)
+                                bool *ret_found, struct sp_tile *ret_tile, struct sp_error *err)
 {
-    int64_t index[SP_MAX_RANK];
-    struct sp_range ranges[SP_MAX_RANK];
+    struct sp_tile tile;
     bool is_found = false;
     enum sp_status status = check_shape(sharding, rank, shape, err);
     if (status != SP_OK)
         return status;
     if (sharding->kind == SP_SHARDING_BLOCKS) {
-        status = tile_in_blocks(sharding, rank, shape, device, &is_found, index, ranges, err);
+        status = tile_in_blocks(sharding, rank, shape, device, &is_found, &tile, err);
         if (status != SP_OK)
             return status;
     } else {
-        is_found = tile_index(sharding, rank, device, index);
+        is_found = tile_index(sharding, rank, device, tile.index);
         for (uint32_t axis = 0; is_found && axis < rank; axis++)
-            ranges[axis] = tile_range(sharding, shape, axis, index[axis]);
+            tile.ranges[axis] = tile_range(sharding, shape, axis, tile.index[axis]);
     }
     *ret_found = is_found;
-    for (uint32_t axis = 0; is_found && axis < rank; axis++) {
-        ret_index[axis] = index[axis];
-        ret_offset[axis] = ranges[axis].start;
-        ret_limit[axis] = ranges[axis].limit;
-    }
+    if (is_found)
+        *ret_tile = tile;
     return SP_OK;
 }

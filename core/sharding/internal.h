@@ -48,8 +48,8 @@ enum sp_status sp_sharding_check_rank(const struct sp_sharding *sharding, uint32
 
 /* What the given shards of BLOCKS hold of a tensor; ranks and extents have been checked. */
 enum sp_status sp_sharding_held_shards(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                       const int64_t *shape, int64_t count, const struct sp_holder *holders,
-                                       struct sp_held *ret_held, struct sp_error *err);
+                                       const int64_t *shape, const struct sp_holders *holders, struct sp_held *ret_held,
+                                       struct sp_error *err);
 
 /* Ascending order of int64_t, for qsort(). */
 int sp_compare_numbers(const void *a, const void *b);

@@ -87,14 +87,15 @@ static int64_t block_length(const struct sp_block_dim *dim, const int64_t *exten
 
 /* Raises the tile to what each device with several shards holds along an axis: its different blocks, added up. */
 static void add_up_axis(const struct sp_sharding *sharding, uint32_t axis, const int64_t *extents,
-                        const struct sp_holder *holders, int64_t count, int64_t *blocks, int64_t *tile)
+                        const struct sp_holders *holders, int64_t *blocks, int64_t *tile)
 {
     int64_t minor = 1, own = sp_sharding_shards(sharding, axis);
     for (uint32_t i = axis + 1; i < sharding->rank; i++)
         minor *= sp_sharding_shards(sharding, i);
-    for (int64_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && holders[end].device == holders[begin].device; end++)
-            blocks[end - begin] = holders[end].shard / minor % own;
+    const struct sp_holder *items = holders->items;
+    for (int64_t begin = 0, end; begin < holders->count; begin = end) {
+        for (end = begin; end < holders->count && items[end].device == items[begin].device; end++)
+            blocks[end - begin] = items[end].shard / minor % own;
         if (end - begin == 1)
             continue;
         qsort(blocks, (size_t)(end - begin), sizeof *blocks, sp_compare_numbers);
@@ -112,13 +113,13 @@ static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const i
 {
     enum sp_status status = SP_OK;
     struct sp_arena *scratch = sp_arena_create(NULL);
-    struct sp_holder *holders = NULL;
-    int64_t *blocks = NULL, count = 0, extents[SP_MAX_SHARDING_AXES];
+    struct sp_holders holders = {0};
+    int64_t *blocks = NULL, extents[SP_MAX_SHARDING_AXES];
     if (scratch == NULL)
         return sp_fail_memory(err);
     if (sharding->first != NULL) {
-        status = sp_sharding_holders(scratch, sharding, &count, &holders, err);
-        blocks = SP_NEW_ARRAY(scratch, (size_t)count, int64_t);
+        status = sp_sharding_holders(scratch, sharding, &holders, err);
+        blocks = SP_NEW_ARRAY(scratch, (size_t)holders.count, int64_t);
         if (status == SP_OK && blocks == NULL)
             status = sp_fail_memory(err);
         if (status != SP_OK)
@@ -131,7 +132,7 @@ static enum sp_status tile_of_blocks(const struct sp_sharding *sharding, const i
         if (sharding->blocks[axis].part_count == 0)
             continue;
         ret_tile[axis] = block_length(&sharding->blocks[axis], extents, 0); /* no block is longer than the first */
-        add_up_axis(sharding, axis, extents, holders, count, blocks, &ret_tile[axis]);
+        add_up_axis(sharding, axis, extents, &holders, blocks, &ret_tile[axis]);
     }
 cleanup:
     sp_arena_destroy(scratch);
@@ -173,8 +174,8 @@ static int compare_holders(const void *a, const void *b)
     return left->shard < right->shard ? -1 : left->shard > right->shard;
 }
 
-enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t *ret_count,
-                                   struct sp_holder **ret_holders, struct sp_error *err)
+enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                   struct sp_holders *ret_holders, struct sp_error *err)
 {
     int64_t count = sharding->first[sharding->shard_count];
     struct sp_holder *holders = SP_NEW_ARRAY(arena, (size_t)count, struct sp_holder);
@@ -188,7 +189,6 @@ enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_shard
         }
     if (!is_sorted)
         qsort(holders, (size_t)count, sizeof *holders, compare_holders);
-    *ret_count = count;
-    *ret_holders = holders;
+    *ret_holders = (struct sp_holders){count, holders};
     return SP_OK;
 }

@@ -150,19 +150,26 @@ enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_shard
 struct sp_holder {
     int64_t device, shard;
 };
-enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding, int64_t *ret_count,
-                                   struct sp_holder **ret_holders, struct sp_error *err);
+struct sp_holders {
+    int64_t count;
+    struct sp_holder *items;
+};
+enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                   struct sp_holders *ret_holders, struct sp_error *err);
 
 /* What one device holds of a tensor of this shape. Costs nothing for the other devices: lazy in the number of devices.
    A device that the sharding does not name holds nothing. MANUAL and UNKNOWN are SP_ERR_REQUEST "HOLDING_UNKNOWN". */
 enum sp_status sp_sharding_held(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                 const int64_t *shape, int64_t device, struct sp_held *ret_held, struct sp_error *err);
 
-/* The tile coordinates, offset and limit (half open) of a device, `rank` entries each, in kinds other than BLOCKS with
-   several shards on the device. *ret_found is false for a device without a tile. */
+/* One device's tile, by tensor axis: its coordinate among the tiles, and the elements that it has. */
+struct sp_tile {
+    int64_t index[SP_MAX_RANK];
+    struct sp_range ranges[SP_MAX_RANK];
+};
+/* Of all kinds but BLOCKS with several shards on the device. *ret_found is false for a device without a tile. */
 enum sp_status sp_sharding_tile(const struct sp_sharding *sharding, uint32_t rank, const int64_t *shape, int64_t device,
-                                bool *ret_found, int64_t *ret_index, int64_t *ret_offset, int64_t *ret_limit,
-                                struct sp_error *err);
+                                bool *ret_found, struct sp_tile *ret_tile, struct sp_error *err);
 
 /*
  * The devices of an AXES sharding in the order of tiles: row-major over the tensor axes' tiles, then manual, partial

@@ -135,29 +135,28 @@ static enum sp_status order_of_blocks(struct sp_arena *arena, const struct sp_sh
 {
     const uint32_t *first = blocks->first;
     uint32_t replicas = first[1] - first[0];
-    int64_t count;
-    struct sp_holder *holders;
+    struct sp_holders holders;
     for (int64_t shard = 1; shard < blocks->shard_count; shard++)
         if (first[shard + 1] - first[shard] != replicas)
             return sp_fail(err, SP_ERR_UNSUPPORTED, "UNEQUAL_DEVICE_SETS",
                            "Shard 0 is held by %" PRIu32 " devices and shard %" PRId64 " by %" PRIu32
                            "; a mesh gives each shard the same number.",
                            replicas, shard, first[shard + 1] - first[shard]);
-    enum sp_status status = sp_sharding_holders(arena, blocks, &count, &holders, err);
+    enum sp_status status = sp_sharding_holders(arena, blocks, &holders, err);
     if (status != SP_OK)
         return status;
-    for (int64_t i = 1; i < count; i++)
-        if (holders[i].device == holders[i - 1].device)
+    for (int64_t i = 1; i < holders.count; i++)
+        if (holders.items[i].device == holders.items[i - 1].device)
             return sp_fail(err, SP_ERR_UNSUPPORTED, "SEVERAL_SHARDS",
                            "Device %" PRId64 " holds shards %" PRId64 " and %" PRId64
                            "; on a mesh each device holds one.",
-                           holders[i].device, holders[i - 1].shard, holders[i].shard);
+                           holders.items[i].device, holders.items[i - 1].shard, holders.items[i].shard);
     bool is_range = true;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < holders.count; i++)
         is_range = is_range && blocks->devices[i] == i;
     if (is_range)
-        return sp_device_order_range(arena, count, ret_order, err);
-    return sp_device_order_list(arena, count, blocks->devices, ret_order, err);
+        return sp_device_order_range(arena, holders.count, ret_order, err);
+    return sp_device_order_list(arena, holders.count, blocks->devices, ret_order, err);
 }
 
 static enum sp_status note_block_losses(struct sp_arena *arena, const struct sp_sharding *blocks,
@@ -206,12 +205,13 @@ static enum sp_status axes_of_blocks(struct sp_arena *arena, const struct sp_sha
 
 /* ---- any kind ---- */
 
-enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                   const int64_t *shape, int64_t device_count, struct sp_sharding **ret_axes,
+enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                   const struct sp_dialect_context *context, struct sp_sharding **ret_axes,
                                    struct sp_losses *losses, struct sp_error *err)
 {
+    const uint32_t rank = (uint32_t)context->rank;
     struct sp_sharding *copy;
-    enum sp_status status = sp_sharding_check(sharding, rank, shape, device_count, err);
+    enum sp_status status = sp_sharding_check(sharding, rank, context->shape, context->device_count, err);
     if (status != SP_OK)
         return status;
     switch (sharding->kind) {
@@ -229,13 +229,13 @@ enum sp_status sp_sharding_to_axes(struct sp_arena *arena, const struct sp_shard
                            " shards; a mesh needs to know them.",
                            sharding->shard_count);
         status = note_block_losses(arena, sharding, losses, err);
-        return status == SP_OK ? axes_of_blocks(arena, sharding, rank, shape, ret_axes, err) : status;
+        return status == SP_OK ? axes_of_blocks(arena, sharding, rank, context->shape, ret_axes, err) : status;
     case SP_SHARDING_SINGLE:
         return single_axes(arena, sharding->device, rank, ret_axes, err);
     case SP_SHARDING_REPLICATED:
     case SP_SHARDING_UNREDUCED:
     case SP_SHARDING_MANUAL:
-        return flat_axes(arena, sharding, rank, device_count, ret_axes, err);
+        return flat_axes(arena, sharding, rank, context->device_count, ret_axes, err);
     default:
         return sp_fail(err, SP_ERR_UNSUPPORTED, "UNKNOWN_LOST",
                        "The tensor's sharding is unknown, so it cannot be written on a mesh.");

@@ -8,8 +8,7 @@
 
 /* BLOCKS in which nothing is split, with room for the devices of `shards` shards. */
 static enum sp_status new_blocks(struct sp_arena *arena, uint32_t rank, int64_t shards, int64_t device_count,
-                                 struct sp_sharding **ret_blocks, uint32_t **ret_first, int64_t **ret_devices,
-                                 struct sp_error *err)
+                                 struct sp_sharding **ret_blocks, int64_t **ret_devices, struct sp_error *err)
 {
     if (device_count > SP_MAX_LISTED_DEVICES)
         return sp_fail_limit(err, "TOO_MANY_LISTED_DEVICES", "SP_MAX_LISTED_DEVICES", SP_MAX_LISTED_DEVICES,
@@ -31,7 +30,6 @@ static enum sp_status new_blocks(struct sp_arena *arena, uint32_t rank, int64_t 
                                    .first = first,
                                    .devices = devices};
     *ret_blocks = blocks;
-    *ret_first = first;
     *ret_devices = devices;
     return SP_OK;
 }
@@ -40,11 +38,10 @@ static enum sp_status new_blocks(struct sp_arena *arena, uint32_t rank, int64_t 
 static enum sp_status whole_blocks(struct sp_arena *arena, uint32_t rank, int64_t count, const int64_t *device,
                                    struct sp_sharding **ret_blocks, struct sp_error *err)
 {
-    uint32_t *first = NULL;
     int64_t *devices = NULL;
     if (count <= 0)
         return sp_fail_devices_unknown(err);
-    enum sp_status status = new_blocks(arena, rank, 1, count, ret_blocks, &first, &devices, err);
+    enum sp_status status = new_blocks(arena, rank, 1, count, ret_blocks, &devices, err);
     for (int64_t i = 0; status == SP_OK && devices != NULL && i < count; i++)
         devices[i] = device != NULL ? *device : i;
     return status;
@@ -124,7 +121,6 @@ static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sha
     int64_t dims[SP_MAX_RANK + 3] = {0}, *devices = NULL;
     struct sp_device_order order = {0};
     struct sp_sharding *blocks = NULL;
-    uint32_t *first = NULL;
     bool is_moved = false;
     enum sp_status status = check_no_groups(axes, err);
     if (status == SP_OK)
@@ -132,7 +128,7 @@ static enum sp_status blocks_of_axes(struct sp_arena *arena, const struct sp_sha
     if (status != SP_OK)
         return status;
     int64_t replicas = dims[axes->rank + 2];
-    status = new_blocks(arena, axes->rank, order.count / replicas, order.count, &blocks, &first, &devices, err);
+    status = new_blocks(arena, axes->rank, order.count / replicas, order.count, &blocks, &devices, err);
     if (status != SP_OK || devices == NULL)
         return status;
     list_replicas(&order, replicas, devices, &is_moved);

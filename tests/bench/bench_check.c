@@ -114,8 +114,9 @@ static enum sp_status read_set(struct bench *bench, char *option)
         struct sp_losses losses = {0};
         if (!value->type.shape.has_rank || fnmatch(option, value->name, 0) != 0)
             continue;
-        if (shardings[rank] == NULL && sp_dialect_read(bench->arena, SP_DIALECT_HLO, text + 1, strlen(text + 1),
-                                                       &context, &shardings[rank], &losses, &bench->err) != SP_OK)
+        if (shardings[rank] == NULL &&
+            sp_dialect_read(bench->arena, &(struct sp_dialect_text){SP_DIALECT_HLO, text + 1, strlen(text + 1)},
+                            &context, &shardings[rank], &losses, &bench->err) != SP_OK)
             return bench->err.status;
         bench->sets[bench->set_count++] = (struct sp_set_spec){value->name, shardings[rank]};
     }

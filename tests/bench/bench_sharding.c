@@ -40,8 +40,8 @@ static bool read_and_write(struct text *text)
     struct sp_buf buf;
     size_t size = strlen(text->text);
     sp_buf_init(&buf, 1 << 20);
-    bool done = sp_dialect_read(text->arena, text->dialect, text->text, size, &text->context, &sharding, &losses,
-                                &err) == SP_OK &&
+    bool done = sp_dialect_read(text->arena, &(struct sp_dialect_text){text->dialect, text->text, size}, &text->context,
+                                &sharding, &losses, &err) == SP_OK &&
                 sp_dialect_write(text->arena, text->dialect, sharding, &text->context, &buf, &losses, &err) == SP_OK;
     if (!done)
         (void)fprintf(stderr, "%s: %s %s\n", sp_dialect_name(text->dialect), err.where, err.message);

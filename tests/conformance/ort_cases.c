@@ -51,7 +51,8 @@ struct sp_sharding *case_read(struct tap_case *test, enum sp_dialect dialect, co
     struct sp_sharding *sharding = NULL;
     struct sp_losses losses = {0};
     sp_error_clear(&test->err);
-    if (sp_dialect_read(test->arena, dialect, text, strlen(text), context, &sharding, &losses, &test->err) != SP_OK)
+    if (sp_dialect_read(test->arena, &(struct sp_dialect_text){dialect, text, strlen(text)}, context, &sharding,
+                        &losses, &test->err) != SP_OK)
         case_differs(test, "%s is not read: %s", text, test->err.message);
     return sharding;
 }

@@ -110,8 +110,8 @@ static struct sp_sharding *read_spec(struct rule_case *test, const json_t *tenso
         shape[i] = number_at(extents, i);
     if (value->type.shape.rank != context.rank)
         differs(test, "'%s' has %" PRIu32 " axes", value->name, value->type.shape.rank);
-    else if (sp_dialect_read(test->build.arena, SP_DIALECT_ORT, text, strlen(text), &context, &sharding, NULL,
-                             &test->build.err) != SP_OK)
+    else if (sp_dialect_read(test->build.arena, &(struct sp_dialect_text){SP_DIALECT_ORT, text, strlen(text)}, &context,
+                             &sharding, NULL, &test->build.err) != SP_OK)
         differs(test, "%s: %s", text, test->build.err.message);
     free(mesh);
     free(elements);

@@ -388,7 +388,8 @@ static bool pass(struct test *test, const struct sp_sharding *before, enum sp_di
         counts_add(test->counts, 1, "refused %s %s", pair, err.code);
         goto cleanup;
     }
-    if (sp_dialect_read(test->arena, dialect, buf.data, buf.size, &test->context, ret_after, &losses, &err) != SP_OK) {
+    if (sp_dialect_read(test->arena, &(struct sp_dialect_text){dialect, buf.data, buf.size}, &test->context, ret_after,
+                        &losses, &err) != SP_OK) {
         *ret_after = NULL;
         is_right =
             fail(test, before, buf.data, "%s is not read back: %s: %s (%s)", pair, err.code, err.message, err.where);

@@ -103,8 +103,9 @@ const char *write_common(struct test *test, const struct sp_sharding *sharding, 
 {
     struct sp_hlo *hlo;
     struct sp_losses losses = {0};
-    enum sp_status status =
-        sp_hlo_from_sharding(test->arena, sharding, sharding->rank, NULL, version, &hlo, &losses, &test->err);
+    enum sp_status status = sp_hlo_from_sharding(
+        test->arena, sharding, &(struct sp_dialect_context){.rank = sharding->rank, .hlo_version = version}, &hlo,
+        &losses, &test->err);
     if (status != SP_OK) {
         differs(test, "the sharding is not written: %s", test->err.message);
         return "";

@@ -23,17 +23,22 @@ static void check_tiles(struct test *test)
     const struct sp_sharding *sharding = read_common(test, get_text(test, "sharding"));
     json_t *tiles = json_object_get(test->in, "expect"), *tile;
     const char *device;
-    int64_t index[SP_MAX_RANK], offset[SP_MAX_RANK], limit[SP_MAX_RANK];
+    int64_t offset[SP_MAX_RANK], limit[SP_MAX_RANK];
+    struct sp_tile held;
     if (!sharding || rank > SP_MAX_RANK)
         return differs(test, "no tiles");
     json_object_foreach(tiles, device, tile)
     {
         bool found = false;
-        enum sp_status status = sp_sharding_tile(sharding, rank, shape, strtoll(device, NULL, 10), &found, index,
-                                                 offset, limit, &test->err);
+        enum sp_status status =
+            sp_sharding_tile(sharding, rank, shape, strtoll(device, NULL, 10), &found, &held, &test->err);
         if (status != SP_OK || !found)
             return differs(test, "device %s has no tile: %s", device, test->err.message);
-        expect_corner(test, device, tile, "index", rank, index);
+        expect_corner(test, device, tile, "index", rank, held.index);
+        for (uint32_t axis = 0; axis < rank; axis++) {
+            offset[axis] = held.ranges[axis].start;
+            limit[axis] = held.ranges[axis].limit;
+        }
         expect_corner(test, device, tile, "offset", rank, offset);
         expect_corner(test, device, tile, "limit", rank, limit);
     }
@@ -58,8 +63,10 @@ static void check_device_array(struct test *test)
     const struct sp_sharding *sharding = read_common(test, get_text(test, "sharding"));
     struct sp_losses losses = {0};
     struct sp_hlo *hlo;
-    if (!sharding || sp_hlo_from_sharding(test->arena, sharding, sharding->rank, NULL, SP_HLO_V2, &hlo, &losses,
-                                          &test->err) != SP_OK)
+    if (!sharding ||
+        sp_hlo_from_sharding(test->arena, sharding,
+                             &(struct sp_dialect_context){.rank = sharding->rank, .hlo_version = SP_HLO_V2}, &hlo,
+                             &losses, &test->err) != SP_OK)
         return differs(test, "no device array: %s", test->err.message);
     if (hlo->dim_count != rank || memcmp(hlo->dims, dims, rank * sizeof(*dims)) != 0 || hlo->order.count != count)
         return differs(test, "found %s", write_hlo(test, hlo, false));

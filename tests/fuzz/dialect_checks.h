@@ -76,7 +76,8 @@ static inline void dialect_check_written(struct sp_arena *arena, enum sp_dialect
         dialect_check(!must || dialect_gave_up(status), "it cannot be written", &err);
         goto done;
     }
-    status = sp_dialect_read(arena, dialect, first.data, first.size, context, &again, &losses, &err);
+    status = sp_dialect_read(arena, &(struct sp_dialect_text){dialect, first.data, first.size}, context, &again,
+                             &losses, &err);
     if (status != SP_OK) {
         dialect_check_error(status, &err);
         dialect_check(dialect_gave_up(status), first.data, &err);

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         struct sp_sharding *sharding;
         struct sp_error err = {0};
         enum sp_status status =
-            sp_dialect_read(arena, SP_DIALECT_ORT, (const char *)bytes, size, &context, &sharding, &losses, &err);
+            sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_ORT, (const char *)bytes, size}, &context,
+                            &sharding, &losses, &err);
         if (status == SP_OK) {
             dialect_check_written(arena, SP_DIALECT_ORT, sharding, &context, true);
             dialect_check_sharding(arena, sharding, &context);

@@ -133,7 +133,9 @@ static inline void hlo_check_conversions(struct sp_arena *arena, const struct sp
         struct sp_error why = {0};
         if (versions[i] == SP_HLO_V1 && sharding->mesh != NULL && sharding->mesh->order.count > HLO_MAX_LISTED)
             continue;
-        status = sp_hlo_from_sharding(arena, sharding, rank, NULL, versions[i], &written, &losses, &why);
+        status = sp_hlo_from_sharding(arena, sharding,
+                                      &(struct sp_dialect_context){.rank = rank, .hlo_version = versions[i]}, &written,
+                                      &losses, &why);
         if (status != SP_OK) {
             hlo_check_error(status, &why);
             continue;

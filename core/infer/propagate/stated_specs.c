@@ -58,8 +58,9 @@ static enum sp_status to_axes(struct sp_inference *all, struct sp_arena *arena, 
 {
     struct sp_sharding *blocks = NULL;
     struct sp_error again = {0};
-    enum sp_status status = sp_sharding_to_axes(arena, stated->source, rank, stated->shape,
-                                                all->assignment->device_count, ret_axes, NULL, err);
+    struct sp_dialect_context of = {
+        .rank = rank, .shape = stated->shape, .device_count = all->assignment->device_count};
+    enum sp_status status = sp_sharding_to_axes(arena, stated->source, &of, ret_axes, NULL, err);
     if (status != SP_ERR_UNSUPPORTED || stated->source->kind != SP_SHARDING_BLOCKS)
         return status;
     if (sp_infer_parts(all->scratch, stated->source, rank, stated->shape, &blocks, &stated->parts, &again) ==
@@ -67,8 +68,9 @@ static enum sp_status to_axes(struct sp_inference *all, struct sp_arena *arena, 
         return sp_fail_memory(err);
     if (stated->parts == NULL)
         return status;
-    if (sp_sharding_to_axes(arena, blocks, stated->parts->rank, stated->parts->shape, all->assignment->device_count,
-                            ret_axes, NULL, &again) == SP_OK) {
+    of.rank = stated->parts->rank;
+    of.shape = stated->parts->shape;
+    if (sp_sharding_to_axes(arena, blocks, &of, ret_axes, NULL, &again) == SP_OK) {
         sp_error_clear(err);
         return SP_OK;
     }

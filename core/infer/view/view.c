@@ -107,20 +107,19 @@ static enum sp_status see_axis(struct sp_viewer *viewer, uint32_t index, uint32_
 static enum sp_status sort_holders(struct sp_viewer *viewer, struct sp_view_operand *operand,
                                    const struct sp_sharding *blocks)
 {
-    struct sp_holder *holders = NULL;
-    int64_t count = 0;
-    enum sp_status status = sp_sharding_holders(viewer->arena, blocks, &count, &holders, viewer->err);
+    struct sp_holders holders = {0};
+    enum sp_status status = sp_sharding_holders(viewer->arena, blocks, &holders, viewer->err);
     if (status != SP_OK)
         return status;
-    int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
-    uint32_t *shards = SP_NEW_ARRAY(viewer->arena, (size_t)count, uint32_t);
+    int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)holders.count, int64_t);
+    uint32_t *shards = SP_NEW_ARRAY(viewer->arena, (size_t)holders.count, uint32_t);
     if (devices == NULL || shards == NULL)
         return sp_fail_memory(viewer->err);
-    for (int64_t i = 0; i < count; i++) {
-        devices[i] = holders[i].device;
-        shards[i] = (uint32_t)holders[i].shard;
+    for (int64_t i = 0; i < holders.count; i++) {
+        devices[i] = holders.items[i].device;
+        shards[i] = (uint32_t)holders.items[i].shard;
     }
-    operand->count = count;
+    operand->count = holders.count;
     operand->devices = devices;
     operand->shards = shards;
     return SP_OK;

@@ -57,8 +57,7 @@ static enum sp_status find_spec(struct context *c, uint32_t stage, uint32_t layo
         struct sp_sharding_spec *spec = SP_NEW(c->plan->arena, struct sp_sharding_spec);
         if (spec == NULL)
             return sp_fail_memory(err);
-        enum sp_status status =
-            sp_plan_spec(c->plan, c->plan->arena, stage, layout, rank, specs->first_device, spec, err);
+        enum sp_status status = sp_plan_spec(c->plan, stage, layout, rank, specs->first_device, spec, err);
         if (status != SP_OK)
             return status;
         specs->by_layout[layout] = spec;

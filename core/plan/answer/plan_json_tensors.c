@@ -43,8 +43,8 @@ static void write_place_spec(struct sp_plan_json *c, const char *name, const str
 {
     const struct sp_arena_mark mark = sp_arena_mark(c->plan->arena);
     struct sp_sharding_spec spec;
-    if (sp_plan_spec(c->plan, c->plan->arena, place->stage, place->layout, rank,
-                     c->plan->result->placement.stage_device[place->stage], &spec, c->err) != SP_OK) {
+    if (sp_plan_spec(c->plan, place->stage, place->layout, rank, c->plan->result->placement.stage_device[place->stage],
+                     &spec, c->err) != SP_OK) {
         c->json->failed = true;
     } else {
         spec.tensor_name = name;

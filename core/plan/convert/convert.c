@@ -72,11 +72,12 @@ static enum sp_status change_version(struct sp_conversion *conversion, const str
     struct sp_losses lost = {0}; /* metadata and groups, which are not */
     struct sp_sharding *sharding;
     struct sp_hlo *changed;
+    struct sp_dialect_context own = {.hlo_version = conversion->context.hlo_version};
     enum sp_status status = sp_hlo_to_sharding(arena, hlo, &sharding, &lost, err);
-    if (status == SP_OK)
-        status = sp_hlo_from_sharding(arena, sharding, sharding->rank, NULL,
-                                      (enum sp_hlo_version)conversion->context.hlo_version, &changed,
-                                      &conversion->losses, err);
+    if (status == SP_OK) {
+        own.rank = sharding->rank;
+        status = sp_hlo_from_sharding(arena, sharding, &own, &changed, &conversion->losses, err);
+    }
     if (status != SP_OK)
         return status;
     *ret_hlo = *changed;
@@ -178,9 +179,8 @@ static enum sp_status convert_common(struct sp_conversion *conversion)
     if (status == SP_OK)
         status = settle_rank(conversion);
     if (status == SP_OK && sp_convert_is_xla(conversion->to))
-        status = sp_hlo_from_sharding(
-            reader->arena, conversion->sharding, context->rank >= 0 ? (uint32_t)context->rank : 0, context->shape,
-            (enum sp_hlo_version)context->hlo_version, &conversion->hlo, &conversion->losses, reader->err);
+        status = sp_hlo_from_sharding(reader->arena, conversion->sharding, context, &conversion->hlo,
+                                      &conversion->losses, reader->err);
     return status;
 }
 

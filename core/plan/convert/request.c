@@ -253,9 +253,9 @@ enum sp_status sp_convert_read_sharding(struct sp_members_reader *reader, struct
 {
     struct sp_sharding *sharding = NULL;
     enum sp_status status = sp_convert_add_mesh(reader, spec, mesh);
+    const struct sp_dialect_text text = {spec->dialect, spec->text, spec->size};
     if (status == SP_OK)
-        status = sp_dialect_read(reader->arena, spec->dialect, spec->text, spec->size, context, &sharding, losses,
-                                 reader->err);
+        status = sp_dialect_read(reader->arena, &text, context, &sharding, losses, reader->err);
     if (status != SP_OK)
         return sp_convert_blame(spec, reader->err);
     *ret_sharding = sharding;

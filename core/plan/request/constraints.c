@@ -17,13 +17,12 @@ static enum sp_status count_item(struct reading *r)
                          "One request may have at most %d constraints and patterns.", SP_MAX_CONSTRAINTS);
 }
 
-/* A whole number; *ret_given says whether it is there. */
+/* A whole number, which may be missing. */
 static enum sp_status read_index(struct reading *r, const json_t *json, const char *pointer, const char *member,
-                                 uint32_t low, uint32_t high, bool *ret_given, uint32_t *ret_value)
+                                 uint32_t low, uint32_t high, uint32_t *ret_value)
 {
     const json_t *value = json_object_get(json, member);
     const json_int_t number = json_integer_value(value);
-    *ret_given = value != NULL;
     if (value == NULL)
         return SP_OK;
     if (!json_is_integer(value) || number < low || number > high)
@@ -84,12 +83,12 @@ static enum sp_status read_pin(struct reading *r, json_t *json, const char *poin
 {
     static const char *const members[] = {"nodes", "stage", "device"};
     struct sp_demand_pin *pin = &r->demands->pins[index];
-    bool has_stage = false, has_device = false;
+    const bool has_stage = json_object_get(json, "stage") != NULL, has_device = json_object_get(json, "device") != NULL;
     enum sp_status status = sp_members_check(&r->reader, json, pointer, "A pin", members, 3);
     if (status == SP_OK)
-        status = read_index(r, json, pointer, "stage", 0, SP_MAX_DEVICES - 1, &has_stage, &pin->number);
+        status = read_index(r, json, pointer, "stage", 0, SP_MAX_DEVICES - 1, &pin->number);
     if (status == SP_OK)
-        status = read_index(r, json, pointer, "device", 0, SP_MAX_DEVICES - 1, &has_device, &pin->number);
+        status = read_index(r, json, pointer, "device", 0, SP_MAX_DEVICES - 1, &pin->number);
     if (status != SP_OK)
         return status;
     if (has_stage == has_device || json_object_get(json, "nodes") == NULL)
@@ -153,12 +152,11 @@ static enum sp_status read_ban(struct reading *r, json_t *json, const char *poin
 {
     static const char *const members[] = {"tensor", "axis", "nodes", "level"};
     struct sp_demand_ban *ban = &r->demands->bans[index];
-    bool has_axis = false;
     enum sp_status status = sp_members_check(&r->reader, json, pointer, "What is forbidden", members, 4);
     const bool has_tensor = json_object_get(json, "tensor") != NULL, has_nodes = json_object_get(json, "nodes") != NULL;
-    const bool has_level = json_object_get(json, "level") != NULL;
+    const bool has_level = json_object_get(json, "level") != NULL, has_axis = json_object_get(json, "axis") != NULL;
     if (status == SP_OK)
-        status = read_index(r, json, pointer, "axis", 0, SP_MAX_RANK - 1, &has_axis, &ban->axis);
+        status = read_index(r, json, pointer, "axis", 0, SP_MAX_RANK - 1, &ban->axis);
     if (status != SP_OK)
         return status;
     if (has_tensor != has_axis || has_tensor + has_nodes + has_level != 1)
@@ -227,31 +225,48 @@ static enum sp_status read_cache(struct reading *r, json_t *json, const char *po
 
 typedef enum sp_status read_one(struct reading *r, json_t *json, const char *pointer, uint32_t index);
 
-/* A member that is an array; `*ret_items` has room for `size` bytes each. */
-static enum sp_status read_list(struct reading *r, json_t *json, const char *pointer, const char *member, size_t size,
-                                read_one *read, void *ret_items, uint32_t *ret_count)
+/* The members that are arrays, and where their items and the number of these are in struct sp_demands. */
+static const struct list {
+    const char *member;
+    size_t size, items_at, count_at;
+    read_one *read;
+} lists[] = {
+#define LIST(member, items, count, read)                                                                               \
+    {                                                                                                                  \
+        member, sizeof *((struct sp_demands *)NULL)->items, offsetof(struct sp_demands, items),                        \
+            offsetof(struct sp_demands, count), read                                                                   \
+    }
+    LIST("pins", pins, pin_count, read_pin),
+    LIST("together", together, together_count, read_together),
+    LIST("specs", specs, spec_count, read_spec),
+    LIST("forbid", bans, ban_count, read_ban),
+#undef LIST
+};
+
+static enum sp_status read_list(struct reading *r, json_t *json, const char *pointer, const struct list *of)
 {
-    const json_t *list = json_object_get(json, member);
-    char *place = sp_members_child(&r->reader, pointer, member);
+    const json_t *list = json_object_get(json, of->member);
+    char *place = sp_members_child(&r->reader, pointer, of->member);
     if (list == NULL)
         return SP_OK;
     if (place == NULL)
         return sp_fail_memory(r->reader.err);
     if (!json_is_array(list))
-        return sp_members_refuse(&r->reader, place, "MEMBER_TYPE", "'%s' must be an array.", member);
-    void *items = sp_arena_array(r->reader.arena, json_array_size(list), size);
+        return sp_members_refuse(&r->reader, place, "MEMBER_TYPE", "'%s' must be an array.", of->member);
+    void *items = sp_arena_array(r->reader.arena, json_array_size(list), of->size);
     if (items == NULL)
         return sp_fail_memory(r->reader.err);
-    memcpy(ret_items, &items, sizeof items);
+    memcpy((char *)r->demands + of->items_at, &items, sizeof items);
     for (size_t i = 0; i < json_array_size(list); i++) {
         char *pointer_of = sp_members_item(&r->reader, place, i);
         enum sp_status status = pointer_of == NULL ? sp_fail_memory(r->reader.err) : count_item(r);
         if (status == SP_OK)
-            status = read(r, json_array_get(list, i), pointer_of, (uint32_t)i);
+            status = of->read(r, json_array_get(list, i), pointer_of, (uint32_t)i);
         if (status != SP_OK)
             return status;
     }
-    *ret_count = (uint32_t)json_array_size(list);
+    const uint32_t count = (uint32_t)json_array_size(list);
+    memcpy((char *)r->demands + of->count_at, &count, sizeof count);
     return SP_OK;
 }
 
@@ -263,7 +278,6 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
     static const struct sp_members_range bytes = {"a number of bytes", 0, SP_MAX_FIGURE};
     struct reading r = {.reader = {arena, err}, .demands = SP_NEW(arena, struct sp_demands)};
     json_t *root = (json_t *)(uintptr_t)json;
-    bool given;
     if (r.demands == NULL)
         return sp_fail_memory(err);
     struct sp_demands *d = r.demands;
@@ -273,20 +287,13 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
         status =
             sp_members_check(&r.reader, root, pointer, "The constraints", members, sizeof members / sizeof *members);
     if (status == SP_OK)
-        status = read_index(&r, root, pointer, "max_stages", 1, SP_MAX_DEVICES, &given, &d->max_stages);
+        status = read_index(&r, root, pointer, "max_stages", 1, SP_MAX_DEVICES, &d->max_stages);
     if (status == SP_OK)
         status = sp_members_number(&r.reader, root, pointer, "reserved_bytes", &bytes, false, &d->reserved_bytes);
     if (status == SP_OK)
         status = read_cache(&r, root, pointer);
-    if (status == SP_OK)
-        status = read_list(&r, root, pointer, "pins", sizeof *d->pins, read_pin, &d->pins, &d->pin_count);
-    if (status == SP_OK)
-        status = read_list(&r, root, pointer, "together", sizeof *d->together, read_together, &d->together,
-                           &d->together_count);
-    if (status == SP_OK)
-        status = read_list(&r, root, pointer, "specs", sizeof *d->specs, read_spec, &d->specs, &d->spec_count);
-    if (status == SP_OK)
-        status = read_list(&r, root, pointer, "forbid", sizeof *d->bans, read_ban, &d->bans, &d->ban_count);
+    for (size_t i = 0; status == SP_OK && i < sizeof lists / sizeof *lists; i++)
+        status = read_list(&r, root, pointer, &lists[i]);
     if (status == SP_OK)
         *ret_demands = d;
     return status;

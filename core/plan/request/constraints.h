@@ -39,9 +39,15 @@ void sp_demands_write(const struct sp_demands *demands, struct sp_json *json);
 enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_model *model,
                                 const struct sp_cluster *cluster, struct sp_workload *workload, struct sp_error *err);
 
-/* In terms of contraction->workload, for the search; names are those of `workload`. With `can_split` false (a graph of
-   costs) no operator can be split: a demand for shards is refused, and one against them is kept anyway. */
+/* What demands are about. */
+struct sp_demanded {
+    const struct sp_workload *workload; /* has the names */
+    const struct sp_contraction *contraction;
+    const struct sp_cluster *cluster;
+    bool can_split; /* false (a graph of costs): a demand for shards is refused, and one against them is kept anyway */
+};
+
+/* In terms of contraction->workload, for the search. */
 enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demands *demands,
-                                  const struct sp_workload *workload, const struct sp_contraction *contraction,
-                                  const struct sp_cluster *cluster, bool can_split,
-                                  const struct sp_constraints **ret_constraints, struct sp_error *err);
+                                  const struct sp_demanded *of, const struct sp_constraints **ret_constraints,
+                                  struct sp_error *err);

@@ -8,9 +8,7 @@
 struct resolving {
     struct sp_arena *arena;
     const struct sp_demands *demands;
-    const struct sp_workload *workload;
-    const struct sp_contraction *contraction;
-    const struct sp_cluster *cluster;
+    const struct sp_demanded *of;
     struct sp_constraints *made;
     /* The same as in `made`, to be filled. */
     uint32_t *stage_of, *device_of, *together_of;
@@ -67,15 +65,15 @@ static enum sp_status each_node(struct resolving *r, const struct sp_demand_node
 {
     for (uint32_t p = 0; p < nodes->count; p++) {
         bool found = false, folded = false;
-        for (uint32_t n = 0; n < r->workload->node_count; n++) {
-            if (!matches(nodes->patterns[p], r->workload->nodes[n].name))
+        for (uint32_t n = 0; n < r->of->workload->node_count; n++) {
+            if (!matches(nodes->patterns[p], r->of->workload->nodes[n].name))
                 continue;
-            if (r->workload->nodes[n].folded) {
+            if (r->of->workload->nodes[n].folded) {
                 folded = true;
                 continue;
             }
             found = true;
-            const uint32_t *node_of = r->contraction->node_of;
+            const uint32_t *node_of = r->of->contraction->node_of;
             enum sp_status status = take(r, node_of == NULL ? n : node_of[n], nodes->where[p], context);
             if (status != SP_OK)
                 return status;
@@ -104,7 +102,7 @@ static enum sp_status take_pin(struct resolving *r, uint32_t node, const char *w
     if (of[node] != SP_UNPINNED && of[node] != pin->number)
         return refuse(r, pin->where, "CONSTRAINT_CONFLICT",
                       "Node '%.80s' is pinned to %s %u and to %s %u (%.80s against %.80s).",
-                      r->contraction->workload->nodes[node].name, pin->is_device ? "device" : "stage", of[node],
+                      r->of->contraction->workload->nodes[node].name, pin->is_device ? "device" : "stage", of[node],
                       pin->is_device ? "device" : "stage", pin->number, places[node], pin->where);
     of[node] = pin->number;
     places[node] = pin->where;
@@ -121,7 +119,7 @@ static uint32_t *unpinned(struct sp_arena *arena, uint32_t count)
 
 static enum sp_status resolve_pins(struct resolving *r)
 {
-    const uint32_t nodes = r->contraction->workload->node_count;
+    const uint32_t nodes = r->of->contraction->workload->node_count;
     bool has_stages = false, has_devices = false;
     for (uint32_t i = 0; i < r->demands->pin_count; i++) {
         has_devices = has_devices || r->demands->pins[i].is_device;
@@ -172,7 +170,7 @@ static enum sp_status take_member(struct resolving *r, uint32_t node, const char
 
 static enum sp_status resolve_together(struct resolving *r)
 {
-    const uint32_t nodes = r->contraction->workload->node_count, count = r->demands->together_count;
+    const uint32_t nodes = r->of->contraction->workload->node_count, count = r->demands->together_count;
     if (count == 0)
         return SP_OK;
     r->together_of = unpinned(r->arena, nodes);
@@ -200,10 +198,10 @@ static enum sp_status resolve_together(struct resolving *r)
 /* A tensor that running nodes make or use. */
 static enum sp_status find_tensor(const struct resolving *r, const char *name, const char *where, uint32_t *ret_tensor)
 {
-    for (uint32_t t = 0; t < r->workload->tensor_count; t++) {
-        const struct sp_work_tensor *tensor = &r->workload->tensors[t];
+    for (uint32_t t = 0; t < r->of->workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &r->of->workload->tensors[t];
         const bool runs = tensor->consumer_count > 0 ||
-                          (tensor->producer != SP_NO_WORK && !r->workload->nodes[tensor->producer].folded);
+                          (tensor->producer != SP_NO_WORK && !r->of->workload->nodes[tensor->producer].folded);
         if (!runs || tensor->name == NULL || strcmp(tensor->name, name) != 0)
             continue;
         *ret_tensor = t;
@@ -215,7 +213,7 @@ static enum sp_status find_tensor(const struct resolving *r, const char *name, c
 
 static enum sp_status check_shards(const struct resolving *r, const struct sp_demand_spec *spec, uint32_t tensor)
 {
-    const struct sp_value *value = r->workload->tensors[tensor].value;
+    const struct sp_value *value = r->of->workload->tensors[tensor].value;
     if (value == NULL || !value->type.shape.has_rank)
         return SP_OK;
     if (value->type.shape.rank != spec->rank)
@@ -240,8 +238,7 @@ static bool is_cut(const struct sp_demand_spec *spec)
     return false;
 }
 
-static enum sp_status take_spec(struct resolving *r, const struct sp_demand_spec *spec, bool can_split,
-                                struct sp_split_pin *pin)
+static enum sp_status take_spec(struct resolving *r, const struct sp_demand_spec *spec, struct sp_split_pin *pin)
 {
     uint32_t tensor = SP_NO_WORK;
     enum sp_status status = find_tensor(r, spec->tensor, spec->where, &tensor);
@@ -249,7 +246,7 @@ static enum sp_status take_spec(struct resolving *r, const struct sp_demand_spec
         status = check_shards(r, spec, tensor);
     if (status != SP_OK)
         return status;
-    if (is_cut(spec) && !can_split)
+    if (is_cut(spec) && !r->of->can_split)
         return refuse(r, spec->where, "CONSTRAINT_UNSUPPORTED",
                       "The nodes of a graph of costs cannot be split, so '%.100s' cannot be cut.", spec->tensor);
     *pin = (struct sp_split_pin){.tensor = tensor, .rank = spec->rank, .shards = spec->shards, .where = spec->where};
@@ -287,7 +284,7 @@ static enum sp_status check_pairs(const struct resolving *r, const struct sp_spl
             if (exclude(&pins[i], &pins[j]))
                 return refuse(r, pins[j].where, "CONSTRAINT_CONFLICT",
                               "Two demands for the shards of tensor '%.80s' exclude each other (%.80s against %.80s).",
-                              r->workload->tensors[pins[i].tensor].name, pins[i].where, pins[j].where);
+                              r->of->workload->tensors[pins[i].tensor].name, pins[i].where, pins[j].where);
         }
     }
     return SP_OK;
@@ -299,7 +296,7 @@ static enum sp_status take_ban(struct resolving *r, const struct sp_demand_ban *
     enum sp_status status = find_tensor(r, ban->tensor, ban->where, &tensor);
     if (status != SP_OK)
         return status;
-    const struct sp_value *value = r->workload->tensors[tensor].value;
+    const struct sp_value *value = r->of->workload->tensors[tensor].value;
     if (value != NULL && value->type.shape.has_rank && ban->axis >= value->type.shape.rank)
         return refuse(r, ban->where, "CONSTRAINT_NO_AXIS", "'%.100s' has %u axes, so there is no axis %u.", ban->tensor,
                       value->type.shape.rank, ban->axis);
@@ -307,7 +304,7 @@ static enum sp_status take_ban(struct resolving *r, const struct sp_demand_ban *
     return SP_OK;
 }
 
-static enum sp_status resolve_splits(struct resolving *r, bool can_split)
+static enum sp_status resolve_splits(struct resolving *r)
 {
     const struct sp_demands *demands = r->demands;
     struct sp_split_pin *pins =
@@ -316,7 +313,7 @@ static enum sp_status resolve_splits(struct resolving *r, bool can_split)
     if (pins == NULL)
         return sp_fail_memory(r->err);
     for (uint32_t i = 0; i < demands->spec_count; i++) {
-        enum sp_status status = take_spec(r, &demands->specs[i], can_split, &pins[count++]);
+        enum sp_status status = take_spec(r, &demands->specs[i], &pins[count++]);
         if (status != SP_OK)
             return status;
     }
@@ -332,7 +329,7 @@ static enum sp_status resolve_splits(struct resolving *r, bool can_split)
     enum sp_status status = check_pairs(r, pins, count);
     /* Where nothing can be split everything is whole, as what is left demands. */
     r->made->splits = pins;
-    r->made->split_count = can_split ? count : 0;
+    r->made->split_count = r->of->can_split ? count : 0;
     return status;
 }
 
@@ -351,7 +348,7 @@ static enum sp_status resolve_bans(struct resolving *r)
     const struct sp_demands *demands = r->demands;
     const char **levels = SP_NEW_ARRAY(r->arena, demands->ban_count, const char *);
     r->made->levels = levels;
-    r->is_whole = SP_NEW_ARRAY(r->arena, r->contraction->workload->node_count, bool);
+    r->is_whole = SP_NEW_ARRAY(r->arena, r->of->contraction->workload->node_count, bool);
     if (levels == NULL || r->is_whole == NULL)
         return sp_fail_memory(r->err);
     for (uint32_t i = 0; i < demands->ban_count; i++) {
@@ -363,12 +360,12 @@ static enum sp_status resolve_bans(struct resolving *r)
             r->made->is_whole = r->is_whole;
         } else if (ban->kind == SP_DEMAND_BAN_LEVEL) {
             uint32_t l = 0;
-            while (l < r->cluster->level_count && strcmp(r->cluster->levels[l].name, ban->level) != 0)
+            while (l < r->of->cluster->level_count && strcmp(r->of->cluster->levels[l].name, ban->level) != 0)
                 l++;
-            if (l == r->cluster->level_count)
+            if (l == r->of->cluster->level_count)
                 return refuse(r, ban->where, "CONSTRAINT_NO_LEVEL",
                               "The cluster's mesh has no level '%.100s'; its outermost is '%.100s'.", ban->level,
-                              r->cluster->levels[0].name);
+                              r->of->cluster->levels[0].name);
             levels[r->made->level_count++] = ban->level;
         }
     }
@@ -379,11 +376,11 @@ static enum sp_status resolve_bans(struct resolving *r)
 
 static enum sp_status check_reserved(const struct resolving *r)
 {
-    for (uint32_t d = 0; d < r->cluster->device_count; d++) {
-        if (r->demands->reserved_bytes > 0 && sp_cluster_memory(r->cluster, d) <= r->demands->reserved_bytes)
+    for (uint32_t d = 0; d < r->of->cluster->device_count; d++) {
+        if (r->demands->reserved_bytes > 0 && sp_cluster_memory(r->of->cluster, d) <= r->demands->reserved_bytes)
             return refuse(r, r->demands->where, "CONSTRAINT_CONFLICT",
                           "Of device %u's %.0f bytes %.0f are reserved (%.80s/reserved_bytes): nothing is left.", d,
-                          sp_cluster_memory(r->cluster, d), r->demands->reserved_bytes, r->demands->where);
+                          sp_cluster_memory(r->of->cluster, d), r->demands->reserved_bytes, r->demands->where);
     }
     return SP_OK;
 }
@@ -425,17 +422,11 @@ enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_mode
 }
 
 enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demands *demands,
-                                  const struct sp_workload *workload, const struct sp_contraction *contraction,
-                                  const struct sp_cluster *cluster, bool can_split,
-                                  const struct sp_constraints **ret_constraints, struct sp_error *err)
+                                  const struct sp_demanded *of, const struct sp_constraints **ret_constraints,
+                                  struct sp_error *err)
 {
-    struct resolving r = {.arena = arena,
-                          .demands = demands,
-                          .workload = workload,
-                          .contraction = contraction,
-                          .cluster = cluster,
-                          .made = SP_NEW(arena, struct sp_constraints),
-                          .err = err};
+    struct resolving r = {
+        .arena = arena, .demands = demands, .of = of, .made = SP_NEW(arena, struct sp_constraints), .err = err};
     if (r.made == NULL)
         return sp_fail_memory(err);
     r.made->where = demands->where;
@@ -448,11 +439,11 @@ enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demand
     if (status == SP_OK)
         status = resolve_together(&r);
     if (status == SP_OK)
-        status = resolve_splits(&r, can_split);
+        status = resolve_splits(&r);
     if (status == SP_OK)
         status = resolve_bans(&r);
     if (status == SP_OK)
-        status = sp_constraints_check(arena, r.made, contraction->workload, cluster, err);
+        status = sp_constraints_check(arena, r.made, of->contraction->workload, of->cluster, err);
     if (status == SP_OK)
         *ret_constraints = r.made;
     return status;

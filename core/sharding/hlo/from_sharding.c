@@ -214,20 +214,22 @@ static bool has_combiner(const struct sp_sharding *sharding)
     return !is_partial || sharding->combiner <= SP_COMBINE_MIN;
 }
 
-static enum sp_status convert_leaf(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                   const int64_t *shape, enum sp_hlo_version version, struct sp_hlo *ret_hlo,
+static enum sp_status convert_leaf(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                   const struct sp_dialect_context *context, struct sp_hlo *ret_hlo,
                                    struct sp_losses *losses, struct sp_error *err)
 {
+    const struct sp_dialect_context any_devices = {.rank = context->rank, .shape = context->shape};
+    const enum sp_hlo_version version = (enum sp_hlo_version)context->hlo_version;
     struct sp_hlo hlo = {0};
     struct sp_sharding *axes = NULL;
     enum sp_status status = SP_OK;
     if (sharding->kind == SP_SHARDING_BLOCKS) {
-        status = sp_sharding_to_axes(arena, sharding, rank, shape, 0, &axes, losses, err);
+        status = sp_sharding_to_axes(arena, sharding, &any_devices, &axes, losses, err);
         if (status == SP_OK)
             sharding = axes;
     }
     if (status == SP_OK)
-        status = sp_sharding_check_rank(sharding, rank, err);
+        status = sp_sharding_check_rank(sharding, (uint32_t)context->rank, err);
     if (status != SP_OK)
         return status;
     if (!has_combiner(sharding))
@@ -249,8 +251,8 @@ static uint32_t own_rank(const struct sp_sharding *sharding)
     return sharding->kind == SP_SHARDING_AXES || sharding->kind == SP_SHARDING_BLOCKS ? sharding->rank : 0;
 }
 
-enum sp_status sp_hlo_from_sharding(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                    const int64_t *shape, enum sp_hlo_version version, struct sp_hlo **ret_hlo,
+enum sp_status sp_hlo_from_sharding(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                    const struct sp_dialect_context *context, struct sp_hlo **ret_hlo,
                                     struct sp_losses *losses, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
@@ -258,14 +260,16 @@ enum sp_status sp_hlo_from_sharding(struct sp_arena *arena, const struct sp_shar
     if (hlo == NULL)
         return sp_fail_memory(err);
     if (sharding->kind != SP_SHARDING_TUPLE) {
-        status = convert_leaf(arena, sharding, rank, shape, version, hlo, losses, err);
+        status = convert_leaf(arena, sharding, context, hlo, losses, err);
     } else {
         struct sp_hlo *elements = SP_NEW_ARRAY(arena, sharding->element_count, struct sp_hlo);
         if (elements == NULL)
             return sp_fail_memory(err);
-        for (uint32_t i = 0; i < sharding->element_count && status == SP_OK; i++)
-            status = convert_leaf(arena, &sharding->elements[i], own_rank(&sharding->elements[i]), NULL, version,
-                                  &elements[i], losses, err);
+        for (uint32_t i = 0; i < sharding->element_count && status == SP_OK; i++) {
+            const struct sp_dialect_context own = {.rank = own_rank(&sharding->elements[i]),
+                                                   .hlo_version = context->hlo_version};
+            status = convert_leaf(arena, &sharding->elements[i], &own, &elements[i], losses, err);
+        }
         hlo->type = SP_HLO_TUPLE;
         hlo->element_count = sharding->element_count;
         hlo->elements = elements;

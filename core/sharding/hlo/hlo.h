@@ -22,7 +22,7 @@
  * 0..N-1, both last_tile_dim_replicate and last_tile_dims, `device=` beside an iota.
  */
 #include "base/buf.h"
-#include "sharding/sharding.h"
+#include "sharding/convert_forms.h"
 
 /* Numbers of the wire. */
 enum sp_hlo_type {
@@ -129,8 +129,8 @@ enum sp_hlo_version {
 };
 #define SP_HLO_LISTED_DEVICES 64
 
-/* From the common form. Blocks without a mesh form are SP_ERR_UNSUPPORTED. Losses: open dims, priorities, explicit
+/* From the common form, in the context's version; the context must have the rank where the sharding has one. Blocks without a mesh form are SP_ERR_UNSUPPORTED. Losses: open dims, priorities, explicit
    replication, axis names in V1 and V2. */
-enum sp_status sp_hlo_from_sharding(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
-                                    const int64_t *shape, enum sp_hlo_version version, struct sp_hlo **ret_hlo,
+enum sp_status sp_hlo_from_sharding(struct sp_arena *arena, const struct sp_sharding *sharding,
+                                    const struct sp_dialect_context *context, struct sp_hlo **ret_hlo,
                                     struct sp_losses *losses, struct sp_error *err);

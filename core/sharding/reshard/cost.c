@@ -311,9 +311,7 @@ static double search(struct sp_reshard_costs *costs, const struct question *ques
                                    .rank = question->rank,
                                    .shape = question->shape,
                                    .element_bytes = question->element_bytes,
-                                   .grids = {costs->grid, NULL},
-                                   .from = *question->from,
-                                   .to = *question->to};
+                                   .pair = {costs->grid, *question->from, *question->to}};
     enum sp_status status =
         sp_reshard_solve(costs->scratch, costs->search, &task, SP_GOAL_SECONDS, costs->solution, NULL);
     bool found = status == SP_OK && costs->solution->is_found;

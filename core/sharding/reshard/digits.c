@@ -234,8 +234,8 @@ static struct sp_grid *new_grid(struct sp_arena *arena, const struct sp_links *l
 }
 
 enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *links, const struct sp_sharding *from,
-                              const struct sp_sharding *to, bool primes, bool *ret_ok, struct sp_grid **ret_grid,
-                              struct sp_layout *ret_from, struct sp_layout *ret_to, struct sp_error *err)
+                              const struct sp_sharding *to, bool primes, struct sp_grid_pair *ret_pair,
+                              struct sp_error *err)
 {
     const struct sp_mesh *a = from->mesh, *b = to->mesh;
     struct space space = {.arena = arena, .by_device = !sp_device_order_equal(&a->order, &b->order)};
@@ -258,15 +258,13 @@ enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *lin
         status = add_sharding(&space, to, &ok, err);
     if (status != SP_OK)
         return status;
-    ok = ok && make_digits(&space, grid, primes) && place(grid, &space, from, ret_from) &&
-         place(grid, &space, to, ret_to);
-    *ret_ok = ok;
+    ok = ok && make_digits(&space, grid, primes) && place(grid, &space, from, &ret_pair->from) &&
+         place(grid, &space, to, &ret_pair->to);
+    ret_pair->grid = ok ? grid : NULL;
     if (!ok)
         return SP_OK;
     name_digits(grid, space.by_device);
-    status = sp_grid_measure(grid, err);
-    *ret_grid = grid;
-    return status;
+    return sp_grid_measure(grid, err);
 }
 
 /* Cuts where the levels of links begin, as far as they nest with what is cut already. */
@@ -380,15 +378,16 @@ struct run {
     int64_t sizes[SP_RESHARD_MAX_DIGITS];
 };
 
-static uint32_t find_runs(const struct sp_grid *grid, const struct sp_layout *from, const struct sp_layout *to,
-                          struct run *runs)
+static uint32_t find_runs(const struct sp_grid_pair *pair, struct run *runs)
 {
+    const struct sp_grid *grid = pair->grid;
     uint32_t count = 0;
 
     for (uint32_t d = 0; d < grid->count; d++) {
         const struct sp_digit *before = d > 0 ? &grid->digits[d - 1] : NULL, *digit = &grid->digits[d];
         bool joins = before != NULL && before->ref.axis == digit->ref.axis &&
-                     before->weight == digit->weight * digit->size && follows(from, d - 1) && follows(to, d - 1);
+                     before->weight == digit->weight * digit->size && follows(&pair->from, d - 1) &&
+                     follows(&pair->to, d - 1);
 
         if (!joins)
             runs[count++] = (struct run){.first = d};
@@ -397,26 +396,28 @@ static uint32_t find_runs(const struct sp_grid *grid, const struct sp_layout *fr
     return count;
 }
 
-enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid *grid, const struct sp_layout *from,
-                                 const struct sp_layout *to, int order, bool *ret_ok, struct sp_grid **ret_grid,
-                                 struct sp_layout *ret_from, struct sp_layout *ret_to, struct sp_error *err)
+enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid_pair *pair, int order,
+                                 struct sp_grid_pair *ret_pair, struct sp_error *err)
 {
+    const struct sp_grid *grid = pair->grid;
+    const struct sp_layout *from = &pair->from, *to = &pair->to;
     struct run runs[SP_RESHARD_MAX_DIGITS];
-    uint32_t run_count = find_runs(grid, from, to, runs);
+    uint32_t run_count = find_runs(pair, runs);
     struct sp_grid *other = new_grid(arena, grid->links, grid->mesh);
     struct sp_layout layouts[2] = {*from, *to};
+    bool ok = true;
 
     if (other == NULL)
         return sp_fail_memory(err);
-    *ret_ok = true;
     for (int step = 0; step < order; step++) {
         uint32_t r = 0;
 
         while (r < run_count && !next_order(runs[r].sizes, runs[r].count))
             r++;
-        *ret_ok = *ret_ok && r < run_count;
+        ok = ok && r < run_count;
     }
-    if (!*ret_ok)
+    *ret_pair = (struct sp_grid_pair){0};
+    if (!ok)
         return SP_OK;
     for (uint32_t r = 0; r < run_count; r++) {
         const struct sp_digit *first = &grid->digits[runs[r].first];
@@ -441,8 +442,6 @@ enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid *g
     close_places(other->count, &layouts[0]);
     close_places(other->count, &layouts[1]);
     name_digits(other, false);
-    *ret_from = layouts[0];
-    *ret_to = layouts[1];
-    *ret_grid = other;
+    *ret_pair = (struct sp_grid_pair){other, layouts[0], layouts[1]};
     return sp_grid_measure(other, err);
 }

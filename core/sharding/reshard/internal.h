@@ -62,13 +62,19 @@ struct sp_interval {
     int64_t low, high;
 };
 
+/* A grid with two layouts on it. */
+struct sp_grid_pair {
+    struct sp_grid *grid; /* NULL: there is none */
+    struct sp_layout from, to;
+};
+
 /*
- * The digits that two AXES shardings of one rank need together, cut in primes or not, and their layouts. *ret_ok is
- * false when they have no common digits, or more than SP_RESHARD_MAX_DIGITS.
+ * The digits that two AXES shardings of one rank need together, cut in primes or not, and their layouts. The pair has
+ * no grid when they have no common digits, or more than SP_RESHARD_MAX_DIGITS.
  */
 enum sp_status sp_grid_common(struct sp_arena *arena, const struct sp_links *links, const struct sp_sharding *from,
-                              const struct sp_sharding *to, bool primes, bool *ret_ok, struct sp_grid **ret_grid,
-                              struct sp_layout *ret_from, struct sp_layout *ret_to, struct sp_error *err);
+                              const struct sp_sharding *to, bool primes, struct sp_grid_pair *ret_pair,
+                              struct sp_error *err);
 
 /* The digits of a mesh, cut in primes, or else only where axes and levels of links begin; SP_ERR_LIMIT above
    SP_RESHARD_MAX_DIGITS. */
@@ -80,11 +86,10 @@ bool sp_grid_layout(const struct sp_grid *grid, const struct sp_sharding *shardi
 
 /*
  * The same grid with the runs of digits that stay together in both layouts joined to one (`order` < 0), or with the
- * prime factors of each run in another order, the `order`th; *ret_ok is false when there are not so many.
+ * prime factors of each run in another order, the `order`th; the pair has no grid when there are not so many.
  */
-enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid *grid, const struct sp_layout *from,
-                                 const struct sp_layout *to, int order, bool *ret_ok, struct sp_grid **ret_grid,
-                                 struct sp_layout *ret_from, struct sp_layout *ret_to, struct sp_error *err);
+enum sp_status sp_grid_rearrange(struct sp_arena *arena, const struct sp_grid_pair *pair, int order,
+                                 struct sp_grid_pair *ret_pair, struct sp_error *err);
 
 /* Finds the levels of the digits of a grid and makes the tables of its links. */
 enum sp_status sp_grid_measure(struct sp_grid *grid, struct sp_error *err);
@@ -270,16 +275,16 @@ void sp_search_expand(struct sp_reshard_search *search, const struct sp_lists *l
 
 /* ---- whole problems ---- */
 
-/* What is to be solved on one grid, or from one grid to another. */
+/* What is to be solved on one grid, or from one grid to another: from a layout on the pair's grid to one on the other. */
 struct sp_reshard_task {
     const struct sp_links *links;
     uint32_t rank;
     const int64_t *shape;
     double element_bytes, memory_limit;
     bool two_combiners;
-    bool is_joined;           /* the digits are not prime: too many */
-    struct sp_grid *grids[2]; /* the second is NULL when both layouts are on the first */
-    struct sp_layout from, to;
+    bool is_joined; /* the digits are not prime: too many */
+    struct sp_grid_pair pair;
+    struct sp_grid *other; /* NULL: both layouts are on the pair's grid */
 };
 
 struct sp_solution {
@@ -294,12 +299,6 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_reshard_search
                                 const struct sp_reshard_task *task, enum sp_goal goal, struct sp_solution *ret_solution,
                                 struct sp_error *err);
 
-/* A layout as a sharding on its grid's mesh; the combiner of partial axes is that of the source or the target. */
-enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solution *solution, uint32_t rank,
-                                   const struct sp_code *code, const struct sp_sharding *from,
-                                   const struct sp_sharding *to, struct sp_sharding **ret_sharding,
-                                   struct sp_error *err);
-
 /* ---- pieces from device to device ---- */
 
 /* Who sends what in a permute from one layout to another; fills in the transfers and their bytes. */
@@ -307,11 +306,11 @@ enum sp_status sp_reshard_permute_transfers(struct sp_arena *arena, const struct
                                             const struct sp_problem *problem, const struct sp_path_step *path_step,
                                             struct sp_reshard_step *step, struct sp_error *err);
 
-/* A send-receive from one sharding to another, of any kinds with known holdings and without partial axes. `to_count`
-   and `from_count` are the devices of kinds that name none. */
+/* A send-receive from one sharding to another, of any kinds with known holdings and without partial axes.
+   `device_count` are the devices of kinds that name none. */
 enum sp_status sp_reshard_send_receive(struct sp_arena *arena, const struct sp_reshard_request *request,
-                                       const struct sp_sharding *from, int64_t from_count, const struct sp_sharding *to,
-                                       int64_t to_count, struct sp_reshard_step *ret_step, struct sp_error *err);
+                                       const struct sp_sharding *from, const struct sp_sharding *to,
+                                       int64_t device_count, struct sp_reshard_step *ret_step, struct sp_error *err);
 
 /* Bytes of an element, a fraction for types smaller than a byte. */
 double sp_reshard_element_bytes(enum sp_dtype dtype);

@@ -180,13 +180,24 @@ static void compare_digit(const struct sp_grid *grid, const struct sp_lists *tar
     }
 }
 
+/* What is between a layout and the target. */
+struct distance {
+    const struct sp_problem *problem;
+    const struct sp_lists *lists, *target;
+    double bytes, tiles; /* of a target's tile; how many tiles of the layout a device must hear of for it */
+    uint32_t reduced;    /* the digits along which partial values are combined */
+};
+
 /*
  * What a node lacks comes in over its outer links, which its devices share; what else a device lacks comes over the
- * fastest ones. `bytes` are those of a target's tile.
+ * fastest ones.
  */
-static double node_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
-                         const struct sp_fastest *fastest, uint32_t level, double bytes, double tiles, uint32_t reduced)
+static double node_bound(const struct distance *distance, const struct sp_fastest *fastest, uint32_t level)
 {
+    const struct sp_problem *problem = distance->problem;
+    const struct sp_lists *lists = distance->lists, *target = distance->target;
+    const double bytes = distance->bytes;
+    const uint32_t reduced = distance->reduced;
     const struct sp_grid *grid = problem->grids[lists->grid];
     const struct sp_mesh_level *link = &problem->links->levels[level];
     struct nodes nodes = {.level = level, .share = 1, .blocks = 1, .own = 1};
@@ -221,7 +232,7 @@ static double node_bound(const struct sp_problem *problem, const struct sp_lists
     double outer = union_bytes * (1 - nodes.share) / devices, all = nodes.share == 0 ? bytes : bytes * (1 - nodes.own);
     /* In one round every device of a node may hear of another node. */
     double outer_rounds = fmax(rounds(nodes.blocks, 1 + devices), 1);
-    double inner_rounds = fmax(rounds(tiles, 2) - outer_rounds, 0);
+    double inner_rounds = fmax(rounds(distance->tiles, 2) - outer_rounds, 0);
     return outer_rounds * link->latency + inner_rounds * fastest->latency + outer / link->bandwidth +
            fmax(all - outer, 0) * fastest->per_byte;
 }
@@ -283,8 +294,9 @@ double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists 
         return 0;
     lacks = fmax(lacks, bytes * (1 - share));
     double bound = fmax(rounds(tiles, 2), 1) * fastest->latency + lacks * fastest->per_byte;
+    const struct distance distance = {problem, lists, target, bytes, tiles, reduced};
     for (uint32_t i = 0; i + 1 < fastest->level_count; i++)
-        bound = fmax(bound, node_bound(problem, lists, target, fastest, fastest->levels[i], bytes, tiles, reduced));
+        bound = fmax(bound, node_bound(&distance, fastest, fastest->levels[i]));
     return bound;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sharding/convert_forms.h"
 #include "sharding/reshard/internal.h"
 
 struct planner {
@@ -64,13 +65,12 @@ static bool is_anywhere(const struct sp_sharding *sharding)
 static enum sp_status has_several(struct planner *planner, const struct sp_sharding *sharding, bool *ret_several,
                                   struct sp_error *err)
 {
-    int64_t count;
-    struct sp_holder *holders;
-    enum sp_status status = sp_sharding_holders(planner->scratch, sharding, &count, &holders, err);
+    struct sp_holders holders;
+    enum sp_status status = sp_sharding_holders(planner->scratch, sharding, &holders, err);
 
     *ret_several = false;
-    for (int64_t i = 1; status == SP_OK && i < count; i++)
-        *ret_several = *ret_several || holders[i].device == holders[i - 1].device;
+    for (int64_t i = 1; status == SP_OK && i < holders.count; i++)
+        *ret_several = *ret_several || holders.items[i].device == holders.items[i - 1].device;
     return status;
 }
 
@@ -92,8 +92,9 @@ static enum sp_status to_mesh(struct planner *planner, const struct sp_sharding 
         status = has_several(planner, sharding, &several, err);
     if (status != SP_OK || several)
         return status;
-    status = sp_sharding_to_axes(planner->arena, sharding, request->rank, request->shape, request->device_count, &axes,
-                                 NULL, &reason);
+    const struct sp_dialect_context of = {
+        .rank = request->rank, .shape = request->shape, .device_count = request->device_count};
+    status = sp_sharding_to_axes(planner->arena, sharding, &of, &axes, NULL, &reason);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(err);
     *ret_axes = status == SP_OK ? axes : NULL;
@@ -185,7 +186,6 @@ static enum sp_status make_task(struct planner *planner, const struct sp_shardin
                                 struct sp_reshard_task *task, bool *ret_ok, struct sp_error *err)
 {
     const struct sp_reshard_request *request = planner->request;
-    struct sp_layout ignored;
     enum sp_status status = SP_OK;
     bool ok = false;
 
@@ -198,19 +198,19 @@ static enum sp_status make_task(struct planner *planner, const struct sp_shardin
     task->two_combiners = have_two_combiners(from, to);
     for (int primes = 1; primes >= 0 && status == SP_OK && !ok; primes--) {
         task->is_joined = !primes;
-        status = sp_grid_common(planner->scratch, request->links, from, to, primes, &ok, &task->grids[0], &task->from,
-                                &task->to, err);
+        status = sp_grid_common(planner->scratch, request->links, from, to, primes, &task->pair, err);
+        ok = task->pair.grid != NULL;
     }
     for (int primes = 1; primes >= 0 && status == SP_OK && !ok; primes--) {
-        bool first = false, second = false;
+        struct sp_grid_pair target = {0};
 
         task->is_joined = !primes;
-        status = sp_grid_common(planner->scratch, request->links, from, from, primes, &first, &task->grids[0],
-                                &task->from, &ignored, err);
+        status = sp_grid_common(planner->scratch, request->links, from, from, primes, &task->pair, err);
         if (status == SP_OK)
-            status = sp_grid_common(planner->scratch, request->links, to, to, primes, &second, &task->grids[1],
-                                    &task->to, &ignored, err);
-        ok = first && second;
+            status = sp_grid_common(planner->scratch, request->links, to, to, primes, &target, err);
+        ok = task->pair.grid != NULL && target.grid != NULL;
+        task->pair.to = target.to;
+        task->other = target.grid;
     }
     *ret_ok = ok;
     return status;
@@ -298,18 +298,16 @@ static enum sp_status with_axes(struct planner *planner, const struct sp_shardin
 static enum sp_status free_axes(struct planner *planner, const struct sp_sharding *sharding,
                                 struct sp_axis_list *ret_axes, struct sp_error *err)
 {
-    struct sp_grid *grid;
-    struct sp_layout layout, ignored;
-    bool ok;
+    struct sp_grid_pair pair;
     struct sp_axis_list list = {.refs = SP_NEW_ARRAY(planner->arena, SP_RESHARD_MAX_DIGITS, struct sp_axis_ref)};
-    enum sp_status status = sp_grid_common(planner->scratch, planner->request->links, sharding, sharding, false, &ok,
-                                           &grid, &layout, &ignored, err);
+    enum sp_status status =
+        sp_grid_common(planner->scratch, planner->request->links, sharding, sharding, false, &pair, err);
 
     if (list.refs == NULL)
         return sp_fail_memory(err);
-    for (uint32_t d = 0; status == SP_OK && ok && d < grid->count; d++)
-        if (layout.axis[d] == SP_LAYOUT_REPLICATED)
-            list.refs[list.count++] = grid->digits[d].ref;
+    for (uint32_t d = 0; status == SP_OK && pair.grid != NULL && d < pair.grid->count; d++)
+        if (pair.from.axis[d] == SP_LAYOUT_REPLICATED)
+            list.refs[list.count++] = pair.grid->digits[d].ref;
     sp_axes_merge(&list);
     *ret_axes = list;
     return status;
@@ -339,9 +337,8 @@ static enum sp_status travel(struct planner *planner, const struct detour *detou
         from = detour->departure;
     }
     if (status == SP_OK && *ret_found)
-        status =
-            sp_reshard_send_receive(planner->arena, request, from, planner->device_count,
-                                    detour->arrival != NULL ? detour->arrival : to, planner->device_count, &step, err);
+        status = sp_reshard_send_receive(planner->arena, request, from, detour->arrival != NULL ? detour->arrival : to,
+                                         planner->device_count, &step, err);
     if (status != SP_OK || !*ret_found)
         return status;
     if (request->memory_limit_bytes > 0 && step.peak_bytes > request->memory_limit_bytes)

@@ -22,6 +22,12 @@ static bool uses_axis(const struct sp_layout *layout, uint32_t count, uint32_t a
     return false;
 }
 
+/* The grid that the target is on. */
+static const struct sp_grid *last_grid(const struct sp_reshard_task *task)
+{
+    return task->other != NULL ? task->other : task->pair.grid;
+}
+
 /* The tensor axes of the search: those in use, then the others from the first as far as there is room. *ret_all is
    false when one was left out that a sequence could have used as a stop-over. */
 static bool choose_axes(const struct sp_reshard_task *task, struct sp_problem *problem, bool *ret_all)
@@ -32,8 +38,8 @@ static bool choose_axes(const struct sp_reshard_task *task, struct sp_problem *p
     *ret_all = true;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t a = 0; a < task->rank; a++) {
-            bool is_used = uses_axis(&task->from, task->grids[0]->count, a) ||
-                           uses_axis(&task->to, task->grids[task->grids[1] != NULL ? 1 : 0]->count, a);
+            bool is_used = uses_axis(&task->pair.from, task->pair.grid->count, a) ||
+                           uses_axis(&task->pair.to, last_grid(task)->count, a);
 
             if (is_used != (pass == 0))
                 continue;
@@ -88,22 +94,22 @@ static bool has_partial(const struct sp_layout *layout, uint32_t count)
 /* False when there are more digits or axes than a search takes. */
 static bool make_problem(const struct sp_reshard_task *task, struct sp_problem *problem, bool *ret_all)
 {
-    uint32_t last = task->grids[1] != NULL ? 1 : 0;
+    uint32_t last = task->other != NULL ? 1 : 0;
 
     memset(problem, 0, sizeof *problem);
     problem->links = task->links;
     problem->grid_count = last + 1;
-    problem->grids[0] = task->grids[0];
-    problem->grids[1] = task->grids[1];
+    problem->grids[0] = task->pair.grid;
+    problem->grids[1] = task->other;
     problem->memory_limit = task->memory_limit;
     problem->two_combiners = task->two_combiners;
     problem->has_partial =
-        has_partial(&task->from, task->grids[0]->count) || has_partial(&task->to, task->grids[last]->count);
-    if (task->grids[0]->count > SP_SEARCH_DIGITS || task->grids[last]->count > SP_SEARCH_DIGITS ||
+        has_partial(&task->pair.from, task->pair.grid->count) || has_partial(&task->pair.to, last_grid(task)->count);
+    if (task->pair.grid->count > SP_SEARCH_DIGITS || last_grid(task)->count > SP_SEARCH_DIGITS ||
         !choose_axes(task, problem, ret_all))
         return false;
-    problem->from = encode(problem, 0, &task->from, SP_LAYOUT_PARTIAL);
-    problem->to = encode(problem, last, &task->to, task->two_combiners ? SP_CODE_PARTIAL_TO : SP_LAYOUT_PARTIAL);
+    problem->from = encode(problem, 0, &task->pair.from, SP_LAYOUT_PARTIAL);
+    problem->to = encode(problem, last, &task->pair.to, task->two_combiners ? SP_CODE_PARTIAL_TO : SP_LAYOUT_PARTIAL);
     return true;
 }
 
@@ -332,14 +338,6 @@ static double layout_count(uint32_t digits, uint32_t rank)
     return count;
 }
 
-static enum sp_status rearranged(struct sp_arena *arena, const struct sp_reshard_task *task, int order, bool *ret_ok,
-                                 struct sp_reshard_task *ret_task, struct sp_error *err)
-{
-    *ret_task = *task;
-    return sp_grid_rearrange(arena, task->grids[0], &task->from, &task->to, order, ret_ok, &ret_task->grids[0],
-                             &ret_task->from, &ret_task->to, err);
-}
-
 /* Whether what was found is at most one step and no longer than the bound of the whole task. */
 static bool is_proved(const struct sp_reshard_task *task, enum sp_goal goal, const struct sp_solution *solution)
 {
@@ -361,21 +359,21 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_reshard_search
                                 const struct sp_reshard_task *task, enum sp_goal goal, struct sp_solution *ret_solution,
                                 struct sp_error *err)
 {
-    uint32_t digits = task->grids[0]->count;
-    bool complete = true, ok = true;
+    uint32_t digits = task->pair.grid->count;
+    bool complete = true;
     enum sp_status status = SP_OK;
 
     ret_solution->is_found = ret_solution->is_optimal = false;
-    if (task->grids[1] != NULL) {
+    if (task->other != NULL) {
         status = search_cut(search, task, goal, ret_solution, &complete, err);
         ret_solution->is_optimal = complete && !task->is_joined;
         return status;
     }
     if (digits > SP_SEARCH_DIGITS || layout_count(digits, task->rank) > MANY_LAYOUTS) {
-        struct sp_reshard_task joined;
+        struct sp_reshard_task joined = *task;
         bool ignored;
 
-        status = rearranged(arena, task, -1, &ok, &joined, err);
+        status = sp_grid_rearrange(arena, &task->pair, -1, &joined.pair, err);
         if (status == SP_OK)
             status = search_cut(search, &joined, goal, ret_solution, &ignored, err);
         complete = digits <= SP_SEARCH_DIGITS;
@@ -393,59 +391,12 @@ enum sp_status sp_reshard_solve(struct sp_arena *arena, struct sp_reshard_search
             break;
         }
         if (order > 0)
-            status = rearranged(arena, task, order, &ok, &other, err);
-        if (status != SP_OK || !ok)
+            status = sp_grid_rearrange(arena, &task->pair, order, &other.pair, err);
+        if (status != SP_OK || other.pair.grid == NULL)
             break;
         status = search_cut(search, &other, goal, ret_solution, &this_complete, err);
         complete = complete && this_complete;
     }
     ret_solution->is_optimal = complete && !task->is_joined;
     return status;
-}
-
-/* ---- back to shardings ---- */
-
-/* Of partial digits on the way: the source's where it has some, else the target's. */
-static enum sp_combiner solution_combiner(const struct sp_problem *problem, const struct sp_sharding *from,
-                                          const struct sp_sharding *to)
-{
-    return problem->two_combiners || from->partial.count > 0 ? from->combiner : to->combiner;
-}
-
-enum sp_status sp_code_to_sharding(struct sp_arena *arena, const struct sp_solution *solution, uint32_t rank,
-                                   const struct sp_code *code, const struct sp_sharding *from,
-                                   const struct sp_sharding *to, struct sp_sharding **ret_sharding,
-                                   struct sp_error *err)
-{
-    const struct sp_problem *problem = &solution->problem;
-    const struct sp_grid *grid = problem->grids[code->grid];
-    struct sp_sharding *sharding;
-    struct sp_lists lists;
-    enum sp_status status = sp_sharding_create_axes(arena, grid->mesh, rank, &sharding, err);
-
-    if (status != SP_OK)
-        return status;
-    sp_lists_of(problem, code, &lists);
-    for (uint32_t a = 0; a < problem->rank; a++) {
-        struct sp_axis_list *axes = &sharding->dims[problem->axes[a]].axes;
-
-        axes->refs = SP_NEW_ARRAY(arena, lists.count[a], struct sp_axis_ref);
-        if (axes->refs == NULL)
-            return sp_fail_memory(err);
-        for (uint32_t i = 0; i < lists.count[a]; i++)
-            axes->refs[axes->count++] = grid->digits[lists.list[a][i]].ref;
-        sp_axes_merge(axes);
-    }
-    uint32_t partial = lists.partial | lists.partial_to;
-    sharding->partial.refs = SP_NEW_ARRAY(arena, grid->count, struct sp_axis_ref);
-    if (sharding->partial.refs == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t d = 0; d < grid->count; d++)
-        if (partial >> d & 1)
-            sharding->partial.refs[sharding->partial.count++] = grid->digits[d].ref;
-    sp_axes_sort_and_merge(&sharding->partial);
-    if (partial != 0)
-        sharding->combiner = lists.partial_to != 0 ? to->combiner : solution_combiner(problem, from, to);
-    *ret_sharding = sharding;
-    return SP_OK;
 }

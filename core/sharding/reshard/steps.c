@@ -130,11 +130,56 @@ enum sp_status sp_reshard_add(struct sp_arena *arena, struct sp_reshard *reshard
     return SP_OK;
 }
 
+/* The combiner of partial axes is that of the source or the target. */
+struct combiners {
+    enum sp_combiner on_the_way, at_the_end;
+};
+
+/* A layout as a sharding of this rank on its grid's mesh. */
+static enum sp_status sharding_of(struct sp_arena *arena, const struct sp_problem *problem, uint32_t rank,
+                                  const struct sp_code *code, const struct combiners *combiners,
+                                  struct sp_sharding **ret_sharding, struct sp_error *err)
+{
+    const struct sp_grid *grid = problem->grids[code->grid];
+    struct sp_sharding *sharding;
+    struct sp_lists lists;
+    enum sp_status status = sp_sharding_create_axes(arena, grid->mesh, rank, &sharding, err);
+
+    if (status != SP_OK)
+        return status;
+    sp_lists_of(problem, code, &lists);
+    for (uint32_t a = 0; a < problem->rank; a++) {
+        struct sp_axis_list *axes = &sharding->dims[problem->axes[a]].axes;
+
+        axes->refs = SP_NEW_ARRAY(arena, lists.count[a], struct sp_axis_ref);
+        if (axes->refs == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t i = 0; i < lists.count[a]; i++)
+            axes->refs[axes->count++] = grid->digits[lists.list[a][i]].ref;
+        sp_axes_merge(axes);
+    }
+    uint32_t partial = lists.partial | lists.partial_to;
+    sharding->partial.refs = SP_NEW_ARRAY(arena, grid->count, struct sp_axis_ref);
+    if (sharding->partial.refs == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t d = 0; d < grid->count; d++)
+        if (partial >> d & 1)
+            sharding->partial.refs[sharding->partial.count++] = grid->digits[d].ref;
+    sp_axes_sort_and_merge(&sharding->partial);
+    if (partial != 0)
+        sharding->combiner = lists.partial_to != 0 ? combiners->at_the_end : combiners->on_the_way;
+    *ret_sharding = sharding;
+    return SP_OK;
+}
+
 enum sp_status sp_reshard_steps(struct sp_arena *arena, const struct sp_reshard_request *request,
                                 const struct sp_solution *solution, const struct sp_sharding *from,
                                 const struct sp_sharding *to, struct sp_reshard *reshard, struct sp_error *err)
 {
     const struct sp_path *path = &solution->path;
+    const struct sp_problem *problem = &solution->problem;
+    const bool has_own = problem->two_combiners || from->partial.count > 0;
+    const struct combiners combiners = {has_own ? from->combiner : to->combiner, to->combiner};
 
     for (uint32_t i = 0; i < path->count; i++) {
         const struct sp_path_step *path_step = &path->steps[i];
@@ -145,10 +190,10 @@ enum sp_status sp_reshard_steps(struct sp_arena *arena, const struct sp_reshard_
                                        .seconds = path_step->seconds,
                                        .peak_bytes = path_step->peak};
         enum sp_status status =
-            sp_code_to_sharding(arena, solution, request->rank, &path_step->before, from, to, &before, err);
+            sharding_of(arena, problem, request->rank, &path_step->before, &combiners, &before, err);
 
         if (status == SP_OK)
-            status = sp_code_to_sharding(arena, solution, request->rank, &path_step->after, from, to, &after, err);
+            status = sharding_of(arena, problem, request->rank, &path_step->after, &combiners, &after, err);
         if (status != SP_OK)
             return status;
         step.before = before;

@@ -160,19 +160,16 @@ static enum sp_status send_tile(struct transfers *transfers, const struct sp_res
                                 const struct sp_sharding *after, struct place *source, int64_t target,
                                 struct sp_error *err)
 {
-    int64_t index[SP_MAX_RANK], offset[SP_MAX_RANK], limit[SP_MAX_RANK];
     struct sp_range *box = SP_NEW_ARRAY(transfers->arena, request->rank, struct sp_range);
+    struct sp_tile tile;
     bool found;
 
     if (box == NULL)
         return sp_fail_memory(err);
-    enum sp_status status =
-        sp_sharding_tile(after, request->rank, request->shape, target, &found, index, offset, limit, err);
+    enum sp_status status = sp_sharding_tile(after, request->rank, request->shape, target, &found, &tile, err);
     if (status != SP_OK || !found)
         return status;
-    for (uint32_t a = 0; a < request->rank; a++) {
-        box[a] = (struct sp_range){offset[a], limit[a]};
-    }
+    memcpy(box, tile.ranges, request->rank * sizeof *box);
     struct sp_transfer transfer = {.source = source->device, .target = target, .box = box};
     transfer.bytes = box_bytes(request->rank, box, sp_reshard_element_bytes(request->dtype));
     if (source->device != target)
@@ -552,19 +549,20 @@ static uint64_t used_steps(const struct exchange *exchange)
 }
 
 enum sp_status sp_reshard_send_receive(struct sp_arena *arena, const struct sp_reshard_request *request,
-                                       const struct sp_sharding *from, int64_t from_count, const struct sp_sharding *to,
-                                       int64_t to_count, struct sp_reshard_step *ret_step, struct sp_error *err)
+                                       const struct sp_sharding *from, const struct sp_sharding *to,
+                                       int64_t device_count, struct sp_reshard_step *ret_step, struct sp_error *err)
 {
     struct exchange exchange = {
         .arena = arena, .request = request, .transfers = {.arena = arena, .is_counted = request->counts_transfers}};
     struct sp_reshard_step step = {.kind = SP_SEND_RECEIVE, .before = from, .after = to, .group_size = 1};
     const int64_t *sources, *targets;
+    int64_t from_count, to_count;
 
     exchange.element_bytes = sp_reshard_element_bytes(request->dtype);
     exchange.most_pairs = most_pairs(request);
-    enum sp_status status = sp_sharding_devices(arena, from, from_count, &from_count, &sources, err);
+    enum sp_status status = sp_sharding_devices(arena, from, device_count, &from_count, &sources, err);
     if (status == SP_OK)
-        status = sp_sharding_devices(arena, to, to_count, &to_count, &targets, err);
+        status = sp_sharding_devices(arena, to, device_count, &to_count, &targets, err);
     if (status == SP_OK)
         status = list_devices(&exchange, from_count, sources, to_count, targets, err);
     if (status == SP_OK)

@@ -221,8 +221,9 @@ static void expect_shardy(const struct sp_subject *subject, const char *module, 
     const char *end = strstr(sharding, "]>");
     (void)snprintf(text, sizeof text, "%s\n%.*s", mesh, (int)(end + 2 - sharding), sharding);
     const struct sp_dialect_context context = {.rank = -1};
-    cr_assert_eq(sp_dialect_read(arena, SP_DIALECT_SHARDY, text, strlen(text), &context, &read, NULL, &err), SP_OK,
-                 "%s: %s", text, err.message);
+    cr_assert_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_SHARDY, text, strlen(text)}, &context,
+                                 &read, NULL, &err),
+                 SP_OK, "%s: %s", text, err.message);
     expect_holdings(expected, read, value, subject->device_count);
     sp_arena_destroy(arena);
 }

@@ -8,6 +8,7 @@
 
 static enum sp_status read_text(const char *text, struct sp_json_graph **ret_graph, struct sp_error *err)
 {
+    const struct sp_read_options options = {.hash_seed = 7};
     struct sp_budget budget = {.limit = (size_t)1 << 28};
     struct sp_buf bytes = {0};
     const size_t size = strlen(text);
@@ -16,7 +17,7 @@ static enum sp_status read_text(const char *text, struct sp_json_graph **ret_gra
     memcpy(copy + 1, text, size);
     *err = (struct sp_error){0};
     *ret_graph = NULL;
-    enum sp_status status = sp_json_read(&budget, copy + 1, size, 7, NULL, &bytes, ret_graph, err);
+    enum sp_status status = sp_json_read(&budget, copy + 1, size, &options, &bytes, ret_graph, err);
     cr_assert_eq(status, err->status);
     cr_assert(status == SP_OK || *ret_graph == NULL);
     if (status == SP_OK)

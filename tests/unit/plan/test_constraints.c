@@ -227,8 +227,8 @@ static enum sp_status resolve(struct problem *problem, const char *text, const s
     const struct sp_demands *demands = NULL;
     memset(&problem->err, 0, sizeof problem->err);
     cr_assert_eq(read_text(problem->arena, text, &demands, &problem->err), SP_OK, "%s: %s", text, problem->err.message);
-    return sp_demands_resolve(problem->arena, demands, problem->workload, &problem->contraction, problem->cluster, true,
-                              ret_constraints, &problem->err);
+    const struct sp_demanded of = {problem->workload, &problem->contraction, problem->cluster, .can_split = true};
+    return sp_demands_resolve(problem->arena, demands, &of, ret_constraints, &problem->err);
 }
 
 /* Nodes are called MatMul_0, Relu_1, Add_2, MatMul_3, ..; what is not there, or excludes something, is named. */

@@ -252,8 +252,8 @@ static void expect_layouts(const struct sharded_model *model)
             const uint32_t rank = value->type.shape.rank, layout = sp_plan_layout(model->plan, n, value->id);
             struct sp_arena_mark mark = sp_arena_mark(model->planned.arena);
             cr_assert_not_null(said, "node %u, operand %u", n, i);
-            cr_assert_eq(sp_plan_sharding(model->plan, model->planned.arena, stage, layout, rank, first, &want, &err),
-                         SP_OK, "%s", err.message);
+            cr_assert_eq(sp_plan_sharding(model->plan, stage, layout, rank, first, &want, &err), SP_OK, "%s",
+                         err.message);
             cr_assert_eq(sp_sharding_equal(model->planned.arena, said, want, rank, NULL, &is_equal, &err), SP_OK, "%s",
                          err.message);
             cr_expect(is_equal, "node %u (%s), operand %u, layout %u", n, node->op_type, i, layout);

@@ -30,8 +30,9 @@ static struct sp_sharding *must_read(enum sp_dialect dialect, const char *text,
 {
     struct sp_sharding *sharding = NULL;
     sp_error_clear(&err);
-    cr_assert_eq(sp_dialect_read(arena, dialect, text, strlen(text), context, &sharding, &losses, &err), SP_OK,
-                 "%s: %s", text, err.message);
+    cr_assert_eq(sp_dialect_read(arena, &(struct sp_dialect_text){dialect, text, strlen(text)}, context, &sharding,
+                                 &losses, &err),
+                 SP_OK, "%s: %s", text, err.message);
     return sharding;
 }
 
@@ -142,20 +143,24 @@ Test(dialect, context)
 {
     struct sp_sharding *sharding = NULL;
     struct sp_dialect_context context = {.rank = SP_MAX_RANK + 1};
-    cr_expect_eq(sp_dialect_read(arena, SP_DIALECT_HLO, "{replicated}", 12, &context, &sharding, NULL, &err),
+    cr_expect_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_HLO, "{replicated}", 12}, &context,
+                                 &sharding, NULL, &err),
                  SP_ERR_LIMIT);
     context = (struct sp_dialect_context){.rank = 1, .shape = (int64_t[]){-2}};
     sp_error_clear(&err);
-    cr_expect_eq(sp_dialect_read(arena, SP_DIALECT_HLO, "{replicated}", 12, &context, &sharding, NULL, &err),
+    cr_expect_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_HLO, "{replicated}", 12}, &context,
+                                 &sharding, NULL, &err),
                  SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "BAD_EXTENT");
     context = (struct sp_dialect_context){.rank = 1, .device_count = 2};
     sp_error_clear(&err);
-    cr_expect_eq(sp_dialect_read(arena, SP_DIALECT_HLO, "{maximal device=2}", 18, &context, &sharding, NULL, &err),
+    cr_expect_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_HLO, "{maximal device=2}", 18}, &context,
+                                 &sharding, NULL, &err),
                  SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "DEVICE_OUT_OF_RANGE");
     sp_error_clear(&err);
-    cr_expect_eq(sp_dialect_read(arena, SP_DIALECT_HLO, "{devices=[2,1]0,1}", 18, &context, &sharding, NULL, &err),
+    cr_expect_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_HLO, "{devices=[2,1]0,1}", 18}, &context,
+                                 &sharding, NULL, &err),
                  SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "RANK_MISMATCH");
 }

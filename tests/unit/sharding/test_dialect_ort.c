@@ -29,7 +29,8 @@ static enum sp_status read_in(const char *text, const struct sp_dialect_context 
                               struct sp_sharding **ret_sharding)
 {
     sp_error_clear(&err);
-    return sp_dialect_read(arena, SP_DIALECT_ORT, text, strlen(text), context, ret_sharding, &losses, &err);
+    return sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_ORT, text, strlen(text)}, context, ret_sharding,
+                           &losses, &err);
 }
 
 static struct sp_sharding *must_read(const char *text)
@@ -65,8 +66,9 @@ static struct sp_sharding *from_onnx(const char *text, const struct sp_dialect_c
 {
     struct sp_sharding *sharding = NULL;
     sp_error_clear(&err);
-    cr_assert_eq(sp_dialect_read(arena, SP_DIALECT_ONNX, text, strlen(text), context, &sharding, &losses, &err), SP_OK,
-                 "%s: %s", text, err.message);
+    cr_assert_eq(sp_dialect_read(arena, &(struct sp_dialect_text){SP_DIALECT_ONNX, text, strlen(text)}, context,
+                                 &sharding, &losses, &err),
+                 SP_OK, "%s: %s", text, err.message);
     return sharding;
 }
 

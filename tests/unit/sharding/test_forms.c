@@ -28,7 +28,9 @@ TestSuite(forms, .init = set_up, .fini = tear_down);
 static struct sp_sharding *to_axes(const struct sp_sharding *sharding, uint32_t rank, const int64_t *shape)
 {
     struct sp_sharding *axes = NULL;
-    cr_assert_eq(sp_sharding_to_axes(arena, sharding, rank, shape, 0, &axes, &losses, &err), SP_OK, "%s", err.message);
+    cr_assert_eq(sp_sharding_to_axes(arena, sharding, &(struct sp_dialect_context){.rank = rank, .shape = shape}, &axes,
+                                     &losses, &err),
+                 SP_OK, "%s", err.message);
     cr_assert_eq(sp_sharding_check(axes, rank, shape, 0, &err), SP_OK, "%s", err.message);
     return axes;
 }
@@ -52,7 +54,9 @@ static void expect_refused(const struct sp_sharding *blocks, const int64_t *shap
 {
     struct sp_sharding *axes = NULL;
     sp_error_clear(&err);
-    cr_expect_neq(sp_sharding_to_axes(arena, blocks, blocks->rank, shape, 0, &axes, &losses, &err), SP_OK, "%s", code);
+    cr_expect_neq(sp_sharding_to_axes(arena, blocks, &(struct sp_dialect_context){.rank = blocks->rank, .shape = shape},
+                                      &axes, &losses, &err),
+                  SP_OK, "%s", code);
     cr_expect_str_eq(err.code, code, "%s, not %s: %s", err.code, code, err.message);
     cr_expect_null(axes);
 }
@@ -181,7 +185,8 @@ Test(forms, parts_against_their_definition)
             plain.blocks = build_blocks(arena, text, NULL)->blocks;
             bool is_split = equal(&blocks, &plain, 1, shape);
             sp_error_clear(&err);
-            bool is_mesh = sp_sharding_to_axes(arena, &blocks, 1, shape, 0, &axes, NULL, &err) == SP_OK;
+            bool is_mesh = sp_sharding_to_axes(arena, &blocks, &(struct sp_dialect_context){.rank = 1, .shape = shape},
+                                               &axes, NULL, &err) == SP_OK;
             sp_error_clear(&err);
             cr_assert(!is_mesh || equal(&blocks, axes, 1, shape), "part %zu, shards %" PRId64, i, shards);
             cr_assert(is_mesh || !is_split || own[0].shards > own[0].extent || own[1].shards > own[1].extent ||
@@ -209,10 +214,14 @@ Test(forms, kinds)
     struct sp_sharding replicated = {.kind = SP_SHARDING_REPLICATED}, *axes = NULL, *blocks = NULL;
     struct sp_sharding unreduced = {.kind = SP_SHARDING_UNREDUCED, .combiner = SP_COMBINE_MIN};
     struct sp_sharding single = {.kind = SP_SHARDING_SINGLE, .device = 4};
-    cr_assert_eq(sp_sharding_to_axes(arena, &replicated, 2, NULL, 3, &axes, &losses, &err), SP_OK);
+    cr_assert_eq(sp_sharding_to_axes(arena, &replicated, &(struct sp_dialect_context){.rank = 2, .device_count = 3},
+                                     &axes, &losses, &err),
+                 SP_OK);
     cr_expect_eq(axes->mesh->order.count, 3);
     cr_expect(equal(axes, &replicated, 2, NULL));
-    cr_assert_eq(sp_sharding_to_axes(arena, &unreduced, 2, NULL, 3, &axes, &losses, &err), SP_OK);
+    cr_assert_eq(sp_sharding_to_axes(arena, &unreduced, &(struct sp_dialect_context){.rank = 2, .device_count = 3},
+                                     &axes, &losses, &err),
+                 SP_OK);
     cr_expect_str_eq(refs_text(arena, axes->mesh, &axes->partial), "axis_0");
     cr_expect(equal(axes, &unreduced, 2, NULL));
     cr_expect(equal(to_axes(&single, 2, NULL), &single, 2, NULL));

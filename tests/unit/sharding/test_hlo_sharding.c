@@ -11,8 +11,10 @@ static const struct sp_hlo *converted(struct sp_arena *arena, const char *text, 
     uint32_t rank = sharding->kind == SP_SHARDING_AXES ? sharding->rank : 0;
     if (sharding->kind == SP_SHARDING_AXES)
         cr_expect_eq(sp_sharding_check(sharding, rank, NULL, 0, &err), SP_OK, "%s: %s", text, err.message);
-    cr_assert_eq(sp_hlo_from_sharding(arena, sharding, rank, NULL, version, &hlo, losses, &err), SP_OK, "%s: %s", text,
-                 err.message);
+    cr_assert_eq(sp_hlo_from_sharding(arena, sharding,
+                                      &(struct sp_dialect_context){.rank = rank, .hlo_version = version}, &hlo, losses,
+                                      &err),
+                 SP_OK, "%s: %s", text, err.message);
     return hlo;
 }
 
@@ -131,21 +133,33 @@ Test(hlo_sharding, refuses_what_cannot_be_said)
     struct sp_hlo *hlo;
     struct sp_error err = {0};
     cr_assert_eq(sp_hlo_to_sharding(arena, hlo_of(arena, "{devices=[2]3,7}"), &sharding, NULL, &err), SP_OK);
-    cr_expect_eq(sp_hlo_from_sharding(arena, sharding, 1, NULL, SP_HLO_V3, &hlo, NULL, &err), SP_ERR_UNSUPPORTED);
+    cr_expect_eq(sp_hlo_from_sharding(arena, sharding,
+                                      &(struct sp_dialect_context){.rank = 1, .hlo_version = SP_HLO_V3}, &hlo, NULL,
+                                      &err),
+                 SP_ERR_UNSUPPORTED);
     cr_expect_str_eq(err.code, "MESH_NEEDS_ALL_DEVICES");
     sp_error_clear(&err);
-    cr_expect_eq(sp_hlo_from_sharding(arena, sharding, 2, NULL, SP_HLO_V2, &hlo, NULL, &err), SP_ERR_REQUEST);
+    cr_expect_eq(sp_hlo_from_sharding(arena, sharding,
+                                      &(struct sp_dialect_context){.rank = 2, .hlo_version = SP_HLO_V2}, &hlo, NULL,
+                                      &err),
+                 SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "RANK_MISMATCH");
     sp_error_clear(&err);
     struct sp_hlo *huge = hlo_of(arena, "{devices=[2,1048576]<=[2097152]}");
     cr_assert_eq(sp_hlo_to_sharding(arena, huge, &sharding, NULL, &err), SP_OK);
-    cr_expect_eq(sp_hlo_from_sharding(arena, sharding, 2, NULL, SP_HLO_V1, &hlo, NULL, &err), SP_ERR_LIMIT);
+    cr_expect_eq(sp_hlo_from_sharding(arena, sharding,
+                                      &(struct sp_dialect_context){.rank = 2, .hlo_version = SP_HLO_V1}, &hlo, NULL,
+                                      &err),
+                 SP_ERR_LIMIT);
     sp_error_clear(&err);
     struct sp_hlo *odd = hlo_of(arena, "{devices=[2,2]<=[4] last_tile_dims={maximal}}");
     cr_expect_eq(sp_hlo_to_sharding(arena, odd, &sharding, NULL, &err), SP_ERR_UNSUPPORTED);
     sp_error_clear(&err);
     struct sp_sharding product = {.kind = SP_SHARDING_UNREDUCED, .combiner = SP_COMBINE_PROD};
-    cr_expect_eq(sp_hlo_from_sharding(arena, &product, 1, NULL, SP_HLO_V2, &hlo, NULL, &err), SP_ERR_UNSUPPORTED);
+    cr_expect_eq(sp_hlo_from_sharding(arena, &product,
+                                      &(struct sp_dialect_context){.rank = 1, .hlo_version = SP_HLO_V2}, &hlo, NULL,
+                                      &err),
+                 SP_ERR_UNSUPPORTED);
     cr_expect_str_eq(err.code, "COMBINER_LOST");
     sp_arena_destroy(arena);
 }

@@ -162,16 +162,16 @@ Test(sharding, tiles_of_sub_axes)
     static const int64_t index[][2] = {{0, 0}, {2, 0}, {1, 0}, {3, 0}, {0, 1}, {2, 1}, {1, 1}, {3, 1}};
     const struct sp_sharding *sharding = build_axes(arena, build_mesh(arena, "a=4 b=2", NULL), "b a:(2)2 | a:(1)2");
     for (int64_t device = 0; device < 8; device++) {
-        int64_t found[2], offset[2], limit[2];
+        struct sp_tile tile;
         bool is_found;
-        cr_assert_eq(sp_sharding_tile(sharding, 2, SHAPE(8, 3), device, &is_found, found, offset, limit, &err), SP_OK);
+        cr_assert_eq(sp_sharding_tile(sharding, 2, SHAPE(8, 3), device, &is_found, &tile, &err), SP_OK);
         cr_expect(is_found);
-        cr_expect_eq(found[0], index[device][0]);
-        cr_expect_eq(found[1], index[device][1]);
-        cr_expect_eq(offset[0], 2 * index[device][0]);
-        cr_expect_eq(limit[0], offset[0] + 2);
-        cr_expect_eq(offset[1], 2 * index[device][1]);
-        cr_expect_eq(limit[1], index[device][1] ? 3 : 2);
+        cr_expect_eq(tile.index[0], index[device][0]);
+        cr_expect_eq(tile.index[1], index[device][1]);
+        cr_expect_eq(tile.ranges[0].start, 2 * index[device][0]);
+        cr_expect_eq(tile.ranges[0].limit, tile.ranges[0].start + 2);
+        cr_expect_eq(tile.ranges[1].start, 2 * index[device][1]);
+        cr_expect_eq(tile.ranges[1].limit, index[device][1] ? 3 : 2);
     }
 }
 
@@ -236,17 +236,18 @@ Test(sharding, parts)
 Test(sharding, several_shards_on_a_device)
 {
     const struct sp_sharding *blocks = build_blocks(arena, "4 | 1", "0; 1; 0; 1 2");
-    int64_t tile[2], index[2], offset[2], limit[2];
+    int64_t tile[2];
+    struct sp_tile of_two;
     bool is_found;
     expect_held(blocks, 2, SHAPE(8, 3), 0, "0..2 x 0..3 + 4..6 x 0..3");
     expect_held(blocks, 2, SHAPE(8, 3), 2, "6..8 x 0..3");
     expect_held(blocks, 2, SHAPE(8, 3), 3, "nothing");
     cr_assert_eq(sp_sharding_tile_shape(blocks, 2, SHAPE(8, 3), tile, &err), SP_OK);
     cr_expect(tile[0] == 4 && tile[1] == 3);
-    cr_assert_eq(sp_sharding_tile(blocks, 2, SHAPE(8, 3), 2, &is_found, index, offset, limit, &err), SP_OK);
-    cr_expect(is_found && index[0] == 3 && offset[0] == 6 && limit[0] == 8 && limit[1] == 3);
-    cr_expect_eq(sp_sharding_tile(blocks, 2, SHAPE(8, 3), 0, &is_found, index, offset, limit, &err),
-                 SP_ERR_UNSUPPORTED);
+    cr_assert_eq(sp_sharding_tile(blocks, 2, SHAPE(8, 3), 2, &is_found, &of_two, &err), SP_OK);
+    cr_expect(is_found && of_two.index[0] == 3 && of_two.ranges[0].start == 6 && of_two.ranges[0].limit == 8 &&
+              of_two.ranges[1].limit == 3);
+    cr_expect_eq(sp_sharding_tile(blocks, 2, SHAPE(8, 3), 0, &is_found, &of_two, &err), SP_ERR_UNSUPPORTED);
     cr_expect_str_eq(err.code, "SEVERAL_SHARDS");
 }
 
