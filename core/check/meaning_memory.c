@@ -1,6 +1,7 @@
 /*
  * What each device must hold at least: the pieces of weights that its nodes use, and what must be there together while
- * the hungriest of its nodes runs. That is less than any runtime needs, so where it does not fit, nothing does.
+ * the hungriest of its nodes runs. That is less than any runtime needs, so where it does not fit, nothing does. Which
+ * node runs when plays no part, because annotations do not say it.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "ops/table/op.h"
 
-#define NEVER   UINT32_MAX       /* the last use of what a graph returns */
+#define NEVER   SP_LIVE_OUTSIDE  /* the last use of what a graph returns */
 #define OUTSIDE UINT32_MAX       /* the root of a view of an enclosing graph's value */
 #define UNUSED  (UINT32_MAX - 1) /* no node that does work uses it */
 
@@ -100,34 +100,19 @@ bool sp_inner_memory_init(struct sp_inner_memory *memory, struct sp_arena *scrat
     struct inner_value *values = SP_NEW_ARRAY(scratch, graph->value_count, struct inner_value);
     bool *used = SP_NEW_ARRAY(scratch, graph->value_count, bool);
 
-    *memory = (struct sp_inner_memory){.births = SP_NEW_ARRAY(scratch, graph->node_count, double),
-                                       .deaths = SP_NEW_ARRAY(scratch, graph->node_count, double)};
-    if (values == NULL || used == NULL || memory->births == NULL || memory->deaths == NULL)
+    memory->weight_bytes = 0;
+    if (values == NULL || used == NULL || !sp_live_init(&memory->live, scratch, graph->node_count))
         return false;
     find_last_uses(graph, values);
     add_weights(graph, values, used, memory);
     for (uint32_t i = 0; i < graph->value_count; i++) {
         const struct sp_value *value = graph->values[i];
-        double bytes = known_bytes(value);
         if (values[i].root != i || is_weight(value) || (values[i].last == UNUSED && value->producer == NULL))
             continue;
         if (!loops && (value->producer == NULL || values[i].last == NEVER))
             continue; /* the node's own operand or result */
-        if (value->producer != NULL)
-            memory->births[value->producer->index] += bytes;
-        else
-            memory->live += bytes;
-        if (values[i].last != NEVER)
-            memory->deaths[values[i].last] += bytes;
+        sp_live_add(&memory->live, value->producer != NULL ? value->producer->index : SP_LIVE_OUTSIDE, values[i].last,
+                    known_bytes(value));
     }
-    memory->peak = memory->live;
     return true;
-}
-
-void sp_inner_memory_step(struct sp_inner_memory *memory, uint32_t index, double workspace)
-{
-    memory->live += memory->births[index];
-    if (memory->live + workspace > memory->peak)
-        memory->peak = memory->live + workspace;
-    memory->live -= memory->deaths[index];
 }

@@ -2,6 +2,7 @@
 
 #include "base/hash_map.h"
 #include "base/limits.h"
+#include "cost/live_bytes.h"
 #include "ops/table/op.h"
 
 #define NO_BUFFER UINT32_MAX
@@ -12,7 +13,7 @@ struct buffer {
     double bytes;
     uint32_t made_for, tensor; /* that had it first, and last */
     uint32_t next;             /* free one of the same list, or NO_BUFFER */
-    uint32_t birth, last;
+    uint32_t first, last;      /* positions at which it is in use */
 };
 
 struct reuse {
@@ -222,7 +223,7 @@ static void make(struct reuse *reuse, const struct sp_work_node *node, uint32_t 
         buffer = take_free(reuse, tensor);
     if (buffer == NO_BUFFER) {
         buffer = reuse->buffer_count++;
-        reuse->buffers[buffer] = (struct buffer){.bytes = made->bytes, .made_for = tensor, .birth = at};
+        reuse->buffers[buffer] = (struct buffer){.bytes = made->bytes, .made_for = tensor, .first = at};
     }
     reuse->buffers[buffer].tensor = tensor;
     reuse->buffers[buffer].last = at;
@@ -244,22 +245,17 @@ static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t coun
     }
 }
 
-/* ---- the course ------------------------------------------------------------------------------------------------- */
+/* ---- the peak --------------------------------------------------------------------------------------------------- */
 
-static double peak_of(const struct reuse *reuse, const uint32_t *nodes, double *change)
+static double peak_of(const struct reuse *reuse, const uint32_t *nodes, struct sp_live *live)
 {
-    double live = 0, peak = 0;
-    for (uint32_t i = 0; i < reuse->buffer_count; i++) {
-        change[reuse->buffers[i].birth] += reuse->buffers[i].bytes;
-        change[reuse->buffers[i].last + 1] -= reuse->buffers[i].bytes;
-    }
+    for (uint32_t i = 0; i < reuse->buffer_count; i++)
+        sp_live_add(live, reuse->buffers[i].first, reuse->buffers[i].last, reuse->buffers[i].bytes);
     for (uint32_t at = 0; at < reuse->count; at++) {
         const struct sp_work_node *node = &reuse->workload->nodes[nodes[at]];
-        live += change[at];
-        const double during = live + (node->folded ? 0 : node->workspace_bytes);
-        peak = during > peak ? during : peak;
+        (void)sp_live_step(live, at, node->folded ? 0 : node->workspace_bytes);
     }
-    return peak;
+    return live->peak;
 }
 
 double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placement *placement,
@@ -284,9 +280,11 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
     while (reuse.list_count < outputs && reuse.list_count < MAX_LISTS)
         reuse.list_count *= 2;
     reuse.free = SP_NEW_ARRAY(scratch, reuse.list_count, uint32_t);
-    double *change = SP_NEW_ARRAY(scratch, (size_t)count + 1, double), peak = -1;
+    struct sp_live live;
+    double peak = -1;
     if (reuse.buffer_of == NULL || reuse.last == NULL || reuse.passed == NULL || reuse.fused == NULL ||
-        reuse.is_kept == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL || change == NULL)
+        reuse.is_kept == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL ||
+        !sp_live_init(&live, scratch, count))
         goto out;
     for (uint32_t i = 0; i < reuse.list_count; i++)
         reuse.free[i] = NO_BUFFER;
@@ -307,7 +305,7 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
         end_uses(&reuse, node->inputs, node->input_count, at);
         end_uses(&reuse, node->outputs, node->output_count, at);
     }
-    peak = peak_of(&reuse, nodes, change);
+    peak = peak_of(&reuse, nodes, &live);
 out:
     sp_arena_rewind(scratch, mark);
     return peak;

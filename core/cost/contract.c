@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cost/group_order.h"
+#include "cost/live_bytes.h"
 
 struct contract {
     struct sp_arena *arena, *scratch;
@@ -66,11 +67,16 @@ static void list_operands(struct contract *c, const uint32_t *tensors, uint32_t 
     }
 }
 
-/* The most that is there while the row runs of what only the row uses, over what its results take in the end. */
+/* The most that is there while the row runs of what only the row uses, over what its results take in the end; negative
+   without memory. */
 static double inner_peak(struct contract *c, uint32_t first, uint32_t end)
 {
     const struct sp_workload *given = c->given;
-    double live = 0, results = 0, peak = 0;
+    const struct sp_arena_mark mark = sp_arena_mark(c->scratch);
+    struct sp_live live;
+    double results = 0;
+    if (!sp_live_init(&live, c->scratch, end - first))
+        return -1;
     for (uint32_t i = first; i < end; i++) {
         const struct sp_work_node *node = &given->nodes[i];
         for (uint32_t j = 0; j < node->output_count; j++)
@@ -82,21 +88,16 @@ static double inner_peak(struct contract *c, uint32_t first, uint32_t end)
         const struct sp_work_node *node = &given->nodes[i];
         for (uint32_t j = 0; j < node->output_count; j++) {
             const uint32_t t = node->outputs[j];
-            if (given->tensors[t].alias_of == SP_NO_WORK && given->tensors[t].kind == SP_WORK_ACTIVATION)
-                *(c->crosses[t] ? &results : &live) += given->tensors[t].bytes;
-        }
-        if (live + results + node->workspace_bytes > peak)
-            peak = live + results + node->workspace_bytes;
-        for (uint32_t j = 0; j < node->input_count + node->output_count; j++) {
-            const uint32_t t = j < node->input_count ? node->inputs[j] : node->outputs[j - node->input_count];
-            const uint32_t root = sp_work_root(given, t);
-            if (c->crosses[root] || given->tensors[root].kind != SP_WORK_ACTIVATION || c->last[root] != i)
+            if (given->tensors[t].alias_of != SP_NO_WORK || given->tensors[t].kind != SP_WORK_ACTIVATION)
                 continue;
-            c->last[root] = SP_NO_WORK; /* dead, once */
-            live -= given->tensors[root].bytes;
+            results += c->crosses[t] ? given->tensors[t].bytes : 0;
+            sp_live_add(&live, i - first, c->crosses[t] ? SP_LIVE_OUTSIDE : c->last[t] - first,
+                        given->tensors[t].bytes);
         }
+        (void)sp_live_step(&live, i - first, node->workspace_bytes);
     }
-    return fmax(0, peak - results);
+    sp_arena_rewind(c->scratch, mark);
+    return fmax(0, live.peak - results);
 }
 
 static bool make_row(struct contract *c, uint32_t number, uint32_t first, uint32_t end)
@@ -137,7 +138,7 @@ static bool make_row(struct contract *c, uint32_t number, uint32_t first, uint32
     made->workspace_bytes = inner_peak(c, first, end);
     made->name =
         sp_arena_printf(c->arena, "%s and %u more that stay with it", given->nodes[first].name, end - first - 1);
-    return made->name != NULL;
+    return made->name != NULL && made->workspace_bytes >= 0;
 }
 
 /* ---- what cannot run ----------------------------------------------------------------------------------------------

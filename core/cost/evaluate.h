@@ -27,6 +27,7 @@
  *
  * Sources: Huang et al., GPipe, 2019; Narayanan et al., PipeDream, 2019; Tarnawski et al., 2020 (max-load objective).
  */
+#include "cost/live_bytes.h"
 #include "cost/workload.h"
 
 struct sp_tensor_transfer {
@@ -116,25 +117,18 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
                                 struct sp_evaluation **ret_evaluation, struct sp_error *err);
 
 /*
- * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not); all of
- * `ret_cost` but start_seconds, which is 0, and waits_for. Time is linear in these nodes, their operands and the
+ * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not);
+ * all of `ret_cost` but start_seconds, which is 0, and waits_for. `ret_live`, unless NULL, gets the live activations of
+ * one request per node; the largest `during` is the peak. Time is linear in these nodes, their operands and the
  * consumers of what they make. The placement must be in range and monotone where these nodes are concerned; nothing is
  * checked.
  */
 void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost);
-
-/* The same, and the live activations in the course of one request: while each node runs, its workspace included, and
-   after it. The largest `during` is the stage's peak. */
-struct sp_live_bytes {
-    double during, after;
-};
-void sp_evaluator_course(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                         const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
-                         struct sp_live_bytes *ret_course);
+                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
+                        struct sp_live_bytes *ret_live);
 
 /* What the same stage holds of activations while nodes[entry] runs: tensors that are no aliases, in the order in which
-   the nodes first name them. Their bytes and the node's workspace are the course's `during` there. `ret_tensors` has
+   the nodes first name them. Their bytes and the node's workspace are `during` there. `ret_tensors` has
    room for each operand of each of the nodes; returned is how many there are. */
 uint32_t sp_evaluator_alive(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
                             const uint32_t *nodes, uint32_t count, uint32_t entry, uint32_t *ret_tensors);

@@ -8,11 +8,9 @@
 /* What is known of a tensor in the stage at hand. It holds while `epoch` is the evaluator's: no table is ever cleared.
  */
 struct sp_resident {
-    uint32_t epoch;          /* of the fields below, which matter for roots only */
-    uint32_t last;           /* position of the last use */
+    uint32_t epoch;          /* of the first and last use, which matter for roots only */
     uint32_t received_epoch; /* counted as received; of this tensor itself, alias or not */
-    uint32_t listed_epoch;   /* looked at by sp_evaluator_alive() */
-    bool from_start, born, dead;
+    uint32_t first, last;    /* positions at which it is alive */
 };
 
 struct sp_evaluator {
@@ -20,6 +18,8 @@ struct sp_evaluator {
     const struct sp_cluster *cluster;
     uint32_t epoch;                /* one per stage evaluated */
     struct sp_resident *residents; /* per tensor */
+    uint32_t root_count, *roots;   /* of the stage at hand: whose memory is not a weight, in the order of first uses */
+    struct sp_live live;           /* of the stage at hand */
     uint64_t send_epoch;           /* one per tensor that is made, or sent */
     uint64_t *sent;                /* per stage: the send epoch in which it was last counted as a receiver */
     struct sp_rows nodes;          /* by stage */

@@ -240,7 +240,7 @@ static bool close_graph(const struct walk *walk, struct frame *frame)
         take_larger(walk, &frame->total, &frame->sum);
     else
         add_scaled(walk, &frame->total, &frame->sum, 1);
-    frame->total.cost.workspace_bytes = larger(frame->total.cost.workspace_bytes, frame->memory.peak);
+    frame->total.cost.workspace_bytes = larger(frame->total.cost.workspace_bytes, frame->memory.live.peak);
     return open_next_graph(walk, frame);
 }
 
@@ -256,7 +256,7 @@ static enum sp_status step(struct walk *walk, struct figures *result)
             return push(walk, node) ? SP_OK : sp_fail_memory(walk->err);
         status = add_own(walk, node, &frame->sum);
         if (status == SP_OK && !sp_inner_is_folded(node))
-            sp_inner_memory_step(&frame->memory, frame->next, 0);
+            (void)sp_live_step(&frame->memory.live, frame->next, 0);
         frame->next++;
         return status;
     }
@@ -272,7 +272,7 @@ static enum sp_status step(struct walk *walk, struct figures *result)
         if (status != SP_OK)
             return status;
         add_scaled(walk, &below->sum, &frame->total, frame->trips);
-        sp_inner_memory_step(&below->memory, below->next, frame->total.cost.workspace_bytes);
+        (void)sp_live_step(&below->memory.live, below->next, frame->total.cost.workspace_bytes);
         below->next++;
     }
     walk->top = below;

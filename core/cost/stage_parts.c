@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cost/live_bytes.h"
+
 struct share {
     uint32_t weight, part;
 };
@@ -249,17 +251,23 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
 }
 
 /* What each part needs for itself, in its moments, and at least. `seen` has an entry per tensor. */
-static void sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
+static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
 {
     struct sp_stage_parts *parts = b->parts;
     const struct sp_workload *workload = parts->workload;
     const struct sp_stage_block *block = &parts->blocks[k];
-    double live = 0;
+    struct sp_live live;
+    if (!sp_live_init(&live, b->scratch, b->live_count))
+        return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        if (b->first[t] != SP_NO_TOUCH && b->memory_of[t] == SP_NO_TOUCH && !is_weight(workload, t))
+            sp_live_add(&live, b->first[t], b->last[t], block->tensor_bytes[t]);
+    }
     memset(seen, 0, workload->tensor_count * sizeof *seen);
     for (uint32_t p = 0; p < b->live_count; p++) {
         const struct sp_work_node *node = node_at(b, p);
         const uint32_t part = part_at(b, p), id = b->order[p];
-        double operands = 0, ends = 0;
+        double operands = 0;
         parts->own_weights[k][part] += block->kept_bytes[id];
         parts->least_weights[k][part] += block->kept_bytes[id];
         for (uint32_t i = 0; i < operand_count(node); i++) {
@@ -268,16 +276,12 @@ static void sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
                 continue;
             seen[root] = p + 1;
             operands += block->tensor_bytes[root];
-            if (b->memory_of[root] != SP_NO_TOUCH)
-                continue;
-            live += b->first[root] == p ? block->tensor_bytes[root] : 0;
-            ends += b->last[root] == p ? block->tensor_bytes[root] : 0;
         }
         double *inside = &parts->inside[k][b->moment_at[p]], *held = &parts->least_held[k][part];
-        *inside = fmax(*inside, live + block->workspace_bytes[id]);
+        *inside = fmax(*inside, sp_live_step(&live, p, block->workspace_bytes[id]).during);
         *held = fmax(*held, operands + block->workspace_bytes[id]);
-        live -= ends;
     }
+    return true;
 }
 
 static double **make_table(struct sp_arena *arena, uint32_t blocks, uint32_t columns)
@@ -329,9 +333,10 @@ static bool build(struct sp_arena *arena, struct builder *b)
         parts->least_held == NULL || !list_weights(arena, b))
         return false;
     uint32_t *seen = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
-    for (uint32_t k = 0; seen != NULL && k < blocks; k++)
-        sum_inside(b, k, seen);
-    return seen != NULL;
+    bool is_done = seen != NULL;
+    for (uint32_t k = 0; is_done && k < blocks; k++)
+        is_done = sum_inside(b, k, seen);
+    return is_done;
 }
 
 struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struct sp_workload *workload,

@@ -11,7 +11,7 @@
  * A tensor that is sent counts once: to how many stages it goes, a set cannot know.
  *
  * How it works. What is alive changes inside a part only where a tensor that other parts know of begins or ends; between
- * two such places the part needs a constant more. So positions become *moments*, few where parts are long, and what a
+ * two such places the part needs a constant more (live_bytes.h). So positions become *moments*, few where parts are long, and what a
  * tensor adds is an interval of moments. A tree over the moments keeps the largest sum; putting a part in or taking it
  * out moves the ends of the intervals of the tensors that it touches: O(operands * log(moments)).
  */

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cost/buffer_reuse.h"
+#include "cost/live_bytes.h"
 #include "plan/internal.h"
 
 #define SENTENCE_BYTES 1024
@@ -118,23 +119,19 @@ static double copies_peak(const struct sp_plan *plan, uint32_t stage)
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
     const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
     const struct sp_intra_result *intra = sharded->intra;
-    double *change = SP_NEW_ARRAY(plan->arena, (size_t)plan->workload->node_count + 1, double), live = 0, peak = 0;
-    if (change == NULL)
+    struct sp_live live;
+    if (!sp_live_init(&live, plan->arena, plan->workload->node_count))
         return -1;
     for (uint32_t i = 0; intra != NULL && i < intra->use_count; i++) {
         const struct sp_intra_use *use = &intra->uses[i];
-        const double bytes = sp_plan_local_bytes(plan, stage, use->to, use->tensor);
-        if (use->seconds <= 0)
-            continue;
-        change[use->node] += bytes;
-        change[last_use(plan, stage, use) + 1] -= bytes;
+        if (use->seconds > 0)
+            sp_live_add(&live, use->node, last_use(plan, stage, use),
+                        sp_plan_local_bytes(plan, stage, use->to, use->tensor));
     }
-    for (uint32_t n = 0; n < plan->workload->node_count; n++) {
-        live += change[n];
-        peak = live > peak ? live : peak;
-    }
+    for (uint32_t n = 0; n < plan->workload->node_count; n++)
+        (void)sp_live_step(&live, n, 0);
     sp_arena_rewind(plan->arena, mark);
-    return peak;
+    return live.peak;
 }
 
 /* ---- all -------------------------------------------------------------------------------------------------------- */

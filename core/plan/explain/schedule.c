@@ -64,12 +64,12 @@ static enum sp_status find_live(struct sp_schedule *schedule, struct sp_error *e
                    count = plan->stage_nodes.start[schedule->stage + 1] - first;
     struct sp_stage_cost cost;
     if (sharded == NULL) {
-        sp_evaluator_course(schedule->evaluator, &plan->result->placement, schedule->stage,
-                            plan->stage_nodes.items + first, count, &cost, schedule->live);
+        sp_evaluator_stage(schedule->evaluator, &plan->result->placement, schedule->stage,
+                           plan->stage_nodes.items + first, count, &cost, schedule->live);
         return SP_OK;
     }
-    enum sp_status status = sp_intra_course(schedule->arena, sharded->table, sharded->node_count, sharded->nodes,
-                                            sharded->strategy_of, schedule->live, err);
+    enum sp_status status = sp_intra_live(schedule->arena, sharded->table, sharded->node_count, sharded->nodes,
+                                          sharded->strategy_of, schedule->live, err);
     /* It has the nodes that run; folded ones get a place among them, from the end. */
     uint32_t from = sharded->node_count;
     for (uint32_t i = count; status == SP_OK && i-- > 0;) {
@@ -145,18 +145,18 @@ static bool is_copy(const struct sp_schedule *schedule, uint32_t tensor, uint32_
 static enum sp_status split_operators(const struct sp_schedule *schedule, const struct sp_sharded_stage *sharded,
                                       struct sp_arena *arena, struct sp_schedule_fullest *fullest, struct sp_error *err)
 {
-    struct sp_intra_moment moment;
-    enum sp_status status = sp_intra_fullest(arena, sharded->table, sharded->node_count, sharded->nodes,
-                                             sharded->strategy_of, &moment, err);
+    struct sp_intra_peak peak;
+    enum sp_status status =
+        sp_intra_peak(arena, sharded->table, sharded->node_count, sharded->nodes, sharded->strategy_of, &peak, err);
     if (status != SP_OK)
         return status;
-    fullest->node = moment.node;
-    fullest->workspace_bytes = moment.workspace_bytes;
-    fullest->held = SP_NEW_ARRAY(arena, moment.count, struct sp_schedule_held);
+    fullest->node = peak.node;
+    fullest->workspace_bytes = peak.workspace_bytes;
+    fullest->held = SP_NEW_ARRAY(arena, peak.count, struct sp_schedule_held);
     if (fullest->held == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < moment.count; i++) {
-        const struct sp_intra_alive *alive = &moment.alive[i];
+    for (uint32_t i = 0; i < peak.count; i++) {
+        const struct sp_intra_alive *alive = &peak.alive[i];
         if (alive->bytes > 0)
             fullest->held[fullest->count++] =
                 (struct sp_schedule_held){.tensor = alive->tensor,

@@ -1,11 +1,14 @@
 #include "search/joint/cut_units.h"
 
+#include "cost/live_bytes.h"
+
 /* Bytes that cross between the live node at position p and the next one. */
 static bool crossing_bytes(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_units *units,
                            double *crossing)
 {
     uint32_t *position = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    if (position == NULL)
+    struct sp_live live;
+    if (position == NULL || !sp_live_init(&live, arena, units->live_count))
         return false;
     for (uint32_t p = 0; p < units->live_count; p++)
         position[units->order[p]] = p;
@@ -14,11 +17,11 @@ static bool crossing_bytes(struct sp_arena *arena, const struct sp_workload *wor
         if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK || tensor->consumer_count == 0 ||
             workload->nodes[tensor->producer].folded)
             continue;
-        crossing[position[tensor->producer]] += tensor->bytes;
-        crossing[position[tensor->consumers[tensor->consumer_count - 1]]] -= tensor->bytes;
+        sp_live_add(&live, position[tensor->producer], position[tensor->consumers[tensor->consumer_count - 1]],
+                    tensor->bytes);
     }
-    for (uint32_t p = 1; p < units->live_count; p++)
-        crossing[p] += crossing[p - 1];
+    for (uint32_t p = 0; p < units->live_count; p++)
+        crossing[p] = sp_live_step(&live, p, 0).after;
     return true;
 }
 

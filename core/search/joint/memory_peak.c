@@ -21,29 +21,29 @@ static const uint32_t *running_nodes(struct sp_arena *arena, const struct sp_wor
 
 static enum sp_status whole_operators(struct sp_arena *arena, const struct sp_workload *workload,
                                       const struct sp_cluster *cluster, const struct sp_placement *placement,
-                                      struct sp_memory_peak *moment, struct sp_error *err)
+                                      struct sp_memory_peak *peak, struct sp_error *err)
 {
     struct sp_evaluator *evaluator = sp_evaluator_create(arena, workload, cluster);
     struct sp_stage_cost cost;
     uint32_t node_count, fullest = 0;
     size_t operands;
-    const uint32_t *nodes = running_nodes(arena, workload, placement, moment->stage, &node_count, &operands);
-    struct sp_live_bytes *course = SP_NEW_ARRAY(arena, node_count, struct sp_live_bytes);
+    const uint32_t *nodes = running_nodes(arena, workload, placement, peak->stage, &node_count, &operands);
+    struct sp_live_bytes *live = SP_NEW_ARRAY(arena, node_count, struct sp_live_bytes);
     uint32_t *alive = SP_NEW_ARRAY(arena, operands, uint32_t);
-    moment->tensors = SP_NEW_ARRAY(arena, operands, struct sp_memory_peak_tensor);
-    if (evaluator == NULL || nodes == NULL || course == NULL || alive == NULL || moment->tensors == NULL)
+    peak->tensors = SP_NEW_ARRAY(arena, operands, struct sp_memory_peak_tensor);
+    if (evaluator == NULL || nodes == NULL || live == NULL || alive == NULL || peak->tensors == NULL)
         return sp_fail_memory(err);
     if (node_count == 0)
         return SP_OK;
-    sp_evaluator_course(evaluator, placement, moment->stage, nodes, node_count, &cost, course);
+    sp_evaluator_stage(evaluator, placement, peak->stage, nodes, node_count, &cost, live);
     for (uint32_t i = 1; i < node_count; i++)
-        fullest = course[i].during > course[fullest].during ? i : fullest;
-    moment->node = nodes[fullest];
-    moment->workspace_bytes = workload->nodes[moment->node].workspace_bytes;
-    const uint32_t count = sp_evaluator_alive(evaluator, placement, moment->stage, nodes, node_count, fullest, alive);
+        fullest = live[i].during > live[fullest].during ? i : fullest;
+    peak->node = nodes[fullest];
+    peak->workspace_bytes = workload->nodes[peak->node].workspace_bytes;
+    const uint32_t count = sp_evaluator_alive(evaluator, placement, peak->stage, nodes, node_count, fullest, alive);
     for (uint32_t i = 0; i < count; i++) {
         if (workload->tensors[alive[i]].bytes > 0)
-            moment->tensors[moment->tensor_count++] =
+            peak->tensors[peak->tensor_count++] =
                 (struct sp_memory_peak_tensor){alive[i], workload->tensors[alive[i]].bytes};
     }
     return SP_OK;
@@ -56,17 +56,17 @@ static int by_tensor(const void *a, const void *b)
 }
 
 static enum sp_status split_operators(struct sp_arena *arena, const struct sp_sharded_stage *sharded,
-                                      struct sp_memory_peak *moment, struct sp_error *err)
+                                      struct sp_memory_peak *peak, struct sp_error *err)
 {
-    struct sp_intra_moment fullest;
-    enum sp_status status = sp_intra_fullest(arena, sharded->table, sharded->node_count, sharded->nodes,
-                                             sharded->strategy_of, &fullest, err);
+    struct sp_intra_peak fullest;
+    enum sp_status status =
+        sp_intra_peak(arena, sharded->table, sharded->node_count, sharded->nodes, sharded->strategy_of, &fullest, err);
     if (status != SP_OK)
         return status;
-    moment->node = fullest.node;
-    moment->workspace_bytes = fullest.workspace_bytes;
-    moment->tensors = SP_NEW_ARRAY(arena, fullest.count, struct sp_memory_peak_tensor);
-    if (moment->tensors == NULL)
+    peak->node = fullest.node;
+    peak->workspace_bytes = fullest.workspace_bytes;
+    peak->tensors = SP_NEW_ARRAY(arena, fullest.count, struct sp_memory_peak_tensor);
+    if (peak->tensors == NULL)
         return sp_fail_memory(err);
     if (fullest.count > 1)
         qsort(fullest.alive, fullest.count, sizeof *fullest.alive, by_tensor);
@@ -74,9 +74,9 @@ static enum sp_status split_operators(struct sp_arena *arena, const struct sp_sh
         const struct sp_intra_alive *alive = &fullest.alive[i];
         if (alive->bytes <= 0)
             continue;
-        if (moment->tensor_count == 0 || moment->tensors[moment->tensor_count - 1].tensor != alive->tensor)
-            moment->tensors[moment->tensor_count++] = (struct sp_memory_peak_tensor){alive->tensor, 0};
-        moment->tensors[moment->tensor_count - 1].bytes += alive->bytes;
+        if (peak->tensor_count == 0 || peak->tensors[peak->tensor_count - 1].tensor != alive->tensor)
+            peak->tensors[peak->tensor_count++] = (struct sp_memory_peak_tensor){alive->tensor, 0};
+        peak->tensors[peak->tensor_count - 1].bytes += alive->bytes;
     }
     return SP_OK;
 }
@@ -91,17 +91,17 @@ static int by_bytes(const void *a, const void *b)
 
 enum sp_status sp_memory_peak_of_stage(struct sp_arena *arena, const struct sp_workload *workload,
                                        const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
-                                       uint32_t stage, struct sp_memory_peak *ret_moment, struct sp_error *err)
+                                       uint32_t stage, struct sp_memory_peak *ret_peak, struct sp_error *err)
 {
-    *ret_moment = (struct sp_memory_peak){.stage = stage, .node = SP_NO_WORK};
+    *ret_peak = (struct sp_memory_peak){.stage = stage, .node = SP_NO_WORK};
     enum sp_status status = plan->sharded == NULL || plan->sharded[stage].table == NULL
-                                ? whole_operators(arena, workload, cluster, plan->placement, ret_moment, err)
-                                : split_operators(arena, &plan->sharded[stage], ret_moment, err);
+                                ? whole_operators(arena, workload, cluster, plan->placement, ret_peak, err)
+                                : split_operators(arena, &plan->sharded[stage], ret_peak, err);
     if (status != SP_OK)
         return status;
-    if (ret_moment->tensor_count > 1)
-        qsort(ret_moment->tensors, ret_moment->tensor_count, sizeof *ret_moment->tensors, by_bytes);
-    for (uint32_t i = 0; i < ret_moment->tensor_count; i++)
-        ret_moment->alive_bytes += ret_moment->tensors[i].bytes;
+    if (ret_peak->tensor_count > 1)
+        qsort(ret_peak->tensors, ret_peak->tensor_count, sizeof *ret_peak->tensors, by_bytes);
+    for (uint32_t i = 0; i < ret_peak->tensor_count; i++)
+        ret_peak->alive_bytes += ret_peak->tensors[i].bytes;
     return SP_OK;
 }

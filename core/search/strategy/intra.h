@@ -71,12 +71,11 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
                                  const uint32_t *nodes, const uint32_t *strategy_of,
                                  struct sp_intra_result **ret_result, struct sp_error *err);
 
-/* The live activations of one device in the course of such a stage: while each node runs, what it is brought and its
-   workspace included, and after it. `ret_course` has an entry for each of the nodes; the largest `during`, or what is
-   there before the first node, is activation_peak_bytes. */
-enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
-                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_course,
-                               struct sp_error *err);
+/* The live activations of one device of such a stage, per node; what a node is brought counts while it runs. The largest
+   `during` is activation_peak_bytes. */
+enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_live,
+                             struct sp_error *err);
 
 /* What one device of such a stage holds of activations while the node runs at which most is alive: a tensor may be
    there in several layouts. With `workspace_bytes` they add up to activation_peak_bytes. The list is in `arena`, in the
@@ -85,15 +84,15 @@ struct sp_intra_alive {
     uint32_t tensor, layout;
     double bytes;
 };
-struct sp_intra_moment {
+struct sp_intra_peak {
     uint32_t node; /* SP_NO_WORK: the stage has none */
     double workspace_bytes;
     uint32_t count;
     struct sp_intra_alive *alive;
 };
-enum sp_status sp_intra_fullest(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                                const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_moment *ret_moment,
-                                struct sp_error *err);
+enum sp_status sp_intra_peak(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_peak *ret_peak,
+                             struct sp_error *err);
 
 /* The choice of the problem that has these strategies, for a start; hubs are chosen best. */
 enum sp_status sp_intra_choice(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *strategy_of,

@@ -1,5 +1,6 @@
 /*
- * When the nodes of the problem use memory, and how much.
+ * When the nodes of the problem use memory, and how much. These are the numbers that the solver adds up itself; what a
+ * choice of it takes is counted in intra_result.c.
  *
  * Moments are the entries of the stage: the memory while that operator runs. Of a run of repeated blocks only the
  * moments of one block count, the one in which the most is alive where nothing is split, and those of blocks that the
@@ -28,9 +29,9 @@ struct piece {
 
 /* What is known of a tensor's memory: of roots (cost/workload.h). */
 struct life {
-    uint32_t carrier; /* the first tensor of this root that the stage sees */
-    uint32_t birth, last;
-    bool is_known, stays, has_view;
+    uint32_t carrier;     /* the first tensor of this root that the stage sees */
+    uint32_t first, last; /* entries at which it is alive */
+    bool is_known, has_view;
 };
 
 struct memory {
@@ -49,15 +50,16 @@ struct memory {
 
 /* ---- lives ------------------------------------------------------------------------------------------------------ */
 
-static struct life *touch(struct memory *memory, uint32_t tensor, uint32_t entry, bool is_from_start)
+static struct life *touch(struct memory *memory, uint32_t tensor, uint32_t entry)
 {
     uint32_t root = sp_work_root(memory->intra->table->workload, tensor);
     struct life *life = &memory->lives[root];
     if (!life->is_known) {
-        *life = (struct life){tensor, is_from_start ? 0 : entry, entry, true, false, false};
+        *life = (struct life){tensor, entry, entry, true, false};
         memory->roots[memory->root_count++] = root;
     }
-    life->last = entry;
+    if (life->last != SP_LIVE_OUTSIDE)
+        life->last = entry;
     return life;
 }
 
@@ -67,43 +69,43 @@ static void find_lives(struct memory *memory)
     const struct sp_workload *workload = intra->table->workload;
     for (uint32_t i = 0; i < intra->entry_count; i++) {
         const struct sp_work_node *work = &workload->nodes[intra->nodes[i]];
-        for (uint32_t j = 0; j < work->input_count; j++)
-            (void)touch(memory, work->inputs[j], i, workload->tensors[work->inputs[j]].kind == SP_WORK_INPUT);
+        for (uint32_t j = 0; j < work->input_count; j++) {
+            struct life *life = touch(memory, work->inputs[j], i);
+            if (workload->tensors[work->inputs[j]].kind == SP_WORK_INPUT)
+                life->first = 0;
+        }
         for (uint32_t j = 0; j < work->output_count; j++) {
             const struct sp_work_tensor *tensor = &workload->tensors[work->outputs[j]];
-            struct life *life = touch(memory, work->outputs[j], i, false);
-            life->stays = life->stays || tensor->is_output;
+            struct life *life = touch(memory, work->outputs[j], i);
+            bool stays = tensor->is_output;
+            for (uint32_t k = 0; k < tensor->consumer_count && !stays; k++)
+                stays = intra->position_of[tensor->consumers[k]] == SP_INTRA_NONE;
+            life->last = stays ? SP_LIVE_OUTSIDE : life->last;
             life->has_view = life->has_view || tensor->alias_of != SP_NO_WORK;
-            for (uint32_t k = 0; k < tensor->consumer_count && !life->stays; k++)
-                life->stays = intra->position_of[tensor->consumers[k]] == SP_INTRA_NONE;
         }
     }
 }
 
 /* ---- moments ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes alive at each entry where nothing is split. */
+/* Bytes alive while each entry runs where nothing is split. */
 static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
 {
     const struct sp_intra *intra = memory->intra;
     const struct sp_workload *workload = intra->table->workload;
-    double *live = SP_NEW_ARRAY(memory->maker->scratch, (size_t)intra->entry_count + 1, double);
-    if (live == NULL)
+    double *during = SP_NEW_ARRAY(memory->maker->scratch, intra->entry_count, double);
+    struct sp_live live;
+    if (during == NULL || !sp_live_init(&live, memory->maker->scratch, intra->entry_count))
         return sp_intra_no_memory(memory->maker->err);
     for (uint32_t i = 0; i < memory->root_count; i++) {
         const struct life *life = &memory->lives[memory->roots[i]];
         const struct sp_work_tensor *tensor = &workload->tensors[memory->roots[i]];
-        if (tensor->kind == SP_WORK_WEIGHT)
-            continue;
-        live[life->birth] += tensor->bytes;
-        if (!life->stays)
-            live[life->last + 1] -= tensor->bytes;
+        if (tensor->kind != SP_WORK_WEIGHT)
+            sp_live_add(&live, life->first, life->last, tensor->bytes);
     }
-    for (uint32_t i = 1; i < intra->entry_count; i++)
-        live[i] += live[i - 1];
     for (uint32_t i = 0; i < intra->entry_count; i++)
-        live[i] += workload->nodes[intra->nodes[i]].workspace_bytes;
-    *ret_live = live;
+        during[i] = sp_live_step(&live, i, workload->nodes[intra->nodes[i]].workspace_bytes).during;
+    *ret_live = during;
     return SP_OK;
 }
 
@@ -207,23 +209,24 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
     const struct sp_intra *intra = memory->intra;
     const struct life *life = &memory->lives[root];
     const struct sp_intra_group *group = &intra->groups[intra->group_of[life->carrier]];
-    uint32_t end = life->stays ? intra->entry_count - 1 : life->last;
+    uint32_t end = life->last == SP_LIVE_OUTSIDE ? intra->entry_count - 1 : life->last;
     struct piece piece = {.tensor = life->carrier, .times = 1};
     enum sp_status status = SP_OK;
     if (group->hub != SP_INTRA_NONE) {
         piece.node = intra->member_count + group->hub;
         piece.source = FROM_HUB;
-        return add_piece(memory, piece, life->birth, end);
+        return add_piece(memory, piece, life->first, end);
     }
     bool is_made = group->producer != SP_INTRA_NONE;
-    const struct sp_intra_operand_use *use = life->has_view || (is_made && (life->stays || life->last == life->birth))
-                                                 ? NULL
-                                                 : use_of(memory, group, life->last);
+    const struct sp_intra_operand_use *use =
+        life->has_view || (is_made && (life->last == SP_LIVE_OUTSIDE || life->last == life->first))
+            ? NULL
+            : use_of(memory, group, life->last);
     if (is_made) {
         piece.node = group->producer;
         piece.source = FROM_OUTPUT;
         piece.operand = group->output;
-        status = add_piece(memory, piece, life->birth, use != NULL ? life->last - 1 : end);
+        status = add_piece(memory, piece, life->first, use != NULL ? life->last - 1 : end);
     } else if (use == NULL && group->use_count > 0) {
         use = &intra->uses[group->first_use];
     }
@@ -232,7 +235,7 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
     piece.node = use->member;
     piece.source = FROM_INPUT;
     piece.operand = use->operand;
-    return add_piece(memory, piece, is_made ? life->last : life->birth, end);
+    return add_piece(memory, piece, is_made ? life->last : life->first, end);
 }
 
 /* A weight that several nodes of the model use, under whatever names: charged once, to its hub or to its user here. */

@@ -15,9 +15,7 @@
 struct buffer {
     double bytes;
     uint32_t tensor, layout; /* as which it came into being */
-    uint32_t birth;          /* the entry at which it does, 0 also for what is there before */
-    uint32_t last;           /* entry of the last use */
-    bool stays;              /* to the end of the stage: it is sent, or a result of the model */
+    uint32_t first, last; /* entries at which it is alive; of what is sent, and of results of the model, to the end */
 };
 
 struct held {
@@ -36,10 +34,9 @@ struct counter {
     struct held **held; /* per tensor: first as it was made */
     uint32_t buffer_count, buffer_capacity;
     struct buffer *buffers;
-    double start_bytes, *births;
     struct sp_intra_result *result;
-    struct sp_live_bytes *course;   /* per entry, or NULL */
-    struct sp_intra_moment *moment; /* to be listed, or NULL */
+    struct sp_live_bytes *live; /* per entry, or NULL */
+    struct sp_intra_peak *peak; /* to be listed, or NULL */
     uint32_t use_capacity;
     struct sp_intra_use *uses;
 };
@@ -55,7 +52,7 @@ static enum sp_status new_buffer(struct counter *counter, uint32_t tensor, uint3
         (struct buffer){.bytes = sp_strategy_local_bytes(counter->table, tensor, layout),
                         .tensor = tensor,
                         .layout = layout,
-                        .birth = entry,
+                        .first = entry,
                         .last = entry};
     *ret_buffer = counter->buffer_count++;
     return SP_OK;
@@ -119,25 +116,20 @@ static enum sp_status use_weight(struct counter *counter, uint32_t tensor, uint3
 static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
                               uint32_t *ret_buffer)
 {
-    const struct sp_work_tensor *work = &counter->workload->tensors[tensor];
     uint32_t root = sp_work_root(counter->workload, tensor);
     if (root != tensor && counter->held[root] != NULL) { /* another name of something that is there */
         *ret_buffer = counter->held[root]->buffer;
         return hold(counter, tensor, layout, *ret_buffer);
     }
-    uint32_t before = counter->buffer_count;
     enum sp_status status = hold_new(counter, tensor, layout, entry, ret_buffer);
-    if (status == SP_OK && root != tensor)
-        status = hold(counter, root, layout, *ret_buffer);
-    if (status == SP_OK && counter->buffer_count > before) {
-        if (work->kind == SP_WORK_INPUT) {
-            counter->start_bytes += counter->buffers[before].bytes;
-            counter->buffers[before].birth = 0;
-        } else {
-            counter->births[entry] += counter->buffers[before].bytes;
-        }
-    }
-    return status;
+    return status == SP_OK && root != tensor ? hold(counter, root, layout, *ret_buffer) : status;
+}
+
+static void use_buffer(struct counter *counter, uint32_t buffer, uint32_t entry)
+{
+    assert(counter->buffers); /* what is held is in one */
+    if (counter->buffers[buffer].last != SP_LIVE_OUTSIDE)
+        counter->buffers[buffer].last = entry;
 }
 
 /* Brings a tensor that is there in other layouts. */
@@ -158,13 +150,8 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
         use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
         status = add_use(counter, &use);
     }
-    assert(counter->buffers); /* what is held is in one */
-    counter->buffers[from->buffer].last = entry;
-    if (status == SP_OK)
-        status = hold_new(counter, tensor, layout, entry, ret_buffer);
-    if (status == SP_OK)
-        counter->births[entry] += counter->buffers[*ret_buffer].bytes;
-    return status;
+    use_buffer(counter, from->buffer, entry);
+    return status == SP_OK ? hold_new(counter, tensor, layout, entry, ret_buffer) : status;
 }
 
 /* A use of an activation; *ret_buffer is what the node reads, SP_INTRA_NONE for a weight. */
@@ -186,8 +173,9 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
         status = bring(counter, tensor, layout, entry, ret_buffer);
     if (status != SP_OK)
         return status;
-    assert(counter->buffers);
-    counter->buffers[*ret_buffer].last = entry;
+    use_buffer(counter, *ret_buffer, entry);
+    if (is_input) /* there before the stage runs, also where another name of it was used first */
+        counter->buffers[*ret_buffer].first = 0;
     return SP_OK;
 }
 
@@ -211,15 +199,12 @@ static enum sp_status make_output(struct counter *counter, uint32_t entry, uint3
     enum sp_status status;
     if (counter->workload->tensors[sp_work_root(counter->workload, tensor)].kind == SP_WORK_WEIGHT)
         return SP_OK;
-    if (source != SP_INTRA_NONE) {
+    if (source != SP_INTRA_NONE)
         status = hold(counter, tensor, layout, source);
-    } else {
+    else
         status = hold_new(counter, tensor, layout, entry, &buffer);
-        if (status == SP_OK)
-            counter->births[entry] += counter->buffers[buffer].bytes;
-    }
     if (status == SP_OK && leaves_stage(counter, work))
-        counter->buffers[buffer].stays = true;
+        counter->buffers[buffer].last = SP_LIVE_OUTSIDE;
     return status;
 }
 
@@ -261,20 +246,20 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
 /* What is alive while the node of an entry runs. */
 static enum sp_status list_alive(struct counter *counter, uint32_t entry)
 {
-    struct sp_intra_moment *moment = counter->moment;
-    *moment = (struct sp_intra_moment){.node = SP_NO_WORK};
+    struct sp_intra_peak *peak = counter->peak;
+    *peak = (struct sp_intra_peak){.node = SP_NO_WORK};
     if (counter->node_count == 0)
         return SP_OK;
-    moment->node = counter->nodes[entry];
-    moment->workspace_bytes =
-        sp_strategy_of(counter->table, moment->node)->items[counter->strategy_of[entry]].workspace_bytes;
-    moment->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
-    if (moment->alive == NULL)
+    peak->node = counter->nodes[entry];
+    peak->workspace_bytes =
+        sp_strategy_of(counter->table, peak->node)->items[counter->strategy_of[entry]].workspace_bytes;
+    peak->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
+    if (peak->alive == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++) {
         const struct buffer *buffer = &counter->buffers[b];
-        if (buffer->birth <= entry && (buffer->stays || buffer->last >= entry))
-            moment->alive[moment->count++] = (struct sp_intra_alive){buffer->tensor, buffer->layout, buffer->bytes};
+        if (buffer->first <= entry && buffer->last >= entry)
+            peak->alive[peak->count++] = (struct sp_intra_alive){buffer->tensor, buffer->layout, buffer->bytes};
     }
     return SP_OK;
 }
@@ -283,30 +268,24 @@ static enum sp_status list_alive(struct counter *counter, uint32_t entry)
 static enum sp_status find_peak(struct counter *counter)
 {
     struct sp_intra_result *result = counter->result;
-    double *deaths = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
-    double live = counter->start_bytes;
+    struct sp_live live;
     uint32_t peak = 0;
-    if (deaths == NULL)
+    if (!sp_live_init(&live, counter->scratch, counter->node_count))
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++)
-        if (!counter->buffers[b].stays)
-            deaths[counter->buffers[b].last] += counter->buffers[b].bytes;
-    result->activation_peak_bytes = live;
-    result->peak_node = counter->node_count > 0 ? counter->nodes[0] : SP_NO_WORK;
+        sp_live_add(&live, counter->buffers[b].first, counter->buffers[b].last, counter->buffers[b].bytes);
     for (uint32_t i = 0; i < counter->node_count; i++) {
         const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[i]);
-        live += counter->births[i];
-        double during = live + strategies->items[counter->strategy_of[i]].workspace_bytes;
-        if (during > result->activation_peak_bytes) {
-            result->activation_peak_bytes = during;
-            result->peak_node = counter->nodes[i];
-            peak = i;
-        }
-        live -= deaths[i];
-        if (counter->course != NULL)
-            counter->course[i] = (struct sp_live_bytes){during, live};
+        const double before = live.peak;
+        const struct sp_live_bytes at =
+            sp_live_step(&live, i, strategies->items[counter->strategy_of[i]].workspace_bytes);
+        peak = live.peak > before ? i : peak;
+        if (counter->live != NULL)
+            counter->live[i] = at;
     }
-    return counter->moment != NULL ? list_alive(counter, peak) : SP_OK;
+    result->activation_peak_bytes = live.peak;
+    result->peak_node = counter->node_count > 0 ? counter->nodes[peak] : SP_NO_WORK;
+    return counter->peak != NULL ? list_alive(counter, peak) : SP_OK;
 }
 
 static enum sp_status count_all(struct counter *counter)
@@ -316,8 +295,7 @@ static enum sp_status count_all(struct counter *counter)
     enum sp_status status = SP_OK;
     counter->is_here = SP_NEW_ARRAY(counter->scratch, workload->node_count, bool);
     counter->held = SP_NEW_ARRAY(counter->scratch, workload->tensor_count, struct held *);
-    counter->births = SP_NEW_ARRAY(counter->scratch, counter->node_count, double);
-    if (counter->is_here == NULL || counter->held == NULL || counter->births == NULL)
+    if (counter->is_here == NULL || counter->held == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t i = 0; i < counter->node_count; i++)
         counter->is_here[counter->nodes[i]] = true;
@@ -341,10 +319,10 @@ static enum sp_status count_all(struct counter *counter)
     return SP_OK;
 }
 
-/* What is counted: `course` and `moment` where they are not NULL, and always the result. */
+/* What is asked of a stage: `live` and `peak` where they are not NULL, and always the result. */
 struct counted {
-    struct sp_live_bytes *course;
-    struct sp_intra_moment *moment;
+    struct sp_live_bytes *live;
+    struct sp_intra_peak *peak;
     struct sp_intra_result *result;
 };
 
@@ -353,9 +331,9 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                                struct sp_error *err)
 {
     struct sp_intra_result *result = SP_NEW(arena, struct sp_intra_result);
-    uint32_t *kept = SP_NEW_ARRAY(arena, node_count, uint32_t);
+    uint32_t *copy = SP_NEW_ARRAY(arena, node_count, uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
-    if (result == NULL || kept == NULL)
+    if (result == NULL || copy == NULL)
         return sp_intra_no_memory(err);
     struct counter counter = {.table = table,
                               .workload = table->workload,
@@ -364,14 +342,14 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                               .err = err,
                               .node_count = node_count,
                               .nodes = nodes,
-                              .strategy_of = kept,
+                              .strategy_of = copy,
                               .result = result,
-                              .course = counted->course,
-                              .moment = counted->moment};
+                              .live = counted->live,
+                              .peak = counted->peak};
     if (node_count > 0)
-        memcpy(kept, strategy_of, node_count * sizeof *kept);
+        memcpy(copy, strategy_of, node_count * sizeof *copy);
     result->node_count = node_count;
-    result->strategy_of = kept;
+    result->strategy_of = copy;
     enum sp_status status = count_all(&counter);
     sp_arena_rewind(table->scratch, mark);
     counted->result = result;
@@ -389,22 +367,22 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
     return status;
 }
 
-enum sp_status sp_intra_course(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
-                               const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_course,
-                               struct sp_error *err)
+enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_live,
+                             struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(scratch);
     enum sp_status status =
-        evaluate(scratch, table, node_count, nodes, strategy_of, &(struct counted){.course = ret_course}, err);
+        evaluate(scratch, table, node_count, nodes, strategy_of, &(struct counted){.live = ret_live}, err);
     sp_arena_rewind(scratch, mark);
     return status;
 }
 
-enum sp_status sp_intra_fullest(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                                const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_moment *ret_moment,
-                                struct sp_error *err)
+enum sp_status sp_intra_peak(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_peak *ret_peak,
+                             struct sp_error *err)
 {
-    return evaluate(arena, table, node_count, nodes, strategy_of, &(struct counted){.moment = ret_moment}, err);
+    return evaluate(arena, table, node_count, nodes, strategy_of, &(struct counted){.peak = ret_peak}, err);
 }
 
 enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,

@@ -492,15 +492,15 @@ Test(evaluate, stages_one_by_one)
         struct sp_stage_cost cost, expected = whole->stages[s];
         for (uint32_t i = 0; i < 10; i++)
             nodes[i] = 10 * s + i;
-        sp_evaluator_stage(evaluator, &placement, s, nodes, 10, &cost);
+        sp_evaluator_stage(evaluator, &placement, s, nodes, 10, &cost, NULL);
         expected.start_seconds = 0;
         expected.waits_for = SP_NO_WORK;
         cr_assert_arr_eq(&cost, &expected, sizeof cost);
     }
 }
 
-/* What is alive while a node runs is what the course says of it: for each node of each stage. */
-Test(evaluate, what_is_alive_adds_up_to_the_course)
+/* What is alive while a node runs adds up to the live bytes of that node: for each node of each stage. */
+Test(evaluate, what_is_alive_adds_up_to_the_live_bytes)
 {
     struct sp_cluster *cluster = cluster_from(arena, NODE_OF_BOXES);
     uint32_t listed = 0, inputs = 0;
@@ -515,14 +515,14 @@ Test(evaluate, what_is_alive_adds_up_to_the_course)
         for (uint32_t n = 0; n < nodes; n++)
             stage_of[n] = n * stages / nodes;
         for (uint32_t s = 0; s < stages; s++) {
-            struct sp_live_bytes course[64];
+            struct sp_live_bytes live[64];
             struct sp_stage_cost cost;
             uint32_t count = 0;
             for (uint32_t n = 0; n < nodes; n++) {
                 if (stage_of[n] == s)
                     in_stage[count++] = n;
             }
-            sp_evaluator_course(evaluator, &placement, s, in_stage, count, &cost, course);
+            sp_evaluator_stage(evaluator, &placement, s, in_stage, count, &cost, live);
             for (uint32_t i = 0; i < count; i++) {
                 const struct sp_work_node *node = &work->nodes[in_stage[i]];
                 const uint32_t found = sp_evaluator_alive(evaluator, &placement, s, in_stage, count, i, alive);
@@ -535,7 +535,7 @@ Test(evaluate, what_is_alive_adds_up_to_the_course)
                     sum += tensor->bytes;
                     inputs += tensor->kind == SP_WORK_INPUT;
                 }
-                assert_near(sum, course[i].during, "alive");
+                assert_near(sum, live[i].during, "alive");
                 listed += found;
             }
         }

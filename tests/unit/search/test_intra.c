@@ -59,7 +59,7 @@ static void expect_as_evaluated(const struct sp_placement *placement, uint32_t s
     uint32_t *whole = SP_NEW_ARRAY(subject.arena, count, uint32_t);
     struct sp_stage_cost cost;
     struct sp_intra_result *result = NULL;
-    sp_evaluator_stage(evaluator, placement, stage, nodes, count, &cost);
+    sp_evaluator_stage(evaluator, placement, stage, nodes, count, &cost, NULL);
     cr_assert_eq(sp_intra_evaluate(subject.arena, table, count, nodes, whole, &result, &subject.err), SP_OK, "%s",
                  subject.err.message);
     EXPECT_NEAR(result->compute_seconds, cost.compute_seconds);
@@ -89,6 +89,25 @@ Test(intra, one_device_is_as_evaluated)
         table = NULL;
         strategy_model_close(&subject);
     }
+}
+
+/* A stage that is sent a view of a model input, and later uses the input itself, holds the input from the start. */
+Test(intra, an_input_whose_view_comes_first_is_there_from_the_start)
+{
+    uint32_t stage_of[] = {0, 1, 1, 1}, devices[] = {0, 1};
+    struct sp_placement placement = {2, stage_of, devices};
+    start(18);
+    input("X", "8,16,4");
+    input("Y", "64,64");
+    build_node(&build, "Flatten", "X", "V");
+    build_node(&build, "Relu", "Y", "A");
+    build_node(&build, "Relu", "V", "B");
+    build_node(&build, "Relu", "X", "C");
+    build_outputs(&build, "B C");
+    strategy_model_built(&subject, "a100-sxm4-80gb", 2);
+    cr_assert_neq(subject.workload->tensors[subject.workload->nodes[0].outputs[0]].alias_of, SP_NO_WORK);
+    table = strategy_table_of(&subject, 0, NULL);
+    expect_as_evaluated(&placement, 1, 1, 4);
 }
 
 /* ---- a recount on its own --------------------------------------------------------------------------------------- */

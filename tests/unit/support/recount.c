@@ -181,11 +181,11 @@ static struct copy *use(struct stage *stage, const struct touch *touch)
         stage->names[stage->name_count++] = (struct name){touch->tensor, touch->layout, memory->copy};
     } else { /* it comes from outside */
         copy = new_copy(stage, touch->tensor, touch->layout, touch->entry);
-        copy->from_start = is_input;
         if (touch->tensor != root)
             stage->names[stage->name_count++] = (struct name){root, touch->layout, stage->copy_count - 1};
     }
     copy->death = touch->entry;
+    copy->from_start = copy->from_start || is_input;
     return copy;
 }
 
@@ -216,9 +216,7 @@ static void count_activation(struct stage *stage, uint32_t root)
 {
     struct copy *viewed = NULL;
     uint32_t viewed_at = 0;
-    bool is_fed = false;
     for (const struct touch *touch = stage->first[root]; touch != NULL; touch = touch->next) {
-        is_fed = is_fed || stage->workload->tensors[touch->tensor].kind == SP_WORK_INPUT;
         if (touch->is_made) {
             make(stage, touch, viewed != NULL && viewed_at == touch->entry ? viewed : NULL);
             continue;
@@ -231,8 +229,7 @@ static void count_activation(struct stage *stage, uint32_t root)
     }
     for (uint32_t i = 0; i < stage->copy_count; i++) {
         const struct copy *copy = &stage->copies[i];
-        const bool from_start = copy->from_start || (is_fed && stage->sharded == NULL);
-        stage->change[from_start ? 0 : copy->birth + 1] += copy->bytes;
+        stage->change[copy->from_start ? 0 : copy->birth + 1] += copy->bytes;
         if (!copy->to_end)
             stage->change[copy->death + 2] -= copy->bytes;
     }
