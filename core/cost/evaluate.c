@@ -1,4 +1,7 @@
-#include "cost/evaluator_internal.h"
+/*
+ * Whole placements: every stage on its own (evaluate_stage.c), what is sent between them, and the way of one request.
+ */
+#include "cost/evaluate_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

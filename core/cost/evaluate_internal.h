@@ -1,6 +1,7 @@
 #pragma once
 /*
- * evaluator_internal - the tables that evaluations share.
+ * evaluate_internal - what evaluate.c, which evaluates whole placements, and evaluate_stage.c, which evaluates one of
+ * their stages, share.
  */
 #include "base/rows.h"
 #include "cost/evaluate.h"

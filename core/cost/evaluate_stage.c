@@ -1,4 +1,9 @@
-#include "cost/evaluator_internal.h"
+/*
+ * One stage: its time, and its memory over time.
+ */
+#include "cost/evaluate_internal.h"
+
+#include <string.h>
 
 struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp_workload *workload,
                                          const struct sp_cluster *cluster)
