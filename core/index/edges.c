@@ -76,14 +76,14 @@ static bool add_tensor(struct finding *finding, uint32_t from, uint32_t number)
 static bool sort_tensors(const struct sp_graph_slice *graph, struct sp_rows *ret_rows)
 {
     const struct sp_index *index = graph->index;
-    uint32_t *place_of = SP_NEW_ARRAY(graph->arena, index->tensor_count, uint32_t);
-    for (uint32_t t = 0; t < index->tensor_count && place_of != NULL; t++) {
+    uint32_t *place_of = SP_NEW_ARRAY(graph->arena, index->count.tensors, uint32_t);
+    for (uint32_t t = 0; t < index->count.tensors && place_of != NULL; t++) {
         const uint32_t producer = index->tensors[t].producer;
         const uint32_t box = producer == SP_INDEX_NONE ? SP_INDEX_NONE : graph->box_of[producer];
         place_of[t] = producer == SP_INDEX_NONE ? SP_NO_ROW : box != SP_INDEX_NONE ? box : graph->box_count + BEFORE;
     }
     return place_of != NULL &&
-           sp_rows_sort(graph->arena, place_of, index->tensor_count, graph->box_count + 2, ret_rows);
+           sp_rows_sort(graph->arena, place_of, index->count.tensors, graph->box_count + 2, ret_rows);
 }
 
 static bool find_all(struct finding *finding)

@@ -28,7 +28,7 @@ static enum sp_status number_children(struct sp_graph_slice *graph, struct sp_er
     const struct sp_index_path module = {graph->selection.module, graph->selection.module_size, 0, SP_INDEX_NONE - 1};
     struct sp_index_selection all;
     uint32_t *children, count;
-    graph->child_of = SP_NEW_ARRAY(graph->arena, graph->index->node_count, uint32_t);
+    graph->child_of = SP_NEW_ARRAY(graph->arena, graph->index->count.nodes, uint32_t);
     char *path = sp_index_path_write(graph->arena, &module);
     if (graph->child_of == NULL || path == NULL)
         return sp_fail_memory(err);
@@ -48,13 +48,13 @@ static enum sp_status number_children(struct sp_graph_slice *graph, struct sp_er
 static enum sp_status order_children(struct sp_graph_slice *graph, struct sp_error *err)
 {
     const struct sp_index_selection *selection = &graph->selection;
-    uint32_t *rank = SP_NEW_ARRAY(graph->arena, graph->index->node_count, uint32_t), count = 0;
+    uint32_t *rank = SP_NEW_ARRAY(graph->arena, graph->index->count.nodes, uint32_t), count = 0;
     const enum sp_status status = rank != NULL ? number_children(graph, err) : sp_fail_memory(err);
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < selection->count; i++)
         rank[graph->child_of[selection->nodes[i]]] = 1;
-    for (uint32_t c = 0; c < graph->index->node_count; c++) {
+    for (uint32_t c = 0; c < graph->index->count.nodes; c++) {
         const bool is_there = rank[c] != 0;
         rank[c] = count;
         count += is_there;
@@ -87,13 +87,13 @@ static enum sp_status box_modules(struct sp_graph_slice *graph, struct sp_error 
 static enum sp_status box_stages(struct sp_graph_slice *graph, struct sp_error *err)
 {
     const struct sp_index_selection *selection = &graph->selection;
-    uint32_t *numbers = SP_NEW_ARRAY(graph->arena, graph->index->stage_count, uint32_t), count = 0;
+    uint32_t *numbers = SP_NEW_ARRAY(graph->arena, graph->index->count.stages, uint32_t), count = 0;
     graph->box_of_member = SP_NEW_ARRAY(graph->arena, selection->count, uint32_t);
     if (numbers == NULL || graph->box_of_member == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < selection->count; i++)
         numbers[graph->index->nodes[selection->nodes[i]].stage] = 1;
-    for (uint32_t s = 0; s < graph->index->stage_count; s++) {
+    for (uint32_t s = 0; s < graph->index->count.stages; s++) {
         const bool has_nodes = numbers[s] != 0;
         numbers[s] = count;
         count += has_nodes;
@@ -109,11 +109,11 @@ static enum sp_status box_stages(struct sp_graph_slice *graph, struct sp_error *
 static enum sp_status sort_members(struct sp_graph_slice *graph, struct sp_error *err)
 {
     const struct sp_index_selection *selection = &graph->selection;
-    graph->box_of = SP_NEW_ARRAY(graph->arena, graph->index->node_count, uint32_t);
+    graph->box_of = SP_NEW_ARRAY(graph->arena, graph->index->count.nodes, uint32_t);
     if (graph->box_of == NULL ||
         !sp_rows_sort(graph->arena, graph->box_of_member, selection->count, graph->box_count, &graph->members))
         return sp_fail_memory(err);
-    for (uint32_t n = 0; n < graph->index->node_count; n++)
+    for (uint32_t n = 0; n < graph->index->count.nodes; n++)
         graph->box_of[n] = SP_INDEX_NONE;
     for (uint32_t i = 0; i < selection->count; i++) {
         graph->members.items[i] = selection->nodes[graph->members.items[i]];
@@ -128,7 +128,7 @@ static enum sp_status number_operators(struct sp_graph_slice *graph, struct sp_e
 {
     const struct sp_index *index = graph->index;
     struct sp_intern *types = sp_intern_create(graph->arena, graph->query->hash_seed);
-    graph->operator_of = SP_NEW_ARRAY(graph->arena, index->node_count, uint32_t);
+    graph->operator_of = SP_NEW_ARRAY(graph->arena, index->count.nodes, uint32_t);
     graph->operators = types;
     if (types == NULL || graph->operator_of == NULL)
         return sp_fail_memory(err);
@@ -140,8 +140,8 @@ static enum sp_status number_operators(struct sp_graph_slice *graph, struct sp_e
             return sp_fail_memory(err);
     }
     graph->operator_nodes = SP_NEW_ARRAY(graph->arena, sp_intern_count(types), uint32_t);
-    graph->stage_nodes = SP_NEW_ARRAY(graph->arena, index->stage_count, uint32_t);
-    graph->stage_seconds = SP_NEW_ARRAY(graph->arena, index->stage_count, double);
+    graph->stage_nodes = SP_NEW_ARRAY(graph->arena, index->count.stages, uint32_t);
+    graph->stage_seconds = SP_NEW_ARRAY(graph->arena, index->count.stages, double);
     if (graph->operator_nodes == NULL || graph->stage_nodes == NULL || graph->stage_seconds == NULL)
         return sp_fail_memory(err);
     return SP_OK;
@@ -321,9 +321,9 @@ static enum sp_status answer(struct sp_graph_slice *graph, struct sp_json *json,
 enum sp_status sp_index_graph(const struct sp_index *index, const struct sp_index_graph_query *query,
                               struct sp_json *json, struct sp_error *err)
 {
-    if (query->stage != SP_INDEX_NONE && query->stage >= index->stage_count)
+    if (query->stage != SP_INDEX_NONE && query->stage >= index->count.stages)
         return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_STAGE", "There is no stage %u: the plan has %u, from 0 on.",
-                       query->stage, index->stage_count);
+                       query->stage, index->count.stages);
     struct sp_graph_slice graph = {.index = index, .query = query, .arena = sp_arena_create(NULL)};
     const enum sp_status status = graph.arena != NULL ? answer(&graph, json, err) : sp_fail_memory(err);
     sp_arena_destroy(graph.arena);

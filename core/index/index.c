@@ -29,7 +29,7 @@ static bool are_numbers(uint32_t count, const double *values)
 /* Where a text begins. */
 static bool is_text(const struct sp_index *index, uint32_t text)
 {
-    return text < index->text_size && (text == 0 || index->texts[text - 1] == '\0');
+    return text < index->count.texts && (text == 0 || index->texts[text - 1] == '\0');
 }
 
 static bool is_text_or_none(const struct sp_index *index, uint32_t text)
@@ -60,67 +60,67 @@ static bool takes(uint32_t *next, uint32_t count, uint32_t first, uint32_t taken
 
 static bool check_texts(const struct sp_index *index)
 {
-    if (index->text_size > 0 && index->texts[index->text_size - 1] != '\0')
+    if (index->count.texts > 0 && index->texts[index->count.texts - 1] != '\0')
         return false;
-    for (uint64_t at = 0; at < index->text_size;) {
+    for (uint64_t at = 0; at < index->count.texts;) {
         const size_t size = strlen(index->texts + at);
         if (!sp_utf8_valid(index->texts + at, size))
             return false;
         at += size + 1;
     }
-    return sp_utf8_valid(index->summary, (size_t)index->summary_size) &&
-           sp_utf8_valid(index->line, (size_t)index->line_size);
+    return sp_utf8_valid(index->summary.bytes, (size_t)index->summary.size) &&
+           sp_utf8_valid(index->line.bytes, (size_t)index->line.size);
 }
 
 static bool check_nodes(const struct sp_index *index)
 {
     uint32_t next = 0;
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         const struct sp_index_node *node = &index->nodes[n];
         if (!is_text(index, node->name) || !is_text_or_none(index, node->operator_type) ||
-            node->stage >= index->stage_count || node->folded > 1 ||
-            !takes(&next, index->operand_count, node->first_operand, node->input_count) ||
-            !takes(&next, index->operand_count, next, node->output_count) ||
+            node->stage >= index->count.stages || node->folded > 1 ||
+            !takes(&next, index->count.operands, node->first_operand, node->input_count) ||
+            !takes(&next, index->count.operands, next, node->output_count) ||
             !ARE_NUMBERS(node->seconds, node->collective_seconds, node->flops, node->bytes, node->weights_bytes))
             return false;
     }
-    for (uint32_t i = 0; i < index->operand_count; i++) {
-        if (index->operands[i] >= index->tensor_count)
+    for (uint32_t i = 0; i < index->count.operands; i++) {
+        if (index->operands[i] >= index->count.tensors)
             return false;
     }
-    return next == index->operand_count;
+    return next == index->count.operands;
 }
 
 static bool check_tensors(const struct sp_index *index)
 {
     uint32_t next = 0;
-    for (uint32_t t = 0; t < index->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->count.tensors; t++) {
         const struct sp_index_tensor *tensor = &index->tensors[t];
         if (!is_text(index, tensor->name) || !is_text_or_none(index, tensor->spec) || tensor->kind > SP_INDEX_WEIGHT ||
-            tensor->is_split > 1 || !is_index_or_none(tensor->producer, index->node_count) ||
-            !takes(&next, index->consumer_count, tensor->first_consumer, tensor->consumer_count) ||
+            tensor->is_split > 1 || !is_index_or_none(tensor->producer, index->count.nodes) ||
+            !takes(&next, index->count.consumers, tensor->first_consumer, tensor->consumer_count) ||
             !ARE_NUMBERS(tensor->bytes, tensor->bytes_per_device) || !is_row(index, &tensor->row) ||
             (tensor->spec == SP_INDEX_NONE) != (tensor->row.size == 0))
             return false;
         for (uint32_t i = 0; i < tensor->consumer_count; i++) {
             const uint32_t *consumer = &index->consumers[tensor->first_consumer + i];
-            if (*consumer >= index->node_count || (i > 0 && consumer[-1] >= *consumer))
+            if (*consumer >= index->count.nodes || (i > 0 && consumer[-1] >= *consumer))
                 return false;
         }
     }
-    return next == index->consumer_count;
+    return next == index->count.consumers;
 }
 
 static bool check_collectives(const struct sp_index *index)
 {
     uint32_t stage = 0; /* that the one before, within a stage, is of */
     bool is_within = false;
-    for (uint32_t c = 0; c < index->collective_count; c++) {
+    for (uint32_t c = 0; c < index->count.collectives; c++) {
         const struct sp_index_collective *collective = &index->collectives[c];
-        if (!is_text(index, collective->kind) || !is_index_or_none(collective->tensor, index->tensor_count) ||
-            !is_index_or_none(collective->after_node, index->node_count) ||
-            !is_index_or_none(collective->before_node, index->node_count) || collective->stage >= index->stage_count ||
-            !is_index_or_none(collective->to_stage, index->stage_count) ||
+        if (!is_text(index, collective->kind) || !is_index_or_none(collective->tensor, index->count.tensors) ||
+            !is_index_or_none(collective->after_node, index->count.nodes) ||
+            !is_index_or_none(collective->before_node, index->count.nodes) ||
+            collective->stage >= index->count.stages || !is_index_or_none(collective->to_stage, index->count.stages) ||
             !ARE_NUMBERS(collective->bytes, collective->seconds) || !is_row(index, &collective->row))
             return false;
         if (collective->to_stage != SP_INDEX_NONE ? is_within : collective->stage < stage)
@@ -135,11 +135,11 @@ static bool check_collectives(const struct sp_index *index)
 
 static bool check_findings(const struct sp_index *index)
 {
-    for (uint32_t f = 0; f < index->finding_count; f++) {
+    for (uint32_t f = 0; f < index->count.findings; f++) {
         const struct sp_index_finding *finding = &index->findings[f];
         if (!is_text(index, finding->severity) || !is_text(index, finding->code) || !is_text(index, finding->message) ||
-            !is_index_or_none(finding->node, index->node_count) ||
-            !is_index_or_none(finding->tensor, index->tensor_count) || !is_row(index, &finding->row))
+            !is_index_or_none(finding->node, index->count.nodes) ||
+            !is_index_or_none(finding->tensor, index->count.tensors) || !is_row(index, &finding->row))
             return false;
     }
     return true;
@@ -150,8 +150,8 @@ static bool check_findings(const struct sp_index *index)
 static bool is_item(const struct sp_index *index, uint32_t stage, const struct sp_index_slice *slice)
 {
     if (slice->what == SP_INDEX_COMPUTE)
-        return slice->item < index->node_count && index->nodes[slice->item].stage == stage;
-    if (slice->item >= index->collective_count)
+        return slice->item < index->count.nodes && index->nodes[slice->item].stage == stage;
+    if (slice->item >= index->count.collectives)
         return false;
     const struct sp_index_collective *collective = &index->collectives[slice->item];
     if (slice->what == SP_INDEX_COLLECTIVE)
@@ -163,8 +163,8 @@ static bool is_item(const struct sp_index *index, uint32_t stage, const struct s
 static bool check_slices(const struct sp_index *index, uint32_t stage)
 {
     const struct sp_index_slice *before = NULL;
-    for (uint32_t i = 0; i < index->stages[stage].slice_count; i++) {
-        const struct sp_index_slice *slice = &index->slices[index->stages[stage].first_slice + i];
+    for (uint32_t i = 0; i < index->stages[stage].slices.count; i++) {
+        const struct sp_index_slice *slice = &index->slices[index->stages[stage].slices.first + i];
         if (!ARE_NUMBERS(slice->begin, slice->end) || slice->end < slice->begin || slice->what >= SP_INDEX_WHATS ||
             !is_item(index, stage, slice))
             return false;
@@ -178,30 +178,30 @@ static bool check_slices(const struct sp_index *index, uint32_t stage)
     return true;
 }
 
-static bool check_moments(const struct sp_index *index, uint32_t stage)
+static bool check_points(const struct sp_index *index, uint32_t stage)
 {
-    const struct sp_index_moment *before = NULL;
-    for (uint32_t i = 0; i < index->stages[stage].moment_count; i++) {
-        const struct sp_index_moment *moment = &index->moments[index->stages[stage].first_moment + i];
-        if (!ARE_NUMBERS(moment->at, moment->bytes) || moment->node >= index->node_count ||
-            index->nodes[moment->node].stage != stage)
+    const struct sp_index_point *before = NULL;
+    for (uint32_t i = 0; i < index->stages[stage].points.count; i++) {
+        const struct sp_index_point *point = &index->points[index->stages[stage].points.first + i];
+        if (!ARE_NUMBERS(point->at, point->bytes) || point->node >= index->count.nodes ||
+            index->nodes[point->node].stage != stage)
             return false;
-        if (before != NULL && (before->at > moment->at || before->node >= moment->node))
+        if (before != NULL && (before->at > point->at || before->node >= point->node))
             return false;
-        before = moment;
+        before = point;
     }
-    return is_index_or_none(index->stages[stage].peak_moment, index->stages[stage].moment_count);
+    return is_index_or_none(index->stages[stage].peak_point, index->stages[stage].points.count);
 }
 
 static bool check_alive(const struct sp_index *index, uint32_t stage)
 {
     const struct sp_index_alive *before = NULL;
-    for (uint32_t i = 0; i < index->stages[stage].alive_count; i++) {
-        const struct sp_index_alive *alive = &index->alive[index->stages[stage].first_alive + i];
+    for (uint32_t i = 0; i < index->stages[stage].alive.count; i++) {
+        const struct sp_index_alive *alive = &index->alive[index->stages[stage].alive.first + i];
         const bool is_workspace = alive->holds == SP_INDEX_HELD_WORKSPACE;
         if (!is_number(alive->bytes) || alive->holds > SP_INDEX_HELD_WORKSPACE ||
-            (is_workspace ? alive->tensor != SP_INDEX_NONE || alive->node >= index->node_count
-                          : alive->tensor >= index->tensor_count || alive->node != SP_INDEX_NONE))
+            (is_workspace ? alive->tensor != SP_INDEX_NONE || alive->node >= index->count.nodes
+                          : alive->tensor >= index->count.tensors || alive->node != SP_INDEX_NONE))
             return false;
         if (before != NULL && before->bytes < alive->bytes)
             return false;
@@ -227,24 +227,24 @@ static bool take_devices(const struct sp_index_stage *stage, unsigned char *take
 static bool check_stages(const struct sp_index *index)
 {
     unsigned char taken[SP_MAX_DEVICES / 8] = {0};
-    uint32_t slices = 0, moments = 0, alive = 0, nodes = 0;
-    for (uint32_t s = 0; s < index->stage_count; s++) {
+    uint32_t slices = 0, points = 0, alive = 0, nodes = 0;
+    for (uint32_t s = 0; s < index->count.stages; s++) {
         const struct sp_index_stage *stage = &index->stages[s];
         if (!take_devices(stage, taken) || !is_text(index, stage->device_name) ||
-            !takes(&nodes, index->node_count, nodes, stage->node_count) ||
-            !takes(&slices, index->slice_count, stage->first_slice, stage->slice_count) ||
-            !takes(&moments, index->moment_count, stage->first_moment, stage->moment_count) ||
-            !takes(&alive, index->alive_count, stage->first_alive, stage->alive_count) || stage->is_critical > 1 ||
+            !takes(&nodes, index->count.nodes, nodes, stage->node_count) ||
+            !takes(&slices, index->count.slices, stage->slices.first, stage->slices.count) ||
+            !takes(&points, index->count.points, stage->points.first, stage->points.count) ||
+            !takes(&alive, index->count.alive, stage->alive.first, stage->alive.count) || stage->is_critical > 1 ||
             stage->is_bottleneck > 1 ||
             !ARE_NUMBERS(stage->start_seconds, stage->compute_seconds, stage->interval_seconds, stage->weights_bytes,
                          stage->cache_bytes, stage->communication_bytes, stage->activations_peak_bytes,
                          stage->total_bytes, stage->capacity_bytes))
             return false;
-        if (!check_slices(index, s) || !check_moments(index, s) || !check_alive(index, s))
+        if (!check_slices(index, s) || !check_points(index, s) || !check_alive(index, s))
             return false;
     }
-    return index->stage_count > 0 && nodes == index->node_count && slices == index->slice_count &&
-           moments == index->moment_count && alive == index->alive_count;
+    return index->count.stages > 0 && nodes == index->count.nodes && slices == index->count.slices &&
+           points == index->count.points && alive == index->count.alive;
 }
 
 /* ---- all -------------------------------------------------------------------------------------------------------- */
@@ -285,18 +285,18 @@ static bool read_head(const char *bytes, uint64_t size, struct sp_index *index)
     *index = (struct sp_index){
         .latency_seconds = head.latency_seconds,
         .interval_seconds = head.interval_seconds,
-        .node_count = (uint32_t)head.counts[SP_TABLE_NODES],
-        .tensor_count = (uint32_t)head.counts[SP_TABLE_TENSORS],
-        .operand_count = (uint32_t)head.counts[SP_TABLE_OPERANDS],
-        .consumer_count = (uint32_t)head.counts[SP_TABLE_CONSUMERS],
-        .collective_count = (uint32_t)head.counts[SP_TABLE_COLLECTIVES],
-        .finding_count = (uint32_t)head.counts[SP_TABLE_FINDINGS],
-        .stage_count = (uint32_t)head.counts[SP_TABLE_STAGES],
-        .slice_count = (uint32_t)head.counts[SP_TABLE_SLICES],
-        .moment_count = (uint32_t)head.counts[SP_TABLE_MOMENTS],
-        .alive_count = (uint32_t)head.counts[SP_TABLE_ALIVE],
+        .count = {.nodes = (uint32_t)head.counts[SP_TABLE_NODES],
+                  .tensors = (uint32_t)head.counts[SP_TABLE_TENSORS],
+                  .operands = (uint32_t)head.counts[SP_TABLE_OPERANDS],
+                  .consumers = (uint32_t)head.counts[SP_TABLE_CONSUMERS],
+                  .collectives = (uint32_t)head.counts[SP_TABLE_COLLECTIVES],
+                  .findings = (uint32_t)head.counts[SP_TABLE_FINDINGS],
+                  .stages = (uint32_t)head.counts[SP_TABLE_STAGES],
+                  .slices = (uint32_t)head.counts[SP_TABLE_SLICES],
+                  .points = (uint32_t)head.counts[SP_TABLE_POINTS],
+                  .alive = (uint32_t)head.counts[SP_TABLE_ALIVE],
+                  .texts = head.counts[SP_TABLE_TEXTS]},
         .requests = head.requests,
-        .text_size = head.counts[SP_TABLE_TEXTS],
         .plan_size = head.plan_size,
         .nodes = tables[SP_TABLE_NODES],
         .tensors = tables[SP_TABLE_TENSORS],
@@ -306,13 +306,11 @@ static bool read_head(const char *bytes, uint64_t size, struct sp_index *index)
         .findings = tables[SP_TABLE_FINDINGS],
         .stages = tables[SP_TABLE_STAGES],
         .slices = tables[SP_TABLE_SLICES],
-        .moments = tables[SP_TABLE_MOMENTS],
+        .points = tables[SP_TABLE_POINTS],
         .alive = tables[SP_TABLE_ALIVE],
         .texts = tables[SP_TABLE_TEXTS],
-        .summary = tables[SP_TABLE_SUMMARY],
-        .summary_size = head.counts[SP_TABLE_SUMMARY],
-        .line = tables[SP_TABLE_LINE],
-        .line_size = head.counts[SP_TABLE_LINE],
+        .summary = {tables[SP_TABLE_SUMMARY], head.counts[SP_TABLE_SUMMARY]},
+        .line = {tables[SP_TABLE_LINE], head.counts[SP_TABLE_LINE]},
     };
     return ARE_NUMBERS(index->latency_seconds, index->interval_seconds) && index->requests > 0 &&
            index->requests <= SP_INDEX_MOST_REQUESTS;

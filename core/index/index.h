@@ -15,7 +15,7 @@
  *
  * Texts are offsets into `texts`, where each ends with a zero byte; SP_INDEX_NONE is no text, no node, no tensor. An
  * open index is sound: every text is UTF-8, every index is in range or SP_INDEX_NONE where that is allowed, every
- * number is finite and not negative, what is said to be ordered is. Ranges of operands, consumers, slices, moments and
+ * number is finite and not negative, what is said to be ordered is. Ranges of operands, consumers, slices, points and
  * alive follow each other without gaps, those of the first node, tensor or stage from 0 on: so whoever visits all of
  * them visits each entry once.
  */
@@ -86,7 +86,7 @@ struct sp_index_slice {
 
 /* Live activations of one device while a node runs, from `at` (counted from when the request enters the stage): of
    each node that runs, in order. */
-struct sp_index_moment {
+struct sp_index_point {
     double at, bytes;
     uint32_t node, padding;
 };
@@ -109,6 +109,11 @@ struct sp_index_alive {
     uint32_t padding;
 };
 
+/* Entries of a table. */
+struct sp_index_range {
+    uint32_t first, count;
+};
+
 /* Replica r has the devices first_device + r * device_count and so on; all numbers of devices are below
    SP_MAX_DEVICES, and no two stages share one, so there are at most SP_MAX_DEVICES blocks in all. */
 struct sp_index_stage {
@@ -116,20 +121,31 @@ struct sp_index_stage {
     uint32_t replicas;                   /* at least one */
     uint32_t device_name;                /* text: the catalog's name of its kind */
     uint32_t node_count;
-    uint32_t first_slice, slice_count, first_moment, moment_count, first_alive, alive_count;
-    uint32_t peak_moment; /* counted from first_moment, or SP_INDEX_NONE */
+    struct sp_index_range slices, points, alive;
+    uint32_t peak_point;  /* counted from the first of `points`, or SP_INDEX_NONE */
     uint32_t is_critical; /* on the longest path of a request */
     uint32_t is_bottleneck;
     double start_seconds, compute_seconds, interval_seconds;
     double weights_bytes, cache_bytes, communication_bytes, activations_peak_bytes, total_bytes, capacity_bytes;
 };
 
+/* JSON as it stands in the file. */
+struct sp_index_json {
+    const char *bytes;
+    uint64_t size;
+};
+
+/* Entries of the tables. */
+struct sp_index_counts {
+    uint32_t nodes, tensors, operands, consumers, collectives, findings, stages, slices, points, alive;
+    uint64_t texts; /* bytes */
+};
+
 struct sp_index {
     double latency_seconds, interval_seconds;
-    uint32_t node_count, tensor_count, operand_count, consumer_count, collective_count, finding_count, stage_count;
-    uint32_t slice_count, moment_count, alive_count;
-    uint32_t requests;             /* that a timeline shows, as the trace does: 1 .. SP_INDEX_MOST_REQUESTS */
-    uint64_t text_size, plan_size; /* plan_size: of the plan's JSON, which all rows lie in */
+    uint32_t requests;  /* that a timeline shows, as the trace does: 1 .. SP_INDEX_MOST_REQUESTS */
+    uint64_t plan_size; /* of the plan's JSON, which all rows lie in */
+    struct sp_index_counts count;
     const struct sp_index_node *nodes;
     const struct sp_index_tensor *tensors;
     const uint32_t *operands, *consumers;
@@ -137,13 +153,11 @@ struct sp_index {
     const struct sp_index_finding *findings;
     const struct sp_index_stage *stages;
     const struct sp_index_slice *slices;
-    const struct sp_index_moment *moments;
+    const struct sp_index_point *points;
     const struct sp_index_alive *alive;
     const char *texts;
-    const char *summary; /* JSON, as GET /v1/plans/{id}/summary answers */
-    uint64_t summary_size;
-    const char *line; /* JSON members, without braces, that a list of plans shows of this one */
-    uint64_t line_size;
+    struct sp_index_json summary; /* as GET /v1/plans/{id}/summary answers */
+    struct sp_index_json line;    /* members, without braces, that a list of plans shows of this one */
 };
 
 static inline const char *sp_index_text(const struct sp_index *index, uint32_t text)

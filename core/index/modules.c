@@ -14,7 +14,7 @@ static const char *name_of(const struct sp_index *index, uint32_t node)
 
 char sp_index_separator(const struct sp_index *index)
 {
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         if (strchr(name_of(index, n), '/') != NULL)
             return '/';
     }
@@ -178,12 +178,12 @@ enum sp_status sp_index_select(const struct sp_index *index, const char *text, u
     const struct sp_index_path path = sp_index_path_read(text);
     struct sp_index_selection selection = {
         .index = index, .separator = sp_index_separator(index), .module = path.module, .module_size = path.size};
-    uint32_t *nodes = SP_NEW_ARRAY(arena, index->node_count, uint32_t);
+    uint32_t *nodes = SP_NEW_ARRAY(arena, index->count.nodes, uint32_t);
     enum sp_status status = SP_OK;
     if (nodes == NULL)
         return sp_fail_memory(err);
     selection.nodes = nodes;
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         if (is_below(name_of(index, n), path.module, path.size, selection.separator))
             nodes[selection.count++] = n;
     }

@@ -61,12 +61,12 @@ static bool mark_tensors(struct asking *asking, struct sp_arena *arena)
     const bool is_of_nodes = query->table == SP_INDEX_TENSORS && (query->node != NULL || query->stage != SP_INDEX_NONE);
     if (!is_of_nodes && (query->table != SP_INDEX_NODES || query->tensor == NULL))
         return true;
-    asking->is_marked = SP_NEW_ARRAY(arena, index->tensor_count, bool);
+    asking->is_marked = SP_NEW_ARRAY(arena, index->count.tensors, bool);
     if (asking->is_marked == NULL)
         return false;
-    for (uint32_t t = 0; !is_of_nodes && t < index->tensor_count; t++)
+    for (uint32_t t = 0; !is_of_nodes && t < index->count.tensors; t++)
         asking->is_marked[t] = is_asked(query->tensor, tensor_name(index, t));
-    for (uint32_t n = 0; is_of_nodes && n < index->node_count; n++) {
+    for (uint32_t n = 0; is_of_nodes && n < index->count.nodes; n++) {
         const struct sp_index_node *node = &index->nodes[n];
         if (!is_asked(query->node, node_name(index, n)) ||
             (query->stage != SP_INDEX_NONE && node->stage != query->stage))
@@ -87,7 +87,7 @@ static enum sp_status find_below(struct asking *asking, struct sp_arena *arena, 
         sp_index_select(asking->index, query->path, SP_INDEX_NONE, query->hash_seed, arena, &selection, err);
     if (status != SP_OK)
         return status;
-    asking->is_below = SP_NEW_ARRAY(arena, asking->index->node_count, bool);
+    asking->is_below = SP_NEW_ARRAY(arena, asking->index->count.nodes, bool);
     if (asking->is_below == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < selection.count; i++)
@@ -106,10 +106,10 @@ static bool sort_others(struct asking *asking, struct sp_arena *arena)
     const struct sp_index *other = asking->query->differs_from;
     if (other == NULL)
         return true;
-    asking->sorted = SP_NEW_ARRAY(arena, other->tensor_count, uint32_t);
+    asking->sorted = SP_NEW_ARRAY(arena, other->count.tensors, uint32_t);
     if (asking->sorted == NULL)
         return false;
-    for (uint32_t t = 0; t < other->tensor_count; t++) {
+    for (uint32_t t = 0; t < other->count.tensors; t++) {
         if (other->tensors[t].row.size > 0)
             asking->sorted[asking->sorted_count++] = t;
     }
@@ -277,13 +277,13 @@ static uint32_t row_count(const struct sp_index *index, enum sp_index_table tabl
 {
     switch (table) {
     case SP_INDEX_NODES:
-        return index->node_count;
+        return index->count.nodes;
     case SP_INDEX_TENSORS:
-        return index->tensor_count;
+        return index->count.tensors;
     case SP_INDEX_COLLECTIVES:
-        return index->collective_count;
+        return index->count.collectives;
     case SP_INDEX_FINDINGS:
-        return index->finding_count;
+        return index->count.findings;
     }
     return 0;
 }

@@ -123,10 +123,10 @@ static uint32_t first_from(const struct sp_index_slice *slices, uint32_t count, 
 static const struct sp_index_slice *slices_of(const struct sp_index *index, const struct sp_index_stage *stage,
                                               enum sp_index_what what, uint32_t *ret_count)
 {
-    const struct sp_index_slice *slices = index->slices + stage->first_slice;
+    const struct sp_index_slice *slices = index->slices + stage->slices.first;
     uint32_t bounds[2]; /* where what is of this kind begins, and where it ends */
     for (uint32_t b = 0; b < 2; b++) {
-        uint32_t low = 0, high = stage->slice_count;
+        uint32_t low = 0, high = stage->slices.count;
         while (low < high) {
             const uint32_t middle = low + (high - low) / 2;
             if (slices[middle].what < what + b)
@@ -210,7 +210,7 @@ static uint64_t take_lanes(const struct timeline *timeline, uint32_t first, uint
     const struct sp_index *index = timeline->index;
     uint32_t lane = 0; /* of the stage's first replica */
     uint64_t shown = 0;
-    for (uint32_t s = 0; s < index->stage_count; lane += index->stages[s++].replicas) {
+    for (uint32_t s = 0; s < index->count.stages; lane += index->stages[s++].replicas) {
         for (uint32_t r = 0; r < index->stages[s].replicas; r++) {
             if (lane + r < first || lane + r - first >= count)
                 continue;
@@ -237,7 +237,7 @@ static double resolve(const struct timeline *timeline, double end, uint32_t firs
 static uint32_t count_lanes(const struct sp_index *index)
 {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < index->stage_count; s++)
+    for (uint32_t s = 0; s < index->count.stages; s++)
         count += index->stages[s].replicas;
     return count;
 }
@@ -246,7 +246,7 @@ static uint32_t count_lanes(const struct sp_index *index)
 static double find_end(const struct sp_index *index)
 {
     double end = 0;
-    for (uint32_t i = 0; i < index->slice_count; i++)
+    for (uint32_t i = 0; i < index->count.slices; i++)
         end = fmax(end, index->slices[i].end);
     return end > 0 ? end + (index->requests - 1) * index->interval_seconds : 0;
 }

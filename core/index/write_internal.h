@@ -56,7 +56,7 @@ void sp_writing_tensors(struct sp_writing *writing);
 void sp_writing_nodes(struct sp_writing *writing);
 void sp_writing_findings(struct sp_writing *writing);
 
-/* ---- write_stages.c: stages, collectives, slices, moments, alive ---- */
+/* ---- write_stages.c: stages, collectives, slices, points, alive ---- */
 
 void sp_writing_stages(struct sp_writing *writing);
 

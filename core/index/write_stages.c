@@ -94,7 +94,7 @@ static void add_collectives(struct stages *stages)
     }
 }
 
-/* ---- slices and moments ----------------------------------------------------------------------------------------- */
+/* ---- slices and points ------------------------------------------------------------------------------------------ */
 
 static void add_slice(struct stages *stages, enum sp_index_what what, uint32_t item, double begin, double end)
 {
@@ -102,21 +102,21 @@ static void add_slice(struct stages *stages, enum sp_index_what what, uint32_t i
     if (slice == NULL)
         return;
     *slice = (struct sp_index_slice){.begin = begin, .end = end, .what = what, .item = item};
-    stages->told->slice_count++;
+    stages->told->slices.count++;
 }
 
-static void add_moment(struct stages *stages, const struct sp_schedule_event *event)
+static void add_point(struct stages *stages, const struct sp_schedule_event *event)
 {
     struct sp_index_stage *told = stages->told;
-    struct sp_index_moment *moment = sp_writing_add(stages->writing, SP_TABLE_MOMENTS, 1);
-    if (moment == NULL)
+    struct sp_index_point *point = sp_writing_add(stages->writing, SP_TABLE_POINTS, 1);
+    if (point == NULL)
         return;
-    *moment = (struct sp_index_moment){
+    *point = (struct sp_index_point){
         .at = event->begin - told->start_seconds, .bytes = sp_writing_number(event->live.during), .node = event->node};
-    if (told->peak_moment == SP_INDEX_NONE ||
-        moment->bytes > moment[-(int64_t)(told->moment_count - told->peak_moment)].bytes)
-        told->peak_moment = told->moment_count;
-    told->moment_count++;
+    if (told->peak_point == SP_INDEX_NONE ||
+        point->bytes > point[-(int64_t)(told->points.count - told->peak_point)].bytes)
+        told->peak_point = told->points.count;
+    told->points.count++;
 }
 
 static void take_event(void *context, const struct sp_schedule_event *event)
@@ -127,7 +127,7 @@ static void take_event(void *context, const struct sp_schedule_event *event)
     else if (event->what == SP_SCHEDULE_COLLECTIVE && stages->what == SP_INDEX_COLLECTIVE)
         add_slice(stages, SP_INDEX_COLLECTIVE, stages->first_collective + event->collective, event->begin, event->end);
     else if (event->what == SP_SCHEDULE_LIVE && stages->what == SP_INDEX_COMPUTE)
-        add_moment(stages, event);
+        add_point(stages, event);
 }
 
 static void add_sendings(struct stages *stages, enum sp_index_what what, const struct sending *sendings, uint32_t *next)
@@ -227,7 +227,7 @@ static void add_alive(struct stages *stages)
                                                        .holds = SP_INDEX_HELD_WORKSPACE};
     if (count > 1)
         qsort(alive, count, sizeof *alive, by_bytes);
-    stages->told->alive_count = count;
+    stages->told->alive.count = count;
     sp_arena_rewind(writing->scratch, mark);
 }
 
@@ -247,10 +247,10 @@ static void describe_stage(struct stages *stages)
         .replicas = sp_placement_replicas(placement, s),
         .device_name = sp_writing_text(writing, sp_cluster_device(plan->cluster, placement->stage_device[s])->name),
         .node_count = plan->stage_nodes.start[s + 1] - plan->stage_nodes.start[s],
-        .first_slice = (uint32_t)writing->counts[SP_TABLE_SLICES],
-        .first_moment = (uint32_t)writing->counts[SP_TABLE_MOMENTS],
-        .first_alive = (uint32_t)writing->counts[SP_TABLE_ALIVE],
-        .peak_moment = SP_INDEX_NONE,
+        .slices.first = (uint32_t)writing->counts[SP_TABLE_SLICES],
+        .points.first = (uint32_t)writing->counts[SP_TABLE_POINTS],
+        .alive.first = (uint32_t)writing->counts[SP_TABLE_ALIVE],
+        .peak_point = SP_INDEX_NONE,
         .is_bottleneck = s == evaluation->bottleneck_stage,
         .start_seconds = sp_writing_number(cost->start_seconds),
         .compute_seconds = sp_writing_number(cost->compute_seconds),

@@ -27,7 +27,7 @@ static bool write_summary(const struct slice *slice, struct slice_asked *asked, 
     const struct sp_index *index = asked->plan.index;
     const struct plan_row *row = &asked->plan.row;
     struct sp_json json;
-    if (index->summary_size < 3 || index->summary[0] != '{')
+    if (index->summary.size < 3 || index->summary.bytes[0] != '{')
         return problem_set(problem, 500, "PLAN_DAMAGED", "The stored plan has no summary.");
     sp_json_init_buf(&json, false, buf);
     sp_json_begin_object(&json);
@@ -41,7 +41,7 @@ static bool write_summary(const struct slice *slice, struct slice_asked *asked, 
     if (!finish(&json, buf, SP_OK, NULL, problem))
         return false;
     buf->data[buf->size - 1] = ','; /* the brace; the rest of the index's object follows */
-    sp_buf_append(buf, index->summary + 1, (size_t)index->summary_size - 1);
+    sp_buf_append(buf, index->summary.bytes + 1, (size_t)index->summary.size - 1);
     return !sp_buf_failed(buf);
 }
 

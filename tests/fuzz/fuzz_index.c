@@ -42,7 +42,7 @@ static void visit_row(const struct sp_index *index, const struct sp_index_row *r
 static void visit_lists(const struct sp_index *index)
 {
     uint64_t operands = 0, consumers = 0;
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         const struct sp_index_node *node = &index->nodes[n];
         visit_text(index, node->name);
         visit_text(index, node->operator_type);
@@ -50,7 +50,7 @@ static void visit_lists(const struct sp_index *index)
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++, operands++)
             require(index->tensors[index->operands[node->first_operand + i]].bytes >= 0, "an operand");
     }
-    for (uint32_t t = 0; t < index->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->count.tensors; t++) {
         const struct sp_index_tensor *tensor = &index->tensors[t];
         visit_text(index, tensor->name);
         visit_text(index, tensor->spec);
@@ -59,13 +59,13 @@ static void visit_lists(const struct sp_index *index)
         for (uint32_t i = 0; i < tensor->consumer_count; i++, consumers++)
             require(index->nodes[index->consumers[tensor->first_consumer + i]].seconds >= 0, "a consumer");
     }
-    require(operands == index->operand_count && consumers == index->consumer_count, "each entry once");
-    for (uint32_t c = 0; c < index->collective_count; c++) {
+    require(operands == index->count.operands && consumers == index->count.consumers, "each entry once");
+    for (uint32_t c = 0; c < index->count.collectives; c++) {
         visit_text(index, index->collectives[c].kind);
         visit_row(index, &index->collectives[c].row);
         require(index->stages[index->collectives[c].stage].device_count > 0, "a collective's stage");
     }
-    for (uint32_t f = 0; f < index->finding_count; f++) {
+    for (uint32_t f = 0; f < index->count.findings; f++) {
         visit_text(index, index->findings[f].severity);
         visit_text(index, index->findings[f].code);
         visit_text(index, index->findings[f].message);
@@ -76,18 +76,18 @@ static void visit_lists(const struct sp_index *index)
 static void visit_stage(const struct sp_index *index, const struct sp_index_stage *stage)
 {
     visit_text(index, stage->device_name);
-    for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
+    for (uint32_t i = 0; i < stage->slices.count; i++) {
+        const struct sp_index_slice *slice = &index->slices[stage->slices.first + i];
         const double seconds = slice->what == SP_INDEX_COMPUTE ? index->nodes[slice->item].seconds
                                                                : index->collectives[slice->item].seconds;
         require(slice->end >= slice->begin && isfinite(slice->end) && seconds >= 0, "a slice");
     }
-    for (uint32_t i = 0; i < stage->moment_count; i++) {
-        const struct sp_index_moment *moment = &index->moments[stage->first_moment + i];
-        require(isfinite(moment->bytes) && &index->stages[index->nodes[moment->node].stage] == stage, "a moment");
+    for (uint32_t i = 0; i < stage->points.count; i++) {
+        const struct sp_index_point *point = &index->points[stage->points.first + i];
+        require(isfinite(point->bytes) && &index->stages[index->nodes[point->node].stage] == stage, "a point");
     }
-    for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_index_alive *alive = &index->alive[stage->first_alive + i];
+    for (uint32_t i = 0; i < stage->alive.count; i++) {
+        const struct sp_index_alive *alive = &index->alive[stage->alive.first + i];
         visit_text(index, alive->holds == SP_INDEX_HELD_WORKSPACE ? index->nodes[alive->node].name
                                                                   : index->tensors[alive->tensor].name);
     }
@@ -193,7 +193,7 @@ static void check_file(const uint8_t *bytes, size_t size)
         require(strcmp(err.code, "SHEET_DAMAGED") == 0 && err.message[0] != '\0', "an error that says what");
     } else {
         visit_lists(&index);
-        for (uint32_t s = 0; s < index.stage_count; s++) {
+        for (uint32_t s = 0; s < index.count.stages; s++) {
             visit_stage(&index, &index.stages[s]);
             blocks += index.stages[s].replicas;
         }

@@ -62,7 +62,7 @@ static void expect_tensors(const struct plan_index *made, const json_t *plan)
     const struct sp_index *index = &made->index;
     const json_t *tensors = json_object_get(plan, "tensors");
     size_t next = 0;
-    for (uint32_t t = 0; t < index->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->count.tensors; t++) {
         static const char *const kinds[] = {"activation", "input", "weight"};
         const struct sp_index_tensor *tensor = &index->tensors[t];
         if (tensor->row.size == 0)
@@ -84,8 +84,8 @@ static void expect_collectives(const struct plan_index *made, const json_t *plan
 {
     const struct sp_index *index = &made->index;
     const json_t *collectives = json_object_get(plan, "collectives");
-    cr_assert_eq(index->collective_count, json_array_size(collectives));
-    for (uint32_t c = 0; c < index->collective_count; c++) {
+    cr_assert_eq(index->count.collectives, json_array_size(collectives));
+    for (uint32_t c = 0; c < index->count.collectives; c++) {
         const struct sp_index_collective *collective = &index->collectives[c];
         const json_t *entry = json_array_get(collectives, c);
         const bool is_send = json_object_get(entry, "to_stage") != NULL;
@@ -108,8 +108,8 @@ static void expect_findings(const struct plan_index *made, const json_t *plan)
 {
     const struct sp_index *index = &made->index;
     const json_t *findings = json_object_get(plan, "diagnostics");
-    cr_assert_eq(index->finding_count, json_array_size(findings));
-    for (uint32_t f = 0; f < index->finding_count; f++) {
+    cr_assert_eq(index->count.findings, json_array_size(findings));
+    for (uint32_t f = 0; f < index->count.findings; f++) {
         const struct sp_index_finding *finding = &index->findings[f];
         const json_t *entry = json_array_get(findings, f);
         expect_row(made, &finding->row, entry);
@@ -128,8 +128,8 @@ static void expect_nodes(const struct plan_index *made, const struct sp_plan *pl
 {
     const struct sp_index *index = &made->index;
     const struct sp_workload *workload = plan->workload;
-    cr_assert_eq(index->node_count, workload->node_count);
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    cr_assert_eq(index->count.nodes, workload->node_count);
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         const struct sp_index_node *node = &index->nodes[n];
         const struct sp_work_node *work = &workload->nodes[n];
         cr_assert_str_eq(sp_index_text(index, node->name), work->name);
@@ -172,26 +172,26 @@ static void expect_memory(const struct sp_index *index, const struct sp_index_st
     cr_assert_eq(stage->activations_peak_bytes, number(memory, "activations_peak_bytes"));
     cr_assert_eq(stage->total_bytes, number(memory, "total_bytes"));
     cr_assert_eq(stage->capacity_bytes, number(memory, "capacity_bytes"));
-    for (uint32_t i = 0; i < stage->alive_count; i++) {
-        const struct sp_index_alive *held = &index->alive[stage->first_alive + i];
+    for (uint32_t i = 0; i < stage->alive.count; i++) {
+        const struct sp_index_alive *held = &index->alive[stage->alive.first + i];
         alive += held->bytes;
         if (held->holds != SP_INDEX_HELD_WORKSPACE)
             cr_assert_neq(index->tensors[held->tensor].kind, SP_INDEX_WEIGHT);
     }
     expect_near(alive, stage->activations_peak_bytes, "alive");
-    for (uint32_t i = 0; i < stage->moment_count; i++)
-        most = fmax(most, index->moments[stage->first_moment + i].bytes);
-    expect_near(most, stage->activations_peak_bytes, "moments");
-    if (stage->moment_count > 0)
-        cr_assert_eq(index->moments[stage->first_moment + stage->peak_moment].bytes, most);
+    for (uint32_t i = 0; i < stage->points.count; i++)
+        most = fmax(most, index->points[stage->points.first + i].bytes);
+    expect_near(most, stage->activations_peak_bytes, "points");
+    if (stage->points.count > 0)
+        cr_assert_eq(index->points[stage->points.first + stage->peak_point].bytes, most);
 }
 
 static void expect_slices(const struct sp_index *index, uint32_t s, const json_t *entry)
 {
     const struct sp_index_stage *stage = &index->stages[s];
     double busy[SP_INDEX_WHATS] = {0}, until = stage->start_seconds;
-    for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
+    for (uint32_t i = 0; i < stage->slices.count; i++) {
+        const struct sp_index_slice *slice = &index->slices[stage->slices.first + i];
         const double seconds = slice->end - slice->begin;
         busy[slice->what] += seconds;
         if (slice->what <= SP_INDEX_COLLECTIVE)
@@ -217,8 +217,8 @@ static void expect_stages(const struct plan_index *made, const json_t *plan)
 {
     const struct sp_index *index = &made->index;
     const json_t *stages = json_object_get(plan, "stages"), *devices = json_object_get(plan, "devices");
-    cr_assert_eq(index->stage_count, json_array_size(stages));
-    for (uint32_t s = 0; s < index->stage_count; s++) {
+    cr_assert_eq(index->count.stages, json_array_size(stages));
+    for (uint32_t s = 0; s < index->count.stages; s++) {
         const struct sp_index_stage *stage = &index->stages[s];
         const json_t *entry = json_array_get(stages, s), *all = json_object_get(entry, "devices");
         const json_t *names = json_object_get(entry, "nodes"), *device = json_array_get(devices, stage->first_device);
@@ -231,7 +231,7 @@ static void expect_stages(const struct plan_index *made, const json_t *plan)
         cr_assert_eq(stage->start_seconds, number(entry, "start_seconds"));
         cr_assert_eq(stage->compute_seconds, number(entry, "compute_seconds"));
         cr_assert_eq(stage->interval_seconds, number(entry, "seconds"));
-        for (uint32_t n = 0; n < index->node_count; n++) {
+        for (uint32_t n = 0; n < index->count.nodes; n++) {
             if (index->nodes[n].stage != s)
                 continue;
             cr_assert_str_eq(sp_index_text(index, index->nodes[n].name),
@@ -273,7 +273,7 @@ static void expect_path(const struct sp_index *index, const json_t *path)
     double at = 0;
     size_t i;
     json_t *entry;
-    for (uint32_t s = 0; s < index->stage_count; s++)
+    for (uint32_t s = 0; s < index->count.stages; s++)
         critical += index->stages[s].is_critical;
     json_array_foreach(path, i, entry)
     {
@@ -334,14 +334,14 @@ static void expect_summary(const struct plan_index *made, const json_t *plan)
     static const char *const left_out[] = {"tensors", "collectives", "diagnostics", "outline"};
     static const char *const severities[] = {"error", "warning", "note"};
     const struct sp_index *index = &made->index;
-    json_t *summary = json_loadb(index->summary, index->summary_size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *summary = json_loadb(index->summary.bytes, index->summary.size, JSON_REJECT_DUPLICATES, NULL);
     json_t *expected = json_deep_copy(plan);
-    cr_assert_not_null(summary, "%.*s", (int)index->summary_size, index->summary);
+    cr_assert_not_null(summary, "%.*s", (int)index->summary.size, index->summary.bytes);
     const json_t *counts = json_object_get(summary, "counts");
     uint32_t folded = 0;
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         folded += index->nodes[n].folded;
-    cr_assert_eq(number(counts, "nodes"), index->node_count);
+    cr_assert_eq(number(counts, "nodes"), index->count.nodes);
     cr_assert_eq(number(counts, "folded_nodes"), folded);
     cr_assert_eq(number(counts, "tensors"), json_array_size(json_object_get(plan, "tensors")));
     cr_assert_eq(number(counts, "split_tensors"), count_if(json_object_get(plan, "tensors"), "bytes_per_device", NULL));
@@ -377,7 +377,7 @@ static void expect_line(const struct sp_index *index, const json_t *plan)
     double worst = 0;
     size_t i;
     json_t *device;
-    cr_assert_geq(asprintf(&text, "{%.*s}", (int)index->line_size, index->line), 0);
+    cr_assert_geq(asprintf(&text, "{%.*s}", (int)index->line.size, index->line.bytes), 0);
     json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     cr_assert_not_null(line, "%s", text);
     for (i = 0; i < sizeof figures / sizeof figures[0]; i++)
@@ -474,7 +474,7 @@ Test(index_file, has_the_figures_of_blocks)
                                                .context = &seed});
         expect_plan(model.plan);
         plan_index_make(&made, model.plan);
-        for (uint32_t i = 0; i < made.index.alive_count; i++)
+        for (uint32_t i = 0; i < made.index.count.alive; i++)
             copies += made.index.alive[i].holds == SP_INDEX_HELD_COPY;
         plan_index_release(&made);
         sharded_release(&model);
@@ -513,31 +513,31 @@ Test(index_file, has_the_figures_of_graphs_of_costs)
 static double visit(const struct sp_index *index)
 {
     double sum = 0;
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         const struct sp_index_node *node = &index->nodes[n];
         sum += (double)strlen(sp_index_text(index, node->name)) + index->stages[node->stage].start_seconds;
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
             sum += index->tensors[index->operands[node->first_operand + i]].bytes;
     }
-    for (uint32_t t = 0; t < index->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->count.tensors; t++) {
         const struct sp_index_tensor *tensor = &index->tensors[t];
         for (uint32_t i = 0; i < tensor->consumer_count; i++)
             sum += index->nodes[index->consumers[tensor->first_consumer + i]].seconds;
         cr_assert_leq(tensor->row.size, index->plan_size);
     }
-    for (uint32_t s = 0; s < index->stage_count; s++) {
+    for (uint32_t s = 0; s < index->count.stages; s++) {
         const struct sp_index_stage *stage = &index->stages[s];
-        for (uint32_t i = 0; i < stage->slice_count; i++) {
-            const struct sp_index_slice *slice = &index->slices[stage->first_slice + i];
+        for (uint32_t i = 0; i < stage->slices.count; i++) {
+            const struct sp_index_slice *slice = &index->slices[stage->slices.first + i];
             sum += slice->what == SP_INDEX_COMPUTE ? index->nodes[slice->item].seconds
                                                    : index->collectives[slice->item].seconds;
         }
-        for (uint32_t i = 0; i < stage->moment_count; i++)
-            sum += index->nodes[index->moments[stage->first_moment + i].node].seconds;
-        for (uint32_t i = 0; i < stage->alive_count; i++)
-            sum += index->alive[stage->first_alive + i].bytes;
+        for (uint32_t i = 0; i < stage->points.count; i++)
+            sum += index->nodes[index->points[stage->points.first + i].node].seconds;
+        for (uint32_t i = 0; i < stage->alive.count; i++)
+            sum += index->alive[stage->alive.first + i].bytes;
     }
-    for (uint32_t f = 0; f < index->finding_count; f++)
+    for (uint32_t f = 0; f < index->count.findings; f++)
         sum += (double)strlen(sp_index_text(index, index->findings[f].message));
     return sum;
 }

@@ -204,7 +204,7 @@ struct below {
 
 static char cut_of(const struct sp_index *index)
 {
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         if (strchr(name_of(index, n), '/') != NULL)
             return '/';
     }
@@ -215,7 +215,7 @@ static char cut_of(const struct sp_index *index)
 static void keep_children(const struct sp_index *index, struct below *below, size_t size, unsigned first, unsigned last)
 {
     unsigned child_of[MOST], count = 0;
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         const char *rest = name_of(index, n) + size;
         const char *end = below->is_in[n] && *rest != '\0' ? strchr(rest + 1, cut_of(index)) : NULL;
         child_of[n] = count;
@@ -225,7 +225,7 @@ static void keep_children(const struct sp_index *index, struct below *below, siz
         }
         count += below->is_in[n] && child_of[n] == count;
     }
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         below->is_in[n] = below->is_in[n] && child_of[n] >= first && child_of[n] <= last;
 }
 
@@ -237,7 +237,7 @@ static struct below find_below(const struct sp_index *index, const char *path)
     const bool is_run = at != NULL && at > path && strspn(path, "0123456789-") == (size_t)(at - path);
     const char *module = is_run ? at + 1 : path[0] == '@' ? path + 1 : path;
     const size_t size = strlen(module);
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         below.is_in[n] =
             size == 0 || (strncmp(name_of(index, n), module, size) == 0 && name_of(index, n)[size] == cut_of(index));
     if (is_run) {
@@ -266,7 +266,7 @@ static void find_nodes(struct answer *answer)
     bool is_taken[MOST];
     json_t *box;
     size_t b;
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         is_taken[n] =
             !all.is_in[n] || (answer->query.stage != SP_INDEX_NONE && index->nodes[n].stage != answer->query.stage);
     json_array_foreach(answer->boxes, b, box)
@@ -275,7 +275,7 @@ static void find_nodes(struct answer *answer)
         const struct below below = find_below(index, path);
         if (!answer->query.by_stage)
             cr_assert_eq(path[0] != '\0', is_kind(box, "module") || is_kind(box, "run"));
-        for (uint32_t n = 0; n < index->node_count; n++) {
+        for (uint32_t n = 0; n < index->count.nodes; n++) {
             bool is_in = path[0] != '\0' && below.is_in[n];
             for (size_t s = 0; answer->query.by_stage && s < json_array_size(json_object_get(box, "stages")); s++)
                 is_in = is_in ||
@@ -287,14 +287,14 @@ static void find_nodes(struct answer *answer)
     json_array_foreach(answer->boxes, b, box)
     {
         bool is_found = !is_kind(box, "node");
-        for (uint32_t n = 0; n < index->node_count && !is_found; n++) {
+        for (uint32_t n = 0; n < index->count.nodes && !is_found; n++) {
             is_found = !is_taken[n] && strcmp(name_of(index, n), text_of(box, "node")) == 0;
             answer->in[b][n] = is_taken[n] = is_taken[n] || is_found;
             answer->in[b][n] = is_found;
         }
         cr_assert(is_found);
     }
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         cr_assert(is_taken[n], "node %u is in no box", n);
 }
 
@@ -303,7 +303,7 @@ static void find_outside(struct answer *answer)
 {
     bool is_inside[MOST] = {false};
     uint32_t outside = 0;
-    for (uint32_t n = 0; n < answer->index->node_count; n++) {
+    for (uint32_t n = 0; n < answer->index->count.nodes; n++) {
         for (uint32_t b = 0; b < answer->count; b++)
             is_inside[n] = is_inside[n] || answer->in[b][n];
     }
@@ -314,7 +314,7 @@ static void find_outside(struct answer *answer)
         outside++;
         const bool is_before = strcmp(text_of(box, "label"), "before") == 0;
         cr_assert(is_before || strcmp(text_of(box, "label"), "after") == 0);
-        for (uint32_t t = 0; t < answer->index->tensor_count; t++) {
+        for (uint32_t t = 0; t < answer->index->count.tensors; t++) {
             const struct sp_index_tensor *tensor = &answer->index->tensors[t];
             for (uint32_t i = 0; tensor->producer != SP_INDEX_NONE && i < tensor->consumer_count; i++) {
                 const uint32_t p = tensor->producer, c = answer->index->consumers[tensor->first_consumer + i];
@@ -338,10 +338,10 @@ static void expect_near(double a, double b, const char *what)
 static void expect_stages(const struct answer *answer, uint32_t b, const json_t *stages)
 {
     uint32_t listed = 0;
-    for (uint32_t s = 0; s < answer->index->stage_count; s++) {
+    for (uint32_t s = 0; s < answer->index->count.stages; s++) {
         uint32_t nodes = 0;
         double seconds = 0;
-        for (uint32_t n = 0; n < answer->index->node_count; n++) {
+        for (uint32_t n = 0; n < answer->index->count.nodes; n++) {
             if (answer->in[b][n] && answer->index->nodes[n].stage == s) {
                 nodes++;
                 seconds += answer->index->nodes[n].seconds;
@@ -360,7 +360,7 @@ static void expect_stages(const struct answer *answer, uint32_t b, const json_t 
 static uint32_t count_operator(const struct answer *answer, uint32_t b, const char *operator_type)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < answer->index->node_count; n++)
+    for (uint32_t n = 0; n < answer->index->count.nodes; n++)
         count += answer->in[b][n] &&
                  strcmp(sp_index_text(answer->index, answer->index->nodes[n].operator_type), operator_type) == 0;
     return count;
@@ -380,7 +380,7 @@ static void expect_operators(const struct answer *answer, uint32_t b, const json
         if (i > 0)
             cr_assert_leq(number(entry, "nodes"), number(json_array_get(operators, i - 1), "nodes"));
     }
-    for (uint32_t n = 0; n < answer->index->node_count; n++) {
+    for (uint32_t n = 0; n < answer->index->count.nodes; n++) {
         const char *operator_type = sp_index_text(answer->index, answer->index->nodes[n].operator_type);
         bool is_listed = !answer->in[b][n];
         for (size_t i = 0; i < count; i++)
@@ -396,7 +396,7 @@ static void expect_sums(const struct answer *answer)
         const json_t *box = json_array_get(answer->boxes, b);
         struct sp_index_node sum = {0};
         uint32_t nodes = 0;
-        for (uint32_t n = 0; n < answer->index->node_count; n++) {
+        for (uint32_t n = 0; n < answer->index->count.nodes; n++) {
             const struct sp_index_node *node = &answer->index->nodes[n];
             if (!answer->in[b][n])
                 continue;
@@ -431,7 +431,7 @@ static struct sp_index_tensor flow(const struct answer *answer, uint32_t from, u
     *ret_crossing = 0;
     const bool are_outside = is_kind(json_array_get(answer->boxes, from), "outside") &&
                              is_kind(json_array_get(answer->boxes, to), "outside");
-    for (uint32_t t = 0; t < answer->index->tensor_count && from != to && !are_outside; t++) {
+    for (uint32_t t = 0; t < answer->index->count.tensors && from != to && !are_outside; t++) {
         const struct sp_index_tensor *tensor = &answer->index->tensors[t];
         bool flows = false, crosses = false;
         if (tensor->producer == SP_INDEX_NONE || !answer->in[from][tensor->producer])
@@ -504,7 +504,7 @@ static void expect_parents(const struct answer *answer)
         const char *path = text_of(json_array_get(parents, i), "path");
         const struct below outer = find_below(answer->index, path),
                            inner = find_below(answer->index, next != NULL ? text_of(next, "path") : answer->query.path);
-        for (uint32_t n = 0; n < answer->index->node_count; n++)
+        for (uint32_t n = 0; n < answer->index->count.nodes; n++)
             cr_assert(outer.is_in[n] || !inner.is_in[n] || is_left_out(answer, n));
         cr_assert_str_eq(i == 0 ? path : "", "");
     }
@@ -560,7 +560,7 @@ static void expect_rows(const struct sp_index *index, const char *path)
     struct sp_error err = {0};
     uint32_t next = 0;
     cr_assert_eq(sp_index_rows(index, &query, &rows, &err), SP_OK, "%s", err.message);
-    for (uint32_t n = 0; n < index->node_count; n++) {
+    for (uint32_t n = 0; n < index->count.nodes; n++) {
         if (below.is_in[n])
             cr_assert(next < rows.count && rows.rows[next++] == n, "%s: %s", path, name_of(index, n));
     }
@@ -581,7 +581,7 @@ static void walk(const struct sp_index *index, uint64_t *seed)
         expect_rows(index, paths[i].path);
         for (uint32_t b = 0; b < answer->count; b++) {
             const json_t *box = json_array_get(answer->boxes, b);
-            for (uint32_t n = 0; n < index->node_count; n++)
+            for (uint32_t n = 0; n < index->count.nodes; n++)
                 reached[n] += is_kind(box, "node") && answer->in[b][n];
             if (is_kind(box, "module") || is_kind(box, "run")) {
                 cr_assert_gt(number(box, "nodes"), 1);
@@ -591,7 +591,7 @@ static void walk(const struct sp_index *index, uint64_t *seed)
         }
         release(answer);
     }
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         cr_assert_eq(reached[n], 1, "node %u: %u times", n, reached[n]);
     free(paths);
 }
@@ -612,7 +612,7 @@ Test(index_graph, filters_and_groups_by_stage)
         uint64_t seed = round;
         struct built_index *built = built_random(&seed);
         const struct sp_index *index = built_finish(built);
-        for (uint32_t s = 0; s < index->stage_count; s++) {
+        for (uint32_t s = 0; s < index->count.stages; s++) {
             release(check(index, OF_STAGE(s, .depth = 1 + s % SP_INDEX_MOST_LEVELS, .limit = 2 + pick(&seed, 30))));
             release(check(index, OF_STAGE(s, .by_stage = true, .limit = 2)));
         }
@@ -631,7 +631,7 @@ Test(index_graph, filters_and_groups_by_stage)
 static double leaving(const struct sp_index *index, const uint32_t *box_of, uint32_t boxes)
 {
     double bytes = 0;
-    for (uint32_t t = 0; t < index->tensor_count; t++) {
+    for (uint32_t t = 0; t < index->count.tensors; t++) {
         const struct sp_index_tensor *tensor = &index->tensors[t];
         for (uint32_t b = 0; b < boxes; b++) {
             bool flows = false;
@@ -715,7 +715,7 @@ static void count_down(const struct sp_index *index, uint32_t limit, uint32_t mo
         }
         json_decref(graph);
     }
-    cr_assert_eq(reached, index->node_count);
+    cr_assert_eq(reached, index->count.nodes);
     cr_assert_leq(json_array_size(paths), most);
     json_decref(paths);
 }

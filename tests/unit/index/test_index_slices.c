@@ -133,17 +133,17 @@ static void make_up(struct made_up *made, uint64_t seed)
         made->tensors[n] = (struct sp_index_tensor){.name = made->nodes[n].name,
                                                     .spec = SP_INDEX_NONE,
                                                     .producer = n,
-                                                    .first_consumer = made->index.consumer_count,
+                                                    .first_consumer = made->index.count.consumers,
                                                     .bytes = 1 + (double)(next_random(&state) % 9)};
         for (uint32_t c = n + 1; c < count && made->tensors[n].consumer_count < 4; c += 1 + next_random(&state) % 9) {
-            made->consumers[made->index.consumer_count++] = c;
+            made->consumers[made->index.count.consumers++] = c;
             made->tensors[n].consumer_count++;
         }
     }
     for (uint32_t s = 0; s < 4; s++)
         made->stages[s].replicas = made->stages[s].device_count = 1;
-    made->index.node_count = made->index.tensor_count = count;
-    made->index.stage_count = 4;
+    made->index.count.nodes = made->index.count.tensors = count;
+    made->index.count.stages = 4;
     made->index.nodes = made->nodes;
     made->index.tensors = made->tensors;
     made->index.stages = made->stages;
@@ -192,7 +192,7 @@ static void expect_edges(const struct sp_index *index, const json_t *graph, cons
     for (uint32_t from = 0; from < count; from++) {
         for (uint32_t to = 0; to < count; to++) {
             double bytes = 0, crossing = 0, tensors = 0;
-            for (uint32_t t = 0; t < index->tensor_count && from != to; t++) {
+            for (uint32_t t = 0; t < index->count.tensors && from != to; t++) {
                 const struct sp_index_tensor *tensor = &index->tensors[t];
                 bool flows = false, crosses = false;
                 if (tensor->producer == SP_INDEX_NONE)
@@ -235,7 +235,7 @@ static json_t *expect_graph(const struct sp_index *index, const struct sp_index_
     asked.path = query->path;
     asked.stage = query->stage;
     cr_assert_eq(sp_index_rows(index, &asked, &rows, &err), SP_OK, "%s", err.message);
-    for (i = 0; i < index->node_count; i++)
+    for (i = 0; i < index->count.nodes; i++)
         box_of[i] = SP_INDEX_NONE;
     json_array_foreach(json_object_get(graph, "boxes"), i, box)
     {
@@ -263,7 +263,8 @@ static json_t *expect_graph(const struct sp_index *index, const struct sp_index_
 static void expect_all_reached(const struct sp_index *index, uint32_t depth, uint32_t stage, uint32_t limit)
 {
     json_t *paths = json_array();
-    uint32_t *box_of = calloc(index->node_count, sizeof *box_of), *reached = calloc(index->node_count, sizeof *reached);
+    uint32_t *box_of = calloc(index->count.nodes, sizeof *box_of),
+             *reached = calloc(index->count.nodes, sizeof *reached);
     cr_assert(box_of != NULL && reached != NULL);
     (void)json_array_append_new(paths, json_string(""));
     for (size_t p = 0; p < json_array_size(paths); p++) {
@@ -277,15 +278,15 @@ static void expect_all_reached(const struct sp_index *index, uint32_t depth, uin
             if (strcmp(kind, "module") == 0 || strcmp(kind, "run") == 0)
                 (void)json_array_append_new(paths, json_string(text(box, "path")));
         }
-        for (uint32_t n = 0; n < index->node_count; n++) {
+        for (uint32_t n = 0; n < index->count.nodes; n++) {
             if (box_of[n] != SP_INDEX_NONE)
                 reached[n] +=
                     strcmp(text(json_array_get(json_object_get(graph, "boxes"), box_of[n]), "kind"), "node") == 0;
         }
         json_decref(graph);
-        cr_assert_lt(json_array_size(paths), 4 * index->node_count + 4, "paths that do not end");
+        cr_assert_lt(json_array_size(paths), 4 * index->count.nodes + 4, "paths that do not end");
     }
-    for (uint32_t n = 0; n < index->node_count; n++)
+    for (uint32_t n = 0; n < index->count.nodes; n++)
         cr_assert_eq(reached[n], stage == SP_INDEX_NONE || index->nodes[n].stage == stage, "node %u", n);
     free(reached);
     free(box_of);
@@ -508,8 +509,8 @@ static void look_at_span(const struct plan_index *made)
     json_t *slice;
     cr_assert_not_null(timeline);
     cr_assert_eq(json_array_size(json_object_get(timeline, "lanes")), 1);
-    for (uint32_t i = 0; i < stage->slice_count; i++) {
-        const struct sp_index_slice *one = &index->slices[stage->first_slice + i];
+    for (uint32_t i = 0; i < stage->slices.count; i++) {
+        const struct sp_index_slice *one = &index->slices[stage->slices.first + i];
         for (uint32_t q = 0; q < index->requests; q += stage->replicas) {
             const double later = q * index->interval_seconds;
             count += one->begin + later < query.to && one->end + later > query.from;
@@ -537,7 +538,7 @@ static void look_at_bad_spans(const struct plan_index *made)
         cr_assert_null(
             ask_timeline(index, &(struct sp_index_timeline_query){.from = bad[i][0], .to = bad[i][1], .lanes = 1}));
     cr_assert_null(ask_timeline(index, &(struct sp_index_timeline_query){.first_lane = 4096, .lanes = 1}));
-    cr_assert_null(ask_memory(index, index->stage_count, 100));
+    cr_assert_null(ask_memory(index, index->count.stages, 100));
 }
 
 /* ---- a timeline of many lanes, each of many slices --------------------------------------------------------------- */
@@ -562,8 +563,8 @@ static struct dense *make_dense(void)
                                                    .device_count = 1,
                                                    .replicas = 1,
                                                    .device_name = sizeof dense->texts - 1,
-                                                   .first_slice = s * DENSE,
-                                                   .slice_count = DENSE};
+                                                   .slices.first = s * DENSE,
+                                                   .slices.count = DENSE};
         for (uint32_t i = 0; i < DENSE; i++)
             dense->slices[s * DENSE + i] = (struct sp_index_slice){.begin = i, .end = i + 1};
     }
@@ -571,7 +572,7 @@ static struct dense *make_dense(void)
         memcpy(dense->texts + i, "\xe2\x82\xac", 3);
     dense->index = (struct sp_index){.stage_count = LANES,
                                      .node_count = 1,
-                                     .slice_count = LANES * DENSE,
+                                     .slices.count = LANES * DENSE,
                                      .requests = 1,
                                      .nodes = dense->nodes,
                                      .stages = dense->stages,
@@ -633,7 +634,7 @@ Test(index_timeline, joins_what_overlaps)
     for (uint32_t i = 0; i < LANES * DENSE; i++)
         dense->slices[i] = (struct sp_index_slice){.begin = 0, .end = DENSE, .what = SP_INDEX_SEND};
     dense->index.collectives = &send;
-    dense->index.collective_count = 1;
+    dense->index.count.collectives = 1;
     for (int tiny = 0; tiny < 2; tiny++) {
         json_t *timeline = ask_timeline(
             &dense->index, &(struct sp_index_timeline_query){.to = tiny ? 5e-324 : 1, .lanes = SP_INDEX_MOST_LANES});
@@ -654,7 +655,7 @@ Test(index_timeline, refuses_what_is_no_span)
 static void look_at_memory(const struct plan_index *made)
 {
     const struct sp_index *index = &made->index;
-    for (uint32_t stage = 0; stage < index->stage_count; stage++) {
+    for (uint32_t stage = 0; stage < index->count.stages; stage++) {
         json_t *memory = ask_memory(index, stage, 16), *point, *held;
         double most = 0, alive = 0, before = -1;
         size_t i;
@@ -752,7 +753,7 @@ static void expect_pages(const struct sp_index *index)
         }
         count += page.count;
     } while (page.count > 0);
-    cr_assert_eq(count, index->node_count);
+    cr_assert_eq(count, index->count.nodes);
 }
 
 static void look_at_rows(const struct plan_index *made)
@@ -762,22 +763,22 @@ static void look_at_rows(const struct plan_index *made)
     struct sp_index_rows found;
     struct sp_error err = {0};
     query.stage = 0;
-    expect_rows(index, &query, index->node_count, is_of_stage_0);
+    expect_rows(index, &query, index->count.nodes, is_of_stage_0);
     query = all_rows;
     query.search = "MatMul";
-    expect_rows(index, &query, index->node_count, has_matmul);
+    expect_rows(index, &query, index->count.nodes, has_matmul);
     query = all_rows;
     query.tensor = sp_index_text(index, index->tensors[index->operands[index->nodes[0].first_operand]].name);
-    expect_rows(index, &query, index->node_count, uses_tensor_of_first);
+    expect_rows(index, &query, index->count.nodes, uses_tensor_of_first);
     query = all_rows;
     query.table = SP_INDEX_TENSORS;
     query.kind = "weight";
     query.split = 1;
-    expect_rows(index, &query, index->tensor_count, is_split_weight);
+    expect_rows(index, &query, index->count.tensors, is_split_weight);
     query = all_rows;
     query.table = SP_INDEX_COLLECTIVES;
     query.kind = "send";
-    expect_rows(index, &query, index->collective_count, is_send);
+    expect_rows(index, &query, index->count.collectives, is_send);
     query = all_rows;
     query.table = SP_INDEX_TENSORS;
     query.differs_from = index;

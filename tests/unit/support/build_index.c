@@ -24,7 +24,7 @@ struct built_index *built_new(void)
     sp_buf_init(&built->tensors, (size_t)1 << 30);
     sp_buf_init(&built->consumers, (size_t)1 << 30);
     sp_buf_init(&built->texts, (size_t)1 << 30);
-    built->index.stage_count = 1;
+    built->index.count.stages = 1;
     return built;
 }
 
@@ -66,10 +66,10 @@ uint32_t built_node(struct built_index *built, const char *name, const char *ope
                                        .bytes = seconds * 1e3,
                                        .weights_bytes = seconds * 100};
     sp_buf_append(&built->nodes, &node, sizeof node);
-    if (stage >= built->index.stage_count)
-        built->index.stage_count = stage + 1;
+    if (stage >= built->index.count.stages)
+        built->index.count.stages = stage + 1;
     built->stages[stage].node_count++;
-    return built->index.node_count++;
+    return built->index.count.nodes++;
 }
 
 uint32_t built_tensor(struct built_index *built, const char *name, double bytes, uint32_t producer, uint32_t count,
@@ -78,15 +78,15 @@ uint32_t built_tensor(struct built_index *built, const char *name, double bytes,
     const struct sp_index_tensor tensor = {.name = add_text(built, name),
                                            .spec = SP_INDEX_NONE,
                                            .producer = producer,
-                                           .first_consumer = built->index.consumer_count,
+                                           .first_consumer = built->index.count.consumers,
                                            .consumer_count = count,
                                            .bytes = bytes,
                                            .bytes_per_device = bytes};
     sp_buf_append(&built->tensors, &tensor, sizeof tensor);
     if (count > 0)
         sp_buf_append(&built->consumers, consumers, count * sizeof *consumers);
-    built->index.consumer_count += count;
-    return built->index.tensor_count++;
+    built->index.count.consumers += count;
+    return built->index.count.tensors++;
 }
 
 const struct sp_index *built_finish(struct built_index *built)
@@ -97,7 +97,7 @@ const struct sp_index *built_finish(struct built_index *built)
     built->index.texts = built->texts.data;
     built->index.text_size = built->texts.size;
     built->index.requests = 1;
-    for (uint32_t s = 0; s < built->index.stage_count; s++) {
+    for (uint32_t s = 0; s < built->index.count.stages; s++) {
         built->stages[s].first_device = s;
         built->stages[s].device_count = built->stages[s].replicas = 1;
     }
