@@ -91,7 +91,7 @@ enum { OPT_SERVER = 1000, OPT_TOKEN_FILE, OPT_CA_FILE, OPT_CERTIFICATE, OPT_KEY 
 bool take_server_option(struct common *common, int option, const char *value);
 /* What was not given is taken from the environment, and the URL's trailing slashes are cut off. EXIT_DONE, or what is
    wrong with them has been told. */
-int settle_server(struct common *common);
+int complete_server_options(struct common *common);
 /* The same for a command that only a daemon can do. */
 int need_server(struct common *common);
 /* Whether the URL leads to this machine and nowhere else. */

@@ -55,7 +55,7 @@ int cmd_devices(int argc, char **argv, struct common *common)
     }
     if (optind != argc)
         return report_usage(common, "'devices' takes no argument.");
-    int code = settle_server(common);
+    int code = complete_server_options(common);
     if (code != EXIT_DONE)
         return code;
     return common->server != NULL ? remote_devices(common) : run_local(common);

@@ -87,7 +87,7 @@ int cmd_inspect(int argc, char **argv, struct common *common)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
         goto out;
     }
-    code = settle_server(common);
+    code = complete_server_options(common);
     if (code != EXIT_DONE)
         goto out;
     if (input_open(argv[optind], &input, &err) != SP_OK)

@@ -264,7 +264,7 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
         return report_usage(common, "Only one result can go to standard output.");
-    int code = settle_server(common);
+    int code = complete_server_options(common);
     if (code == EXIT_DONE && request->priority != NULL && common->server == NULL)
         code = report_usage(common, "--priority is for the plans of a daemon: give --server URL too.");
     return code;

@@ -69,7 +69,7 @@ bool is_loopback_url(const char *url)
     return is_ours;
 }
 
-int settle_server(struct common *common)
+int complete_server_options(struct common *common)
 {
     static char url[2048];
     take_variable(&common->server, "SHARDPLAN_SERVER");
@@ -98,7 +98,7 @@ int settle_server(struct common *common)
 
 int need_server(struct common *common)
 {
-    int code = settle_server(common);
+    int code = complete_server_options(common);
     if (code == EXIT_DONE && common->server == NULL)
         code = report_usage(common, "'%s' asks a daemon: say which with --server URL or SHARDPLAN_SERVER.",
                             common->command);

@@ -149,7 +149,7 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
         if (option >= OPT_MEMBER)
             code = put_value(common, &members[option - OPT_MEMBER], optarg, request);
     }
-    return code == EXIT_DONE ? settle_server(common) : code;
+    return code == EXIT_DONE ? complete_server_options(common) : code;
 }
 
 /* ---- answers ---- */

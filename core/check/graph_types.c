@@ -8,7 +8,7 @@
 
 #define MAX_PARAMETERS 8 /* type parameters of one operator; no signature has more */
 
-/* The type parameters that inputs have settled so far. */
+/* The type parameters that inputs have determined so far. */
 struct bindings {
     uint32_t count;
     const char *parameters[MAX_PARAMETERS];

@@ -14,8 +14,8 @@ struct sp_inner_memory {
     struct sp_live live; /* activations, by the index of the graph's node */
 };
 
-/* Looks at the graph's values; false without memory. The caller steps through the nodes. `loops`: the graph runs in a loop and keeps its inputs and outputs
-   beside the node's. */
+/* Looks at the graph's values; false without memory. The caller steps through the nodes. `loops`: the graph runs in a
+   loop and keeps its inputs and outputs beside the node's. */
 bool sp_inner_memory_init(struct sp_inner_memory *memory, struct sp_arena *scratch, const struct sp_graph *graph,
                           bool loops);
 

@@ -23,7 +23,7 @@ struct reuse {
     uint32_t *buffer_of, *last; /* per tensor, of roots: its buffer, the position of its last use */
     uint32_t *passed;           /* per tensor: the root of what is passed on under this name, or itself */
     uint32_t *fused; /* per tensor: the product's sum with a bias, which is made instead of it; or NO_TENSOR */
-    bool *is_kept;   /* per tensor, of roots: sent, or a result */
+    bool *stays;     /* per tensor, of roots: sent, or a result */
     bool *is_flat;   /* per tensor: made as a matrix, its leading axes in one */
     uint32_t buffer_count, list_count;
     struct buffer *buffers;
@@ -58,7 +58,7 @@ static void find_uses(struct reuse *reuse, const uint32_t *nodes)
             const struct sp_work_tensor *tensor = &reuse->workload->tensors[node->outputs[o]];
             const uint32_t root = root_of(reuse, node->outputs[o]);
             reuse->last[root] = at;
-            reuse->is_kept[root] = reuse->is_kept[root] || tensor->is_output || is_sent(reuse, tensor);
+            reuse->stays[root] = reuse->stays[root] || tensor->is_output || is_sent(reuse, tensor);
         }
     }
 }
@@ -97,7 +97,7 @@ static uint32_t find_bias(const struct reuse *reuse, const struct sp_work_node *
     const uint32_t made = product->outputs[0];
     const struct sp_work_tensor *tensor = &reuse->workload->tensors[made];
     const struct sp_shape *matrix = operand_shape(reuse, product->node->inputs[1]), *shape = known_shape(tensor);
-    if (tensor->consumer_count != 1 || reuse->is_kept[made] || shape == NULL || shape->rank < 2 || matrix == NULL ||
+    if (tensor->consumer_count != 1 || reuse->stays[made] || shape == NULL || shape->rank < 2 || matrix == NULL ||
         matrix->rank != 2)
         return NO_TENSOR;
     const struct sp_work_node *sum = &reuse->workload->nodes[tensor->consumers[0]];
@@ -170,7 +170,7 @@ static uint32_t in_place(const struct reuse *reuse, const struct sp_work_node *n
     if (op == NULL || (op->flags & SP_OP_IN_PLACE) == 0)
         return NO_BUFFER;
     const uint32_t root = node->input_count > 0 ? root_of(reuse, node->inputs[0]) : output;
-    const bool is_ending = reuse->buffer_of[root] != NO_BUFFER && reuse->last[root] == at && !reuse->is_kept[root];
+    const bool is_ending = reuse->buffer_of[root] != NO_BUFFER && reuse->last[root] == at && !reuse->stays[root];
     return is_ending && are_alike(reuse, node->inputs[0], output, false) ? reuse->buffer_of[root] : NO_BUFFER;
 }
 
@@ -219,7 +219,7 @@ static void make(struct reuse *reuse, const struct sp_work_node *node, uint32_t 
     if (made->alias_of != SP_NO_WORK || is_passed || made->kind != SP_WORK_ACTIVATION)
         return;
     uint32_t buffer = in_place(reuse, node, tensor, at);
-    if (buffer == NO_BUFFER && !reuse->is_kept[tensor])
+    if (buffer == NO_BUFFER && !reuse->stays[tensor])
         buffer = take_free(reuse, tensor);
     if (buffer == NO_BUFFER) {
         buffer = reuse->buffer_count++;
@@ -237,8 +237,8 @@ static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t coun
         const uint32_t root = root_of(reuse, tensors[i]), buffer = reuse->buffer_of[root];
         if (buffer == NO_BUFFER || reuse->buffers[buffer].tensor != root)
             continue;
-        reuse->buffers[buffer].last = reuse->is_kept[root] ? reuse->count - 1 : at;
-        if (reuse->last[root] != at || reuse->is_kept[root])
+        reuse->buffers[buffer].last = reuse->stays[root] ? reuse->count - 1 : at;
+        if (reuse->last[root] != at || reuse->stays[root])
             continue;
         give_free(reuse, buffer);
         reuse->buffer_of[root] = NO_BUFFER;
@@ -273,7 +273,7 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
                           .last = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
                           .passed = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
                           .fused = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
-                          .is_kept = SP_NEW_ARRAY(scratch, workload->tensor_count, bool),
+                          .stays = SP_NEW_ARRAY(scratch, workload->tensor_count, bool),
                           .is_flat = SP_NEW_ARRAY(scratch, workload->tensor_count, bool),
                           .buffers = SP_NEW_ARRAY(scratch, outputs, struct buffer),
                           .list_count = 1};
@@ -283,7 +283,7 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
     struct sp_live live;
     double peak = -1;
     if (reuse.buffer_of == NULL || reuse.last == NULL || reuse.passed == NULL || reuse.fused == NULL ||
-        reuse.is_kept == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL ||
+        reuse.stays == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL ||
         !sp_live_init(&live, scratch, count))
         goto out;
     for (uint32_t i = 0; i < reuse.list_count; i++)

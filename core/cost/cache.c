@@ -69,7 +69,7 @@ static double own_bits(const struct sp_node *node, const struct sp_value *given,
 }
 
 static enum sp_status keep_operator(const struct sp_workload *workload, struct sp_model *model, struct sp_node *node,
-                                    const struct cache_operator *entry, struct sp_cache_kept *kept,
+                                    const struct cache_operator *entry, struct sp_cached_operands *cached,
                                     struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(workload->arena);
@@ -91,10 +91,10 @@ static enum sp_status keep_operator(const struct sp_workload *workload, struct s
             "How much the attention node '%.200s' keeps of a position is not known: its heads are of unknown "
             "size.",
             workload->nodes[node->index].name);
-    kept->key = (struct sp_cache_half){
+    cached->key = (struct sp_cache_half){
         heads * d, own_bits(node, operand(node->inputs, node->input_count, entry->key), past_key, d),
         both * fmax(sp_cache_bytes_of_input(workload, past_key), sp_cache_bytes_of_output(key))};
-    kept->value = (struct sp_cache_half){
+    cached->value = (struct sp_cache_half){
         heads * e, own_bits(node, operand(node->inputs, node->input_count, entry->value), past_value, e),
         both * fmax(sp_cache_bytes_of_input(workload, past_value), sp_cache_bytes_of_output(value))};
     return SP_OK;
@@ -102,8 +102,8 @@ static enum sp_status keep_operator(const struct sp_workload *workload, struct s
 
 /* ---- all nodes --------------------------------------------------------------------------------------------------- */
 
-static enum sp_status find_kept(const struct sp_workload *workload, struct sp_model *model, struct sp_cache_kept *kept,
-                                struct sp_error *err)
+static enum sp_status find_cached(const struct sp_workload *workload, struct sp_model *model,
+                                  struct sp_cached_operands *cached, struct sp_error *err)
 {
     for (uint32_t n = 0; n < workload->node_count; n++) {
         struct sp_node *node = &model->graph->nodes[n];
@@ -112,9 +112,9 @@ static enum sp_status find_kept(const struct sp_workload *workload, struct sp_mo
         if (workload->nodes[n].folded)
             continue;
         if (entry != NULL)
-            status = keep_operator(workload, model, node, entry, &kept[n], err);
+            status = keep_operator(workload, model, node, entry, &cached[n], err);
         else if (strcmp(node->op_type, "Softmax") == 0 && node->domain[0] == '\0')
-            sp_cache_find_products(workload, node, kept);
+            sp_cache_find_products(workload, node, cached);
         if (status != SP_OK)
             return status;
     }
@@ -128,40 +128,41 @@ static double half_bytes(const struct sp_cache_half *half, const struct sp_cache
     return half->elements * (stated > 0 ? stated : half->bits) / 8;
 }
 
-static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct sp_cache_kept *kept,
+static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct sp_cached_operands *cached,
                                         const struct sp_cache_demand *demand, double positions)
 {
     struct sp_work_cache *cache = SP_NEW(arena, struct sp_work_cache);
-    const double key = half_bytes(&kept->key, demand) * positions, value = half_bytes(&kept->value, demand) * positions;
+    const double key = half_bytes(&cached->key, demand) * positions,
+                 value = half_bytes(&cached->value, demand) * positions;
     if (cache == NULL)
         return NULL;
     *cache = (struct sp_work_cache){.demanded_bytes = key + value,
-                                    .key_bytes = fmax(0, key - kept->key.held),
-                                    .value_bytes = fmax(0, value - kept->value.held),
-                                    .is_product = kept->is_product,
-                                    .heads = kept->heads};
+                                    .key_bytes = fmax(0, key - cached->key.held),
+                                    .value_bytes = fmax(0, value - cached->value.held),
+                                    .is_product = cached->is_product,
+                                    .heads = cached->heads};
     return cache;
 }
 
 enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model,
                                  const struct sp_cache_demand *demand, uint32_t *ret_nodes, struct sp_error *err)
 {
-    struct sp_cache_kept *kept = SP_NEW_ARRAY(workload->arena, workload->node_count, struct sp_cache_kept);
+    struct sp_cached_operands *cached = SP_NEW_ARRAY(workload->arena, workload->node_count, struct sp_cached_operands);
     double position = 0, positions = demand->sequences * demand->positions;
     *ret_nodes = 0;
-    if (kept == NULL)
+    if (cached == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = find_kept(workload, model, kept, err);
+    enum sp_status status = find_cached(workload, model, cached, err);
     if (status != SP_OK)
         return status;
     for (uint32_t n = 0; n < workload->node_count; n++)
-        position += half_bytes(&kept[n].key, demand) + half_bytes(&kept[n].value, demand);
+        position += half_bytes(&cached[n].key, demand) + half_bytes(&cached[n].value, demand);
     if (demand->total_bytes > 0)
         positions = position > 0 ? demand->total_bytes / position : 0;
     for (uint32_t n = 0; n < workload->node_count; n++) {
-        if (kept[n].key.elements + kept[n].value.elements <= 0)
+        if (cached[n].key.elements + cached[n].value.elements <= 0)
             continue;
-        struct sp_work_cache *cache = make_cache(workload->arena, &kept[n], demand, positions);
+        struct sp_work_cache *cache = make_cache(workload->arena, &cached[n], demand, positions);
         if (cache == NULL)
             return sp_fail_memory(err);
         workload->nodes[n].cache = cache;

@@ -8,7 +8,7 @@ struct sp_cache_half {
     double held;     /* bytes in the model's own inputs or outputs */
 };
 
-struct sp_cache_kept {
+struct sp_cached_operands {
     struct sp_cache_half key, value;
     bool is_product;
     int64_t heads; /* is_product */
@@ -19,6 +19,6 @@ double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct 
 double sp_cache_bytes_of_output(const struct sp_value *value);
 
 /* Fills in what the MatMuls of an attention that is written out keep, if `softmax` is in the middle of one: entries of
-   `kept`, by work node. */
+   `cached`, by work node. */
 void sp_cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax,
-                            struct sp_cache_kept *kept);
+                            struct sp_cached_operands *cached);

@@ -134,7 +134,7 @@ static void keep_operand(const struct sp_workload *workload, const struct sp_nod
 }
 
 void sp_cache_find_products(const struct sp_workload *workload, const struct sp_node *softmax,
-                            struct sp_cache_kept *kept)
+                            struct sp_cached_operands *cached)
 {
     if (softmax->input_count < 1 || softmax->output_count < 1 || extent_of(softmax->inputs[0], 0) < 0)
         return;
@@ -144,9 +144,9 @@ void sp_cache_find_products(const struct sp_workload *workload, const struct sp_
     if (scores == NULL || values == NULL || keys < 1 || (axis != -1 && axis != 3) ||
         extent_of(scores->inputs[1], 3) != keys || extent_of(values->inputs[1], 2) != keys)
         return;
-    kept[scores->index].is_product = kept[values->index].is_product = true;
-    keep_operand(workload, scores, 3, &kept[scores->index].key, &kept[scores->index].heads);
-    keep_operand(workload, values, 2, &kept[values->index].value, &kept[values->index].heads);
+    cached[scores->index].is_product = cached[values->index].is_product = true;
+    keep_operand(workload, scores, 3, &cached[scores->index].key, &cached[scores->index].heads);
+    keep_operand(workload, values, 2, &cached[values->index].value, &cached[values->index].heads);
 }
 
 double sp_cache_bytes_of_input(const struct sp_workload *workload, const struct sp_value *value)

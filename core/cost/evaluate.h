@@ -117,8 +117,8 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
                                 struct sp_evaluation **ret_evaluation, struct sp_error *err);
 
 /*
- * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or not);
- * all of `ret_cost` but start_seconds, which is 0, and waits_for. `ret_live`, unless NULL, gets the live activations of
+ * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or
+ * not); all of `ret_cost` but start_seconds, which is 0, and waits_for. `ret_live`, unless NULL, gets the live activations of
  * one request per node; the largest `during` is the peak. Time is linear in these nodes, their operands and the
  * consumers of what they make. The placement must be in range and monotone where these nodes are concerned; nothing is
  * checked.

@@ -14,10 +14,10 @@ struct builder {
     struct sp_stage_parts *parts;
     uint32_t *order, *position, live_count; /* nodes that run; node -> its place among them */
     uint32_t *first, *last;                 /* per root: positions of its first and last operand; SP_NO_TOUCH: none */
-    uint32_t *memory_of; /* per root: index of its memory; SP_NO_TOUCH: it is known to one part alone */
-    bool *is_known;      /* per root: outside of one part */
-    bool *begins;        /* per position, and one more: a moment begins there */
-    uint32_t *moment_at; /* per position, and one more */
+    uint32_t *memory_of;  /* per root: index of its memory; SP_NO_TOUCH: it is known to one part alone */
+    bool *is_known;       /* per root: outside of one part */
+    bool *begins;         /* per position, and one more: a segment begins there */
+    uint32_t *segment_at; /* per position, and one more */
 };
 
 static const struct sp_work_node *node_at(const struct builder *b, uint32_t position)
@@ -128,8 +128,8 @@ static bool sort_touches(struct sp_arena *arena, struct builder *b)
     }
     for (uint32_t at = 0; at < parts->touch_count; at++) {
         struct sp_part_touch touch = unsorted[by_memory.items[at]];
-        touch.from = b->moment_at[touch.from];
-        touch.to = b->moment_at[touch.to];
+        touch.from = b->segment_at[touch.from];
+        touch.to = b->segment_at[touch.to];
         touch.next = parts->touch_of[touch.part];
         parts->touch_of[touch.part] = at;
         sorted[at] = touch;
@@ -138,22 +138,22 @@ static bool sort_touches(struct sp_arena *arena, struct builder *b)
     return true;
 }
 
-/* A moment begins with each part, and where a touch begins or ends. */
-static bool number_moments(struct sp_arena *arena, struct builder *b)
+/* A segment begins with each part, and where a touch begins or ends. */
+static bool number_segments(struct sp_arena *arena, struct builder *b)
 {
     struct sp_stage_parts *parts = b->parts;
-    uint32_t *part_of = SP_NEW_ARRAY(b->scratch, b->live_count, uint32_t); /* of a moment */
+    uint32_t *part_of = SP_NEW_ARRAY(b->scratch, b->live_count, uint32_t); /* of a segment */
     if (part_of == NULL)
         return false;
     for (uint32_t i = 0; i < parts->touch_count; i++)
         b->begins[parts->touches[i].from] = b->begins[parts->touches[i].to] = true;
     for (uint32_t p = 0; p < b->live_count; p++) {
         if (p == 0 || b->begins[p] || part_at(b, p) != part_at(b, p - 1))
-            part_of[parts->moment_count++] = part_at(b, p);
-        b->moment_at[p] = parts->moment_count - 1;
+            part_of[parts->segment_count++] = part_at(b, p);
+        b->segment_at[p] = parts->segment_count - 1;
     }
-    b->moment_at[b->live_count] = parts->moment_count;
-    return sp_rows_sort(arena, part_of, parts->moment_count, parts->part_count, &parts->moments);
+    b->segment_at[b->live_count] = parts->segment_count;
+    return sp_rows_sort(arena, part_of, parts->segment_count, parts->part_count, &parts->segments);
 }
 
 /* Tensors that others use than the part that makes them. */
@@ -230,7 +230,7 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
             last[root] = part + 1;
             for (uint32_t k = 0; k < parts->block_count; k++) {
                 const double bytes = parts->blocks[k].tensor_bytes[root];
-                parts->least_weights[k][part] += is_first ? bytes : 0;
+                parts->minimum_weights[k][part] += is_first ? bytes : 0;
                 parts->own_weights[k][part] += b->is_known[root] ? 0 : bytes;
             }
             if (!b->is_known[root])
@@ -250,7 +250,7 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
     return true;
 }
 
-/* What each part needs for itself, in its moments, and at least. `seen` has an entry per tensor. */
+/* What each part needs for itself, in its segments, and at least. `seen` has an entry per tensor. */
 static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
 {
     struct sp_stage_parts *parts = b->parts;
@@ -268,8 +268,8 @@ static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
         const struct sp_work_node *node = node_at(b, p);
         const uint32_t part = part_at(b, p), id = b->order[p];
         double operands = 0;
-        parts->own_weights[k][part] += block->kept_bytes[id];
-        parts->least_weights[k][part] += block->kept_bytes[id];
+        parts->own_weights[k][part] += block->persistent_bytes[id];
+        parts->minimum_weights[k][part] += block->persistent_bytes[id];
         for (uint32_t i = 0; i < operand_count(node); i++) {
             const uint32_t root = sp_work_root(workload, operand(node, i));
             if (is_weight(workload, root) || seen[root] == p + 1)
@@ -277,7 +277,7 @@ static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
             seen[root] = p + 1;
             operands += block->tensor_bytes[root];
         }
-        double *inside = &parts->inside[k][b->moment_at[p]], *held = &parts->least_held[k][part];
+        double *inside = &parts->inside[k][b->segment_at[p]], *held = &parts->minimum_held[k][part];
         *inside = fmax(*inside, sp_live_step(&live, p, block->workspace_bytes[id]).during);
         *held = fmax(*held, operands + block->workspace_bytes[id]);
     }
@@ -305,10 +305,10 @@ static bool build(struct sp_arena *arena, struct builder *b)
     b->memory_of = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
     b->is_known = SP_NEW_ARRAY(b->scratch, tensors, bool);
     b->begins = SP_NEW_ARRAY(b->scratch, (size_t)workload->node_count + 1, bool);
-    b->moment_at = SP_NEW_ARRAY(b->scratch, (size_t)workload->node_count + 1, uint32_t);
+    b->segment_at = SP_NEW_ARRAY(b->scratch, (size_t)workload->node_count + 1, uint32_t);
     parts->memories = SP_NEW_ARRAY(arena, tensors, struct sp_part_memory);
     if (b->order == NULL || b->first == NULL || b->last == NULL || b->memory_of == NULL || b->is_known == NULL ||
-        b->begins == NULL || b->moment_at == NULL || parts->memories == NULL)
+        b->begins == NULL || b->segment_at == NULL || parts->memories == NULL)
         return false;
     for (uint32_t n = 0; n < workload->node_count; n++) {
         if (!workload->nodes[n].folded)
@@ -323,14 +323,14 @@ static bool build(struct sp_arena *arena, struct builder *b)
         b->memory_of[t] = parts->memory_count;
         parts->memories[parts->memory_count++].root = t;
     }
-    if (!list_touches(b) || !number_moments(arena, b) || !sort_touches(arena, b) || !list_links(arena, b))
+    if (!list_touches(b) || !number_segments(arena, b) || !sort_touches(arena, b) || !list_links(arena, b))
         return false;
-    parts->inside = make_table(arena, blocks, parts->moment_count);
+    parts->inside = make_table(arena, blocks, parts->segment_count);
     parts->own_weights = make_table(arena, blocks, parts->part_count);
-    parts->least_weights = make_table(arena, blocks, parts->part_count);
-    parts->least_held = make_table(arena, blocks, parts->part_count);
-    if (parts->inside == NULL || parts->own_weights == NULL || parts->least_weights == NULL ||
-        parts->least_held == NULL || !list_weights(arena, b))
+    parts->minimum_weights = make_table(arena, blocks, parts->part_count);
+    parts->minimum_held = make_table(arena, blocks, parts->part_count);
+    if (parts->inside == NULL || parts->own_weights == NULL || parts->minimum_weights == NULL ||
+        parts->minimum_held == NULL || !list_weights(arena, b))
         return false;
     uint32_t *seen = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
     bool is_done = seen != NULL;
@@ -359,13 +359,13 @@ struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struc
     return is_built ? parts : NULL;
 }
 
-double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block)
+double sp_stage_parts_maximum(const struct sp_stage_parts *parts, uint32_t block)
 {
     const double *tensor_bytes = parts->blocks[block].tensor_bytes;
     double bytes = 0, inside = 0;
     for (uint32_t p = 0; p < parts->part_count; p++)
-        bytes += parts->least_weights[block][p];
-    for (uint32_t m = 0; m < parts->moment_count; m++)
+        bytes += parts->minimum_weights[block][p];
+    for (uint32_t m = 0; m < parts->segment_count; m++)
         inside = fmax(inside, parts->inside[block][m]);
     for (uint32_t m = 0; m < parts->memory_count; m++)
         bytes += tensor_bytes[parts->memories[m].root];
@@ -374,9 +374,9 @@ double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block)
     return bytes + inside;
 }
 
-void sp_stage_part_least(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
-                         double *ret_held)
+void sp_stage_part_minimum(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
+                           double *ret_held)
 {
-    *ret_weights = parts->least_weights[block][part];
-    *ret_held = parts->least_held[block][part];
+    *ret_weights = parts->minimum_weights[block][part];
+    *ret_held = parts->minimum_held[block][part];
 }

@@ -16,7 +16,7 @@ struct sp_part_memory {
 /* A part's operands that have this memory. */
 struct sp_part_touch {
     uint32_t memory, part;
-    uint32_t from, to;   /* moments, half open: from the first of these operands to the last */
+    uint32_t from, to;   /* segments, half open: from the first of these operands to the last */
     uint32_t results;    /* results of the model among what the part makes of it */
     uint32_t next;       /* touch of the same part */
     bool is_model_input; /* it is there from the start of the stage */
@@ -31,18 +31,18 @@ struct sp_part_link {
 struct sp_stage_parts {
     const struct sp_workload *workload;
     const uint32_t *part_of;
-    uint32_t part_count, block_count, moment_count, memory_count, touch_count, link_count, weight_count;
+    uint32_t part_count, block_count, segment_count, memory_count, touch_count, link_count, weight_count;
     const struct sp_stage_block *blocks;
     struct sp_part_memory *memories;
     struct sp_part_touch *touches;
-    uint32_t *touch_of;     /* per part: the first of its touches */
-    struct sp_rows moments; /* by part */
+    uint32_t *touch_of;      /* per part: the first of its touches */
+    struct sp_rows segments; /* by part */
     struct sp_part_link *links;
     struct sp_rows made, taken; /* by part: links that it makes, and uses */
     uint32_t *weights;          /* of several parts: tensors */
     struct sp_rows shares;      /* by part: entries of `weights` that it uses */
-    double **inside;            /* [block][moment]: what the part needs for itself, its workspace included */
+    double **inside;            /* [block][segment]: what the part needs for itself, its workspace included */
     double **own_weights;       /* [block][part]: weights of this part alone, and what its nodes keep */
-    double **least_weights;     /* [block][part]: the same, and shared ones at their first part */
-    double **least_held;        /* [block][part]: the operands and the workspace of its hungriest node */
+    double **minimum_weights;   /* [block][part]: the same, and shared ones at their first part */
+    double **minimum_held;      /* [block][part]: the operands and the workspace of its hungriest node */
 };

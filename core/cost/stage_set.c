@@ -6,10 +6,10 @@
 struct interval {
     uint32_t touches, first, last; /* touches of parts that are in: how many, the first and the last one */
     uint32_t model_inputs, stays;  /* touches that have it from the start; results and tensors that are sent */
-    uint32_t from, to;             /* moments at which it counts in the tree */
+    uint32_t from, to;             /* segments at which it counts in the tree */
 };
 
-/* Largest sums over moments, for one block. Moment m is leaf m + leaves; a leaf whose part is not in has no sum. */
+/* Largest sums over segments, for one block. Segment m is leaf m + leaves; a leaf whose part is not in has no sum. */
 struct tree {
     double *most;  /* below a node, what was added to it included */
     double *added; /* to all below a node */
@@ -40,7 +40,7 @@ struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp
                                  .holders = SP_NEW_ARRAY(arena, parts->weight_count, uint32_t),
                                  .weight_bytes = SP_NEW_ARRAY(arena, parts->block_count, double),
                                  .crossing_bytes = SP_NEW_ARRAY(arena, parts->block_count, double)};
-    while (set->leaves < parts->moment_count)
+    while (set->leaves < parts->segment_count)
         set->leaves *= 2;
     if (set->trees == NULL || set->is_in == NULL || set->intervals == NULL || set->users_in == NULL ||
         set->holders == NULL || set->weight_bytes == NULL || set->crossing_bytes == NULL)
@@ -72,7 +72,7 @@ static inline void raise_node(struct tree *tree, uint32_t node, double bytes)
     tree->added[node] += bytes;
 }
 
-/* Adds to moments from .. to - 1. */
+/* Adds to segments from .. to - 1. */
 static void raise_range(const struct sp_stage_set *set, uint32_t memory, uint32_t from, uint32_t to, double sign)
 {
     const uint32_t root = set->parts->memories[memory].root;
@@ -99,13 +99,13 @@ static void move_end(const struct sp_stage_set *set, uint32_t memory, uint32_t b
         raise_range(set, memory, after, before, -sign);
 }
 
-/* A moment counts from now on, or no longer. */
-static void show_moment(const struct sp_stage_set *set, uint32_t moment, bool counts)
+/* A segment counts from now on, or no longer. */
+static void show_segment(const struct sp_stage_set *set, uint32_t segment, bool counts)
 {
     for (uint32_t k = 0; k < set->parts->block_count; k++) {
         struct tree *tree = &set->trees[k];
-        const uint32_t leaf = moment + set->leaves;
-        tree->most[leaf] = counts ? tree->added[leaf] + set->parts->inside[k][moment] : -INFINITY;
+        const uint32_t leaf = segment + set->leaves;
+        tree->most[leaf] = counts ? tree->added[leaf] + set->parts->inside[k][segment] : -INFINITY;
         refresh(tree, leaf);
     }
 }
@@ -117,7 +117,7 @@ static void update_interval(struct sp_stage_set *set, uint32_t memory)
     uint32_t from = 0, to = 0;
     if (interval->touches > 0) {
         from = interval->model_inputs > 0 ? 0 : touches[interval->first].from;
-        to = interval->stays > 0 ? set->parts->moment_count : touches[interval->last].to;
+        to = interval->stays > 0 ? set->parts->segment_count : touches[interval->last].to;
     }
     if (interval->from == interval->to) { /* it was not there */
         move_end(set, memory, from, to, 1);
@@ -190,8 +190,8 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
     }
     for (uint32_t i = parts->touch_of[part]; i != SP_NO_TOUCH; i = parts->touches[i].next)
         update_interval(set, parts->touches[i].memory);
-    for (uint32_t i = parts->moments.start[part]; i < parts->moments.start[part + 1]; i++)
-        show_moment(set, parts->moments.items[i], is_in);
+    for (uint32_t i = parts->segments.start[part]; i < parts->segments.start[part + 1]; i++)
+        show_segment(set, parts->segments.items[i], is_in);
     for (uint32_t i = parts->shares.start[part]; i < parts->shares.start[part + 1]; i++) {
         uint32_t *holders = &set->holders[parts->shares.items[i]];
         const bool counts = is_in ? *holders == 0 : *holders == 1;

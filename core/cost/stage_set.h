@@ -10,18 +10,18 @@
  *
  * A tensor that is sent counts once: to how many stages it goes, a set cannot know.
  *
- * How it works. What is alive changes inside a part only where a tensor that other parts know of begins or ends; between
- * two such places the part needs a constant more (live_bytes.h). So positions become *moments*, few where parts are long, and what a
- * tensor adds is an interval of moments. A tree over the moments keeps the largest sum; putting a part in or taking it
- * out moves the ends of the intervals of the tensors that it touches: O(operands * log(moments)).
+ * How it works. What is alive changes inside a part only where a tensor that other parts know of begins or ends;
+ * between two such places the part needs a constant more (live_bytes.h). So positions become *segments*, few where parts are
+ * long, and what a tensor adds is an interval of segments. A tree over the segments keeps the largest sum; putting a
+ * part in or taking it out moves the ends of the intervals of the tensors that it touches: O(operands * log(segments)).
  */
 #include "cost/workload.h"
 
 /* What one device of a block has. */
 struct sp_stage_block {
-    const double *kept_bytes;      /* per work node: weights inside it, and what it keeps from request to request */
-    const double *workspace_bytes; /* per work node */
-    const double *tensor_bytes;    /* per tensor; weights, too */
+    const double *persistent_bytes; /* per work node: weights inside it, and what it keeps from request to request */
+    const double *workspace_bytes;  /* per work node */
+    const double *tensor_bytes;     /* per tensor; weights, too */
 };
 
 struct sp_stage_parts;
@@ -34,12 +34,12 @@ struct sp_stage_parts *sp_stage_parts_create(struct sp_arena *arena, const struc
                                              const struct sp_stage_block *blocks);
 
 /* Bytes that no set of parts needs more than. */
-double sp_stage_parts_most(const struct sp_stage_parts *parts, uint32_t block);
+double sp_stage_parts_maximum(const struct sp_stage_parts *parts, uint32_t block);
 
 /* Bytes that each set with this part needs at least: *ret_weights adds up over the parts of a set, of *ret_held the
    largest counts. */
-void sp_stage_part_least(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
-                         double *ret_held);
+void sp_stage_part_minimum(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
+                           double *ret_held);
 
 /* An empty set, in `arena`; NULL without memory. Sets of the same parts may be used side by side. */
 struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp_stage_parts *parts);

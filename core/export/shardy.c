@@ -170,7 +170,7 @@ enum sp_status sp_export_shardy(struct sp_export *out, struct sp_error *err)
     if (status == SP_OK)
         status = sp_export_values(out, look_at_value, &all, err);
     if (status == SP_OK)
-        status = sp_meshes_settle(&all.meshes, err);
+        status = sp_meshes_make(&all.meshes, err);
     if (status == SP_OK)
         status = write_module(out, &all, err);
     for (uint32_t i = 0; status == SP_OK && i < all.meshes.count; i++)

@@ -107,7 +107,7 @@ static enum sp_status name_mesh(struct sp_export_meshes *meshes, struct sp_expor
     return name != NULL ? SP_OK : sp_fail_memory(err);
 }
 
-enum sp_status sp_meshes_settle(struct sp_export_meshes *meshes, struct sp_error *err)
+enum sp_status sp_meshes_make(struct sp_export_meshes *meshes, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < meshes->count; i++) {

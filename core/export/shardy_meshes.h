@@ -30,11 +30,11 @@ struct sp_export_meshes {
 
 enum sp_status sp_meshes_begin(struct sp_export_meshes *meshes, struct sp_arena *arena, struct sp_error *err);
 
-/* Looks at the cuts of one sharding (AXES on named devices); all must have been before sp_meshes_settle() makes the
+/* Looks at the cuts of one sharding (AXES on named devices); all must have been before sp_meshes_make() makes the
    meshes. `scratch` may be rewound afterwards. */
 enum sp_status sp_meshes_look(struct sp_export_meshes *meshes, const struct sp_sharding *axes, struct sp_arena *scratch,
                               struct sp_error *err);
-enum sp_status sp_meshes_settle(struct sp_export_meshes *meshes, struct sp_error *err);
+enum sp_status sp_meshes_make(struct sp_export_meshes *meshes, struct sp_error *err);
 
 /* The sharding on the mesh that is written for it; in `scratch`. */
 enum sp_status sp_meshes_place(struct sp_export_meshes *meshes, const struct sp_sharding *axes,

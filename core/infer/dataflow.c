@@ -145,7 +145,7 @@ struct side {
 };
 
 /* A negative axis counts from the back of this side's shape. */
-static bool settle_axis(struct side *side)
+static bool count_axis_from_front(struct side *side)
 {
     const struct sp_shape *shape = &side->value->type.shape;
     if (side->extra_axis == -1)
@@ -162,7 +162,7 @@ static enum sp_status add_same(struct builder *builder, struct sp_node *node, st
 {
     if (from.value == NULL || to.value == NULL || from.value == to.value)
         return SP_OK;
-    if (!settle_axis(&from) || !settle_axis(&to))
+    if (!count_axis_from_front(&from) || !count_axis_from_front(&to))
         return SP_OK; /* of unknown rank: nothing can be carried */
     if (builder->is_counting) {
         builder->dataflow->relation_count++;
@@ -225,7 +225,7 @@ static uint32_t scan_states(const struct sp_node *node)
     return scanned < 0 || scanned > node->input_count ? 0 : node->input_count - (uint32_t)scanned;
 }
 
-/* The scan axis of the operand, as settle_axis() takes it. */
+/* The scan axis of the operand, as count_axis_from_front() takes it. */
 static int64_t scan_axis(const struct sp_node *node, const char *attribute, uint32_t index)
 {
     uint32_t count;

@@ -394,7 +394,7 @@ static uint32_t choose_gathered(const struct pass *pass, const struct sp_relatio
 }
 
 /* The proposal leaves such a node undefined. One input after the other arrives whole, until the others agree. */
-static enum sp_status settle_inputs(struct pass *pass, const struct sp_relation *relation, struct sp_view **view)
+static enum sp_status make_inputs_whole(struct pass *pass, const struct sp_relation *relation, struct sp_view **view)
 {
     enum sp_status status = SP_OK;
     while (status == SP_OK && is_contradicted(*view)) {
@@ -446,7 +446,7 @@ static enum sp_status pass_node(struct pass *pass, const struct sp_relation *rel
     if (status == SP_OK)
         status = sp_view_create(pass->scratch, pass->assignment, relation, &view, pass->err);
     if (status == SP_OK && pass->assignment->gathers_contradictions)
-        status = settle_inputs(pass, relation, &view);
+        status = make_inputs_whole(pass, relation, &view);
     if (status == SP_OK)
         status = infer_outputs(pass, relation, view);
     for (uint32_t i = relation->input_count; i < relation->operand_count && status == SP_OK; i++)
@@ -542,7 +542,7 @@ static enum sp_status pass_boundary(struct pass *pass, const struct sp_relation 
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-#define MAX_ROUNDS 4 /* a body that is not settled by then is told of */
+#define MAX_ROUNDS 4 /* a body whose carried values still change then is told of */
 
 static void forget(struct sp_spec_entry *entry)
 {
@@ -571,19 +571,19 @@ static void rewind_loop(struct pass *pass, const struct loop *loop, uint32_t end
 }
 
 /* Whether a carried value goes into the next round as it went into this one; `ret_next` is how it would. */
-static enum sp_status is_settled(struct pass *pass, const struct sp_relation *relation, bool *ret_settled,
-                                 const struct sp_sharding **ret_next)
+static enum sp_status is_carried_alike(struct pass *pass, const struct sp_relation *relation, bool *ret_is_alike,
+                                       const struct sp_sharding **ret_next)
 {
     const struct sp_sharding *from = pass->made[relation->tensors[0]].sharding, *carried = NULL;
     const struct sp_sharding *in = pass->made[relation->tensors[1]].sharding;
-    *ret_settled = true;
+    *ret_is_alike = true;
     if (from == NULL || !has_rank(value_of(pass, relation->tensors[0])) ||
         !has_rank(value_of(pass, relation->tensors[1])))
         return SP_OK;
     enum sp_status status = carry(pass, relation, from, &carried);
     if (status != SP_OK || carried == NULL)
         return status;
-    *ret_settled = in != NULL && is_same(in, carried);
+    *ret_is_alike = in != NULL && is_same(in, carried);
     *ret_next = carried;
     return SP_OK;
 }
@@ -611,7 +611,7 @@ static enum sp_status close_loop(struct pass *pass, uint32_t first, uint32_t end
     for (uint32_t r = first; r < end && status == SP_OK; r++) {
         const struct sp_sharding *next = NULL;
         bool is_same_again = true;
-        status = is_settled(pass, &dataflow->relations[r], &is_same_again, &next);
+        status = is_carried_alike(pass, &dataflow->relations[r], &is_same_again, &next);
         if (status != SP_OK || is_same_again)
             continue;
         if (may_repeat)

@@ -104,8 +104,8 @@ static enum sp_status survey_fields(struct sp_reader *r, struct sp_span span, st
     return status;
 }
 
-/* Settles the attribute's type. Absent values are fine where zero or empty is a value: proto3 writers leave it out. */
-static enum sp_status settle_type(struct sp_reader *r, struct sp_attribute *attribute, const struct survey *survey)
+/* The attribute's type. Absent values are fine where zero or empty is a value: proto3 writers leave it out. */
+static enum sp_status determine_type(struct sp_reader *r, struct sp_attribute *attribute, const struct survey *survey)
 {
     enum sp_attr_type found = layouts[survey->value_field].type;
     if (attribute->name[0] == '\0')
@@ -255,7 +255,7 @@ enum sp_status sp_read_attribute(struct sp_reader *r, struct sp_span span, struc
     attribute->s.bytes = "";
     enum sp_status status = survey_fields(r, span, attribute, &survey);
     if (status == SP_OK)
-        status = settle_type(r, attribute, &survey);
+        status = determine_type(r, attribute, &survey);
     if (status == SP_OK)
         status = allocate(r, attribute, survey.items);
     const bool is_found = survey.occurrences < 2 || !layouts[survey.value_field].is_repeated;

@@ -326,7 +326,7 @@ static bool count_fits(const struct sp_tensor *tensor, uint32_t per_element, uin
     return elements <= UINT64_MAX / 2 && most >= elements * per_element && least <= elements * per_element;
 }
 
-static enum sp_status settle_storage(struct sp_reader *r, struct sp_tensor *tensor, const struct survey *survey)
+static enum sp_status determine_storage(struct sp_reader *r, struct sp_tensor *tensor, const struct survey *survey)
 {
     uint32_t per_element, expected = typed_field(tensor->dtype, &per_element);
     if (survey->has_segment)
@@ -377,7 +377,7 @@ enum sp_status sp_read_tensor(struct sp_reader *r, struct sp_span span, struct s
     tensor->dtype = (enum sp_dtype)survey.data_type;
     status = read_dims(r, tensor);
     if (status == SP_OK)
-        status = settle_storage(r, tensor, &survey);
+        status = determine_storage(r, tensor, &survey);
     if (tensor->storage != SP_STORAGE_RAW)
         tensor->raw = (struct sp_span){0, 0};
     if (status == SP_OK)

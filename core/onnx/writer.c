@@ -24,7 +24,7 @@ static uint32_t next_width(uint32_t width, uint64_t before, uint64_t after)
 }
 
 /* Children come behind their parents, so going backwards every box is complete when it is added to its parent. */
-static enum sp_status settle_boxes(struct sp_change_set *set)
+static enum sp_status finish_boxes(struct sp_change_set *set)
 {
     const struct sp_record *record = &set->record;
     uint32_t note = record->note_count;
@@ -287,7 +287,7 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
     if (status == SP_OK && set.written != annotations->count)
         status = sp_fail(err, SP_ERR_INTERNAL, "LOST_ANNOTATION", "An annotated node was not found in the file again.");
     if (status == SP_OK)
-        status = settle_boxes(&set);
+        status = finish_boxes(&set);
     if (status == SP_OK)
         status = fill_record(&set, &record);
     if (status == SP_OK)
@@ -332,7 +332,7 @@ enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **re
     for (uint32_t i = 0; status == SP_OK && !set.record.is_present && i < set.box_count; i++)
         set.boxes[i].original = set.boxes[i].result;
     if (status == SP_OK)
-        status = settle_boxes(&set);
+        status = finish_boxes(&set);
     if (status == SP_OK)
         status = restore_ir_version(&set);
     if (status == SP_OK)

@@ -365,7 +365,7 @@ static bool is_known_part(const struct sp_value *value, const struct sp_sharding
 }
 
 /* Brings an output to where the assignment wants it, when that is elsewhere. */
-static enum sp_status settle(struct sp_part_run *run, const struct made *made)
+static enum sp_status place_output(struct sp_part_run *run, const struct made *made)
 {
     struct sp_partitioner *part = run->part;
     int64_t count = 0;
@@ -409,7 +409,7 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
         status = sp_part_hold(part, made.value, is_scattered ? made.stated : made.sharding, count,
                               run->placement.devices, made.pieces, made.boxes);
     if (status == SP_OK && !is_scattered)
-        status = settle(run, &made);
+        status = place_output(run, &made);
     return status;
 }
 

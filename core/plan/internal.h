@@ -22,7 +22,7 @@ struct sp_job {
     char sha256[65];
     const struct sp_watch *watch;
     const struct sp_executor *executor;
-    bool skip_least;                 /* of the options */
+    bool skip_minimum_memory;        /* of the options */
     struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 

@@ -42,7 +42,7 @@ static struct sp_job *create(const struct sp_model_file *file, const struct sp_j
     job->hash_seed = options->hash_seed;
     job->watch = options->watch;
     job->executor = options->executor;
-    job->skip_least = options->skip_least;
+    job->skip_minimum_memory = options->skip_minimum_memory;
     job->file = *file;
     job->name = strdup(options->name != NULL ? options->name : "");
     job->arena = sp_arena_create(&job->budget);
@@ -325,7 +325,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.max_replicas = options->max_replicas;
     joint.seed = options->seed;
     joint.executor = job->executor;
-    joint.skip_least = job->skip_least;
+    joint.skip_minimum_memory = job->skip_minimum_memory;
     joint.watch = job->watch;
     plan->cluster = cluster;
     plan->workload = workload;

@@ -84,7 +84,7 @@ struct sp_job_options {
     const char *sha256;                 /* 64 hex digits when the caller knows it, or NULL: left empty */
     const struct sp_watch *watch;       /* may be NULL; must outlive the job */
     const struct sp_executor *executor; /* threads for searching, or NULL; likewise */
-    bool skip_least;                    /* where nothing fits, do not look for memory that would do: one of several */
+    bool skip_minimum_memory;           /* where nothing fits, do not look for memory that would do: one of several */
 };
 
 /* What is asked of a plan. */

@@ -6,9 +6,9 @@
 
 #include "plan/internal.h"
 
-#define KEPT_RESHARDS 64 /* of different tensors or layouts: layers repeat */
+#define RECENT_RESHARDS 64 /* of different tensors or layouts: layers repeat */
 
-struct kept_reshard {
+struct recent_reshard {
     const struct sp_shape *shape;
     enum sp_dtype dtype;
     uint32_t from, to;
@@ -18,8 +18,8 @@ struct kept_reshard {
 struct telling {
     const struct sp_plan *plan;
     const struct sp_sharded_stage *sharded;
-    uint32_t stage, kept_count, next; /* of `kept`: where the next one goes */
-    struct kept_reshard kept[KEPT_RESHARDS];
+    uint32_t stage, recent_count, next; /* of `recent`: where the next one goes */
+    struct recent_reshard recent[RECENT_RESHARDS];
     enum sp_status (*tell)(void *context, const struct sp_plan_collective *collective, struct sp_error *err);
     void *context;
 };
@@ -125,21 +125,21 @@ static enum sp_status keep_steps(struct telling *telling, const struct sp_intra_
                                  const struct sp_reshard **ret_reshard, struct sp_error *err)
 {
     const struct sp_value *value = telling->plan->workload->tensors[use->tensor].value;
-    for (uint32_t i = 0; value != NULL && i < telling->kept_count; i++) {
-        const struct kept_reshard *kept = &telling->kept[i];
-        if (kept->from == use->from && kept->to == use->to && kept->dtype == value->type.dtype &&
-            is_same_shape(kept->shape, &value->type.shape)) {
-            *ret_reshard = kept->reshard;
+    for (uint32_t i = 0; value != NULL && i < telling->recent_count; i++) {
+        const struct recent_reshard *recent = &telling->recent[i];
+        if (recent->from == use->from && recent->to == use->to && recent->dtype == value->type.dtype &&
+            is_same_shape(recent->shape, &value->type.shape)) {
+            *ret_reshard = recent->reshard;
             return SP_OK;
         }
     }
     enum sp_status status = find_steps(telling, use, ret_reshard, err);
     if (status != SP_OK || value == NULL)
         return status;
-    telling->kept[telling->next] =
-        (struct kept_reshard){&value->type.shape, value->type.dtype, use->from, use->to, *ret_reshard};
-    telling->next = (telling->next + 1) % KEPT_RESHARDS;
-    telling->kept_count += telling->kept_count < KEPT_RESHARDS;
+    telling->recent[telling->next] =
+        (struct recent_reshard){&value->type.shape, value->type.dtype, use->from, use->to, *ret_reshard};
+    telling->next = (telling->next + 1) % RECENT_RESHARDS;
+    telling->recent_count += telling->recent_count < RECENT_RESHARDS;
     return SP_OK;
 }
 

@@ -106,7 +106,8 @@ static void name_inputs(struct sp_device_state *state)
 }
 
 /* Worlds in which something is done have as many parts as any of their devices; devices without work have none. */
-static enum sp_status settle_parts(struct sp_device_plan *plan, const struct sp_device_walk *walk, struct sp_error *err)
+static enum sp_status equalize_parts(struct sp_device_plan *plan, const struct sp_device_walk *walk,
+                                     struct sp_error *err)
 {
     for (int64_t i = 0; i < plan->device_count; i++) {
         struct sp_device_state *state = &plan->devices[i];
@@ -155,7 +156,7 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
     if (status == SP_OK)
         status = sp_device_walk_run(&walk, err);
     if (status == SP_OK)
-        status = settle_parts(plan, &walk, err);
+        status = equalize_parts(plan, &walk, err);
     sp_arena_destroy(walk.scratch);
     sp_arena_destroy(walk.arena);
     if (status == SP_OK)

@@ -78,7 +78,7 @@ static bool fold_axis(struct fold *fold, uint64_t dim, const struct sp_axis_rang
 }
 
 /* The innermost axis was folded in bits; strides follow from the dims. */
-static bool settle_bytes(struct sp_recipe *recipe, uint32_t first_axis)
+static bool fold_bytes(struct sp_recipe *recipe, uint32_t first_axis)
 {
     struct sp_box_axis *inner = &recipe->axes[first_axis];
     const bool is_only = recipe->axis_count == first_axis + 1;
@@ -144,7 +144,7 @@ bool sp_recipe_box(struct sp_recipe *recipe, uint32_t source, uint64_t offset, u
         ok = fold_axis(&fold, (uint64_t)dims[i], &axes[i]);
     if (!ok || !finish_axis(&fold))
         return false;
-    if (!settle_bytes(recipe, first_axis))
+    if (!fold_bytes(recipe, first_axis))
         return sp_recipe_failed(recipe, SP_ERR_MODEL, NULL, 0);
     struct sp_segment segment = {.kind = SP_SEGMENT_BOX, .source = source, .offset = offset, .size = 1};
     segment.axis = first_axis;

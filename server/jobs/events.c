@@ -178,7 +178,7 @@ static void free_channel(struct channel *channel)
 }
 
 /* Removes the channel when nobody needs it. */
-static void settle(struct events *events, struct channel *channel)
+static void remove_unused(struct events *events, struct channel *channel)
 {
     if (channel->runs_here || channel->streams != NULL)
         return;
@@ -229,7 +229,7 @@ void events_leave(struct events *events, const char *plan)
     struct channel *channel = find(events, plan);
     if (channel != NULL) {
         channel->runs_here = false;
-        settle(events, channel);
+        remove_unused(events, channel);
     }
     (void)pthread_mutex_unlock(&events->mutex);
 }
@@ -279,7 +279,7 @@ void events_end(struct events *events, const char *plan, const struct plan_row *
             for (struct event_stream *stream = channel->streams; stream != NULL; stream = stream->next)
                 wake(stream);
         }
-        settle(events, channel);
+        remove_unused(events, channel);
     }
     (void)pthread_mutex_unlock(&events->mutex);
 }
@@ -404,7 +404,7 @@ struct event_stream *events_open(struct events *events, struct MHD_Connection *c
         }
         stream->text = opening(channel, last_id, &stream->last_id);
         if (stream->text == NULL)
-            settle(events, channel);
+            remove_unused(events, channel);
     }
     if (stream != NULL && stream->text != NULL) {
         stream->events = events;
@@ -504,7 +504,7 @@ void event_stream_close(struct event_stream *stream)
         at = &(*at)->next;
     *at = stream->next;
     events->stream_count--;
-    settle(events, stream->channel);
+    remove_unused(events, stream->channel);
     (void)pthread_mutex_unlock(&events->mutex);
     free(stream->text);
     free(stream);

@@ -8,25 +8,25 @@
 
 #define BUCKETS 1024 /* a power of two */
 
-struct kept {
-    struct kept_answer answer; /* first: what callers have is this */
+struct cached {
+    struct cached_answer answer; /* first: what callers have is this */
     struct sp_buf body;
     char tenant[SPD_MAX_PRINCIPAL + 1], plan[STORE_ID_SIZE];
-    unsigned users;    /* callers that have it, and the table */
-    struct kept *next; /* in its bucket */
-    struct kept *newer, *older;
+    unsigned users;      /* callers that have it, and the table */
+    struct cached *next; /* in its bucket */
+    struct cached *newer, *older;
 };
 
 struct answers {
     pthread_mutex_t mutex;
-    struct kept *buckets[BUCKETS];
-    struct kept *newest, *oldest;
+    struct cached *buckets[BUCKETS];
+    struct cached *newest, *oldest;
     size_t bytes;
     uint64_t generation;
 };
 
 /* Ids are random digits: any of them tell as much as a hash would. */
-static struct kept **bucket_of(struct answers *answers, const char *plan)
+static struct cached **bucket_of(struct answers *answers, const char *plan)
 {
     unsigned hash = 0;
     for (const char *c = plan; *c != '\0'; c++)
@@ -42,57 +42,57 @@ struct answers *answers_create(void)
     return answers;
 }
 
-static void give_up(struct kept *kept)
+static void give_up(struct cached *cached)
 {
-    if (--kept->users > 0)
+    if (--cached->users > 0)
         return;
-    sp_buf_release(&kept->body);
-    free(kept);
+    sp_buf_release(&cached->body);
+    free(cached);
 }
 
-static void unlink_age(struct answers *answers, struct kept *kept)
+static void unlink_age(struct answers *answers, struct cached *cached)
 {
-    *(kept->newer != NULL ? &kept->newer->older : &answers->newest) = kept->older;
-    *(kept->older != NULL ? &kept->older->newer : &answers->oldest) = kept->newer;
+    *(cached->newer != NULL ? &cached->newer->older : &answers->newest) = cached->older;
+    *(cached->older != NULL ? &cached->older->newer : &answers->oldest) = cached->newer;
 }
 
-static void link_newest(struct answers *answers, struct kept *kept)
+static void link_newest(struct answers *answers, struct cached *cached)
 {
-    kept->newer = NULL;
-    kept->older = answers->newest;
-    *(answers->newest != NULL ? &answers->newest->newer : &answers->oldest) = kept;
-    answers->newest = kept;
+    cached->newer = NULL;
+    cached->older = answers->newest;
+    *(answers->newest != NULL ? &answers->newest->newer : &answers->oldest) = cached;
+    answers->newest = cached;
 }
 
 /* Takes it out of the table. */
-static void drop(struct answers *answers, struct kept *kept)
+static void drop(struct answers *answers, struct cached *cached)
 {
-    struct kept **at = bucket_of(answers, kept->plan);
-    while (*at != kept)
+    struct cached **at = bucket_of(answers, cached->plan);
+    while (*at != cached)
         at = &(*at)->next;
-    *at = kept->next;
-    unlink_age(answers, kept);
-    answers->bytes -= kept->answer.size;
-    give_up(kept);
+    *at = cached->next;
+    unlink_age(answers, cached);
+    answers->bytes -= cached->answer.size;
+    give_up(cached);
 }
 
 static void drop_all(struct answers *answers)
 {
-    for (struct kept *kept = answers->newest, *older; kept != NULL; kept = older) {
-        older = kept->older;
-        give_up(kept);
+    for (struct cached *cached = answers->newest, *older; cached != NULL; cached = older) {
+        older = cached->older;
+        give_up(cached);
     }
     memset(answers->buckets, 0, sizeof answers->buckets);
     answers->newest = answers->oldest = NULL;
     answers->bytes = 0;
 }
 
-static struct kept *find(struct answers *answers, const char *plan)
+static struct cached *find(struct answers *answers, const char *plan)
 {
-    struct kept *kept = *bucket_of(answers, plan);
-    while (kept != NULL && strcmp(kept->plan, plan) != 0)
-        kept = kept->next;
-    return kept;
+    struct cached *cached = *bucket_of(answers, plan);
+    while (cached != NULL && strcmp(cached->plan, plan) != 0)
+        cached = cached->next;
+    return cached;
 }
 
 void answers_destroy(struct answers *answers)
@@ -104,25 +104,25 @@ void answers_destroy(struct answers *answers)
     free(answers);
 }
 
-const struct kept_answer *answers_get(struct answers *answers, const char *tenant, const char *plan)
+const struct cached_answer *answers_get(struct answers *answers, const char *tenant, const char *plan)
 {
     (void)pthread_mutex_lock(&answers->mutex);
-    struct kept *kept = find(answers, plan);
-    if (kept != NULL && tenant != NULL && strcmp(kept->tenant, tenant) != 0)
-        kept = NULL;
-    if (kept != NULL) {
-        kept->users++;
-        unlink_age(answers, kept);
-        link_newest(answers, kept);
+    struct cached *cached = find(answers, plan);
+    if (cached != NULL && tenant != NULL && strcmp(cached->tenant, tenant) != 0)
+        cached = NULL;
+    if (cached != NULL) {
+        cached->users++;
+        unlink_age(answers, cached);
+        link_newest(answers, cached);
     }
     (void)pthread_mutex_unlock(&answers->mutex);
-    return kept != NULL ? &kept->answer : NULL;
+    return cached != NULL ? &cached->answer : NULL;
 }
 
-void answers_release(struct answers *answers, const struct kept_answer *answer)
+void answers_release(struct answers *answers, const struct cached_answer *answer)
 {
     (void)pthread_mutex_lock(&answers->mutex);
-    give_up((struct kept *)(uintptr_t)answer);
+    give_up((struct cached *)(uintptr_t)answer);
     (void)pthread_mutex_unlock(&answers->mutex);
 }
 
@@ -134,46 +134,46 @@ uint64_t answers_generation(struct answers *answers)
     return generation;
 }
 
-const struct kept_answer *answers_keep(struct answers *answers, const struct plan_row *row, const char *etag,
-                                       struct sp_buf *body, uint64_t generation)
+const struct cached_answer *answers_keep(struct answers *answers, const struct plan_row *row, const char *etag,
+                                         struct sp_buf *body, uint64_t generation)
 {
     if (sp_buf_failed(body) || body->size > SPD_MAX_ANSWER_BYTES)
         return NULL;
-    struct kept *kept = calloc(1, sizeof *kept);
-    if (kept == NULL)
+    struct cached *cached = calloc(1, sizeof *cached);
+    if (cached == NULL)
         return NULL;
-    memcpy(kept->tenant, row->tenant, sizeof kept->tenant);
-    memcpy(kept->plan, row->id, sizeof kept->plan);
+    memcpy(cached->tenant, row->tenant, sizeof cached->tenant);
+    memcpy(cached->plan, row->id, sizeof cached->plan);
     (void)pthread_mutex_lock(&answers->mutex);
     bool keep = answers->generation == generation && find(answers, row->id) == NULL;
     if (keep) {
-        kept->body = *body;
+        cached->body = *body;
         *body = (struct sp_buf){0};
-        kept->answer =
-            (struct kept_answer){.bytes = kept->body.data, .size = kept->body.size, .modified = row->finished_at};
-        (void)snprintf(kept->answer.etag, sizeof kept->answer.etag, "%s", etag);
-        kept->users = 2;
-        struct kept **bucket = bucket_of(answers, kept->plan);
-        kept->next = *bucket;
-        *bucket = kept;
-        link_newest(answers, kept);
-        answers->bytes += kept->answer.size;
-        while (answers->bytes > SPD_ANSWERS_BYTES && answers->oldest != kept)
+        cached->answer =
+            (struct cached_answer){.bytes = cached->body.data, .size = cached->body.size, .modified = row->finished_at};
+        (void)snprintf(cached->answer.etag, sizeof cached->answer.etag, "%s", etag);
+        cached->users = 2;
+        struct cached **bucket = bucket_of(answers, cached->plan);
+        cached->next = *bucket;
+        *bucket = cached;
+        link_newest(answers, cached);
+        answers->bytes += cached->answer.size;
+        while (answers->bytes > SPD_ANSWERS_BYTES && answers->oldest != cached)
             drop(answers, answers->oldest);
     }
     (void)pthread_mutex_unlock(&answers->mutex);
     if (!keep)
-        free(kept);
-    return keep ? &kept->answer : NULL;
+        free(cached);
+    return keep ? &cached->answer : NULL;
 }
 
 void answers_forget(struct answers *answers, const char *plan)
 {
     (void)pthread_mutex_lock(&answers->mutex);
     answers->generation++;
-    struct kept *kept = plan != NULL ? find(answers, plan) : NULL;
-    if (kept != NULL)
-        drop(answers, kept);
+    struct cached *cached = plan != NULL ? find(answers, plan) : NULL;
+    if (cached != NULL)
+        drop(answers, cached);
     if (plan == NULL)
         drop_all(answers);
     (void)pthread_mutex_unlock(&answers->mutex);

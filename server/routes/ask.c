@@ -90,7 +90,7 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     return respond_stream(request, 200, asking->type, &stream, digest);
 }
 
-static enum verdict settled(struct request *request)
+static enum verdict answer_asked(struct request *request)
 {
     const struct asking *asking = request->state;
     const struct errand *errand = &asking->errand;
@@ -159,7 +159,7 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
         .done = errand_done,
         .context = request,
     };
-    enum verdict verdict = request_suspend(request, settled);
+    enum verdict verdict = request_suspend(request, answer_asked);
     if (!jobs_send(request->server->jobs, errand, &problem)) {
         errand->problem = problem;
         request_resume(request);

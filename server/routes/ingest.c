@@ -168,7 +168,7 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
             files_remove_inspection(config->data, row.tenant, row.id);
     }
     store_unlock_model(server->store, row.id);
-    room_settle(ingest->room);
+    room_stop_counting(ingest->room);
     return ok;
 }
 
@@ -184,7 +184,7 @@ bool ingest_inspected(const struct request *request, const char **ret_id, struct
     return false;
 }
 
-bool ingest_settle(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem)
+bool ingest_publish(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem)
 {
     struct ingest *ingest = request->ingest;
     *ret_new = !ingest->known;

@@ -4,7 +4,7 @@
  *
  *   ingest_begin()   the headers: type, coding, length; creates the upload
  *   ingest_finish()  the body is there: a known model ends at once, a new one is inspected while the request sleeps
- *   ingest_settle()  called from the step after either: publishes the model, or says what is wrong with it
+ *   ingest_publish()  called from the step after either: publishes the model, or says what is wrong with it
  */
 #include "http/request.h"
 
@@ -16,14 +16,14 @@ bool ingest_is_model_type(const char *type);
 /* VERDICT_GO_ON, or an early refusal. */
 enum verdict ingest_begin(struct request *request);
 
-/* Suspends, or calls `step` itself; the step must begin with ingest_settle(). */
+/* Suspends, or calls `step` itself; the step must begin with ingest_publish(). */
 enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request));
 
-/* Instead of ingest_settle(), where the model is only to be looked at: false with a problem when it is refused,
+/* Instead of ingest_publish(), where the model is only to be looked at: false with a problem when it is refused,
    otherwise its id. Nothing is stored. */
 bool ingest_inspected(const struct request *request, const char **ret_id, struct problem *problem);
 
 /* False with a problem when the model was refused; otherwise its id, and whether it is new. */
-bool ingest_settle(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem);
+bool ingest_publish(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem);
 
 void ingest_destroy(struct ingest *ingest); /* NULL is allowed */

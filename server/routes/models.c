@@ -44,12 +44,12 @@ static enum verdict send_inspection(struct request *request, int status, const c
 
 /* ---- POST /v1/models ---- */
 
-static enum verdict upload_settled(struct request *request)
+static enum verdict upload_done(struct request *request)
 {
     struct problem problem = {0};
     const char *id;
     bool is_new;
-    if (!ingest_settle(request, &id, &is_new, &problem))
+    if (!ingest_publish(request, &id, &is_new, &problem))
         return respond_problem(request, &problem);
     request_add_header(request, "Location", "/v1/models/%s", id);
     return send_inspection(request, is_new ? 201 : 200, request->principal.tenant, id, NULL);
@@ -64,7 +64,7 @@ enum verdict models_upload_begin(struct request *request)
 
 enum verdict models_upload_finish(struct request *request)
 {
-    return ingest_finish(request, upload_settled);
+    return ingest_finish(request, upload_done);
 }
 
 /* ---- GET /v1/models ---- */

@@ -174,24 +174,24 @@ struct form {
 /* An answer that is being sent. */
 struct sent {
     struct answers *answers;
-    const struct kept_answer *answer;
+    const struct cached_answer *answer;
 };
 
-static bool read_kept(void *context, uint64_t offset, void *bytes, size_t size)
+static bool read_cached(void *context, uint64_t offset, void *bytes, size_t size)
 {
     const struct sent *sent = context;
     memcpy(bytes, sent->answer->bytes + offset, size);
     return true;
 }
 
-static void free_kept(void *context)
+static void free_cached(void *context)
 {
     struct sent *sent = context;
     answers_release(sent->answers, sent->answer);
     free(sent);
 }
 
-static enum verdict answer_kept(struct request *request, const struct kept_answer *answer)
+static enum verdict answer_cached(struct request *request, const struct cached_answer *answer)
 {
     struct sent *sent = malloc(sizeof *sent);
     if (sent == NULL) {
@@ -201,7 +201,7 @@ static enum verdict answer_kept(struct request *request, const struct kept_answe
     *sent = (struct sent){request->server->answers, answer};
     request->modified = answer->modified;
     struct stream stream = {
-        .size = answer->size, .read = read_kept, .release = free_kept, .context = sent, .bytes = answer->bytes};
+        .size = answer->size, .read = read_cached, .release = free_cached, .context = sent, .bytes = answer->bytes};
     return respond_stream(request, 200, "application/json", &stream, answer->etag);
 }
 
@@ -212,8 +212,8 @@ static bool may_keep(const struct request *request, const struct plan_row *row, 
 }
 
 /* The whole answer in memory, kept for the next one who asks. NULL where that is not possible. */
-static const struct kept_answer *keep(const struct request *request, const struct plan_row *row,
-                                      const struct form *form, struct framed *framed, const char *etag)
+static const struct cached_answer *keep(const struct request *request, const struct plan_row *row,
+                                        const struct form *form, struct framed *framed, const char *etag)
 {
     struct sp_buf body;
     uint64_t size = framed->head.size + framed->size + 1;
@@ -221,7 +221,7 @@ static const struct kept_answer *keep(const struct request *request, const struc
         return NULL;
     sp_buf_init(&body, SPD_MAX_ANSWER_BYTES);
     char *bytes = malloc((size_t)size);
-    const struct kept_answer *answer = NULL;
+    const struct cached_answer *answer = NULL;
     if (bytes != NULL && read_framed(framed, 0, bytes, (size_t)size)) {
         body.data = bytes;
         body.size = body.capacity = (size_t)size;
@@ -252,10 +252,10 @@ static enum verdict answer_with_plan(struct request *request, const struct plan_
                          : result_missing(request, row, error, form->how);
     }
     framed->head = *head;
-    const struct kept_answer *answer = etag != NULL ? keep(request, row, form, framed, etag) : NULL;
+    const struct cached_answer *answer = etag != NULL ? keep(request, row, form, framed, etag) : NULL;
     if (answer != NULL) {
         free_framed(framed);
-        return answer_kept(request, answer);
+        return answer_cached(request, answer);
     }
     struct stream stream = {
         .size = framed->head.size + framed->size + 1, .read = read_framed, .release = free_framed, .context = framed};
@@ -334,10 +334,10 @@ enum verdict plan_answer(struct request *request, const char *id, unsigned how)
     uint64_t generation = answers_generation(request->server->answers);
     /* Who sees all tenants gets what is kept of none, which names no tenant either. */
     const char *tenant = request_view(request) != NULL ? request_view(request) : "";
-    const struct kept_answer *kept =
+    const struct cached_answer *cached =
         tagged && as_json >= as_text ? answers_get(request->server->answers, tenant, id) : NULL;
-    if (kept != NULL)
-        return answer_kept(request, kept);
+    if (cached != NULL)
+        return answer_cached(request, cached);
     enum store_found found = store_get_plan(request->server->store, request_view(request), id, &row);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? plan_gone(request, how) : store_is_away(request);

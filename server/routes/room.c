@@ -192,7 +192,7 @@ bool room_take(struct server *server, const struct model_row *row, struct room *
     return true;
 }
 
-void room_settle(struct room *room)
+void room_stop_counting(struct room *room)
 {
     if (room == NULL)
         return;

@@ -25,7 +25,7 @@ struct server;
 bool room_take(struct server *server, const struct model_row *row, struct room **ret_room, struct problem *problem);
 
 /* The model is stored, or will not be: its bytes are counted by the store or not at all. It is still held. */
-void room_settle(struct room *room); /* NULL is allowed */
+void room_stop_counting(struct room *room); /* NULL is allowed */
 
 /* The request is over. */
 void room_release(struct room *room); /* NULL is allowed */

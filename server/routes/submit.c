@@ -207,13 +207,13 @@ static enum verdict model_validated(struct request *request)
     return answer_valid(request, request->state, id);
 }
 
-static enum verdict model_settled(struct request *request)
+static enum verdict model_published(struct request *request)
 {
     struct problem problem = {0};
     struct submission *submission = request->state;
     const char *id;
     bool is_new;
-    if (!ingest_settle(request, &id, &is_new, &problem))
+    if (!ingest_publish(request, &id, &is_new, &problem))
         return respond_problem(request, &problem);
     memcpy(submission->model, id, sizeof submission->model);
     return queue_plan(request, submission);
@@ -263,7 +263,7 @@ enum verdict plans_submit_finish(struct request *request)
     struct submission *submission;
     if (request->body_kind == BODY_MODEL) {
         submission = request->state;
-        return ingest_finish(request, submission->validate_only ? model_validated : model_settled);
+        return ingest_finish(request, submission->validate_only ? model_validated : model_published);
     }
     submission = submission_create(request);
     if (submission == NULL)

@@ -184,7 +184,7 @@ static void print_result(const struct arguments *arguments, const struct sp_stag
     getrusage(RUSAGE_SELF, &usage);
     if (!result->is_feasible) {
         printf("%s: nothing fits%s; bound %.6g; memory must be at least %.4g times as large\n", arguments->input,
-               result->is_optimal ? " (proved)" : "", result->bound, result->least_memory_factor);
+               result->is_optimal ? " (proved)" : "", result->bound, result->minimum_memory_factor);
     } else {
         double gap = result->value > 0 ? (result->value - result->bound) / result->value : 0;
         printf("%s: value %.6f, bound %.6f, gap %.3f %%, %s, %u stages", arguments->input, result->value, result->bound,

@@ -122,7 +122,7 @@ struct sp_stated {
 };
 
 /* How operands of a node were made to agree, for the next node of which the same is to be said. */
-struct sp_infer_settled {
+struct sp_infer_resolved {
     const struct sp_sharding *result;
     uint8_t factor;
     bool is_combined;
@@ -130,9 +130,9 @@ struct sp_infer_settled {
 
 /* What was worked out last, by what it follows from. */
 struct sp_infer_recent {
-    struct sp_recent refined, settled;
+    struct sp_recent refined, resolved;
     const struct sp_rule *rules[SP_RECENT_SLOTS]; /* of `refined` */
-    struct sp_infer_settled operands[SP_RECENT_SLOTS][SP_RECENT_OPERANDS];
+    struct sp_infer_resolved operands[SP_RECENT_SLOTS][SP_RECENT_OPERANDS];
 };
 
 /* What the file and the request state. */

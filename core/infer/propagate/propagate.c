@@ -6,7 +6,7 @@
  *               its value, and for each of several uses of a constant; one flow for each relation
  *   refine      tensors by the pieces that rules and stated specs cut their axes in (refine.h)
  *   propagate   (propagate.c)
- *   settle      node by node in order: operands that agree with the rule (resolve_operands.c), on the node's
+ *   finish      node by node in order: operands that agree with the rule (resolve_operands.c), on the node's
  *               devices, with the reason (reason.c)
  */
 #include <inttypes.h>
@@ -344,7 +344,7 @@ static enum sp_status place_nodes(struct sp_inference *all)
     return SP_OK;
 }
 
-/* ---- settle ----------------------------------------------------------------------------------------------------- */
+/* ---- finish ----------------------------------------------------------------------------------------------------- */
 
 /* The mesh with a place's devices on its positions. */
 static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, const struct sp_mesh **ret_mesh)
@@ -468,17 +468,17 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
         sp_recent_pointer(&key, operands[i].shape);
     }
     sp_recent_word(&key, flags);
-    uint32_t slot = sp_recent_slot(&all->recent->settled, &key, &is_known);
-    struct sp_infer_settled *settled = all->recent->operands[slot];
+    uint32_t slot = sp_recent_slot(&all->recent->resolved, &key, &is_known);
+    struct sp_infer_resolved *resolved = all->recent->operands[slot];
     enum sp_status status = SP_OK;
     if (!is_known)
         status = sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
     for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
         if (!is_known)
-            settled[i] = (struct sp_infer_settled){operands[i].result, operands[i].factor, operands[i].is_combined};
-        operands[i].result = settled[i].result;
-        operands[i].factor = settled[i].factor;
-        operands[i].is_combined = settled[i].is_combined;
+            resolved[i] = (struct sp_infer_resolved){operands[i].result, operands[i].factor, operands[i].is_combined};
+        operands[i].result = resolved[i].result;
+        operands[i].factor = resolved[i].factor;
+        operands[i].is_combined = resolved[i].is_combined;
     }
     return status;
 }
@@ -503,7 +503,7 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
     return recall_node(all, flow, operands);
 }
 
-static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
+static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
 {
     const struct sp_flow *flow = &all->flow.items[flow_id];
     const struct sp_relation *relation = &all->assignment->dataflow->relations[all->flow.relation_of[flow_id]];
@@ -524,13 +524,13 @@ static enum sp_status settle_node(struct sp_inference *all, uint32_t flow_id)
     return status;
 }
 
-static enum sp_status settle(struct sp_inference *all)
+static enum sp_status finish(struct sp_inference *all)
 {
     enum sp_status status = SP_OK;
     for (uint32_t f = 0; status == SP_OK && f < all->flow.count; f++) {
         if (!all->flow.is_copy[f] && all->flow.items[f].operand_count > 0 &&
             all->assignment->dataflow->relations[all->flow.relation_of[f]].kind == SP_RELATION_NODE)
-            status = settle_node(all, f);
+            status = finish_node(all, f);
     }
     return status;
 }
@@ -563,7 +563,7 @@ static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *m
     all->recent = SP_NEW(all->scratch, struct sp_infer_recent);
     if (all->recent == NULL)
         return sp_fail_memory(all->err);
-    all->recent->refined.seed = all->recent->settled.seed = all->assignment->dataflow->model->hash_seed;
+    all->recent->refined.seed = all->recent->resolved.seed = all->assignment->dataflow->model->hash_seed;
     status = relate(all);
     if (status == SP_OK)
         status = sp_infer_refine(all);
@@ -571,7 +571,7 @@ static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *m
         status = place_nodes(all);
     if (status == SP_OK)
         status = run(all);
-    return status == SP_OK ? settle(all) : status;
+    return status == SP_OK ? finish(all) : status;
 }
 
 enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct sp_mesh *mesh, struct sp_error *err)

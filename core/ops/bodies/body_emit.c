@@ -99,7 +99,7 @@ static void link_branches(struct emission *emission)
 }
 
 /* Each turn needs reductions and borders done before the next. */
-static void settle_state(struct sp_unifier *unifier, const struct sp_unified_axes *axes)
+static void complete_state(struct sp_unifier *unifier, const struct sp_unified_axes *axes)
 {
     for (uint32_t i = 0; i < axes->rank; i++) {
         for (uint32_t k = 0; k < axes->axes[i].count; k++) {
@@ -120,7 +120,7 @@ static void link_states(struct emission *emission, uint32_t batch)
         const struct sp_value *after = frame->graphs[0]->outputs[control->first_body_result + i];
         struct sp_unified_axes axes = inner(emission, 0, before), returned = inner(emission, 0, after);
         tie(emission, &axes, &returned, &before->type.shape);
-        settle_state(&emission->frame->unifier, &axes);
+        complete_state(&emission->frame->unifier, &axes);
         if (control->has_batch)
             axes = with_axis(emission, axes, 0, batch);
         emission->inputs[control->first_state + i] = axes;

@@ -4,7 +4,7 @@
  *
  * The walk keeps its own stack. A frame is one graph at work: the main graph, the expanded body of a call, or a
  * subgraph of control flow inside the frame below. When a frame's nodes are done, the part that opened it says what
- * next: leave, run the graph again (a loop whose values have not settled), or run the other branch.
+ * next: leave, run the graph again (a loop whose values still change), or run the other branch.
  *
  *   shapes.c    the interface; types of inputs
  *   frame.c     frames, errors that a tolerant walk reports, types of initializers

@@ -152,7 +152,7 @@ static enum sp_status convert_xla(struct sp_conversion *conversion)
 /* ---- through the common form ---- */
 
 /* The rank for forms that must say it. A reading that does not know it takes the axes that are written down. */
-static enum sp_status settle_rank(struct sp_conversion *conversion)
+static enum sp_status determine_rank(struct sp_conversion *conversion)
 {
     const struct sp_sharding *sharding = conversion->sharding;
     bool has_rank = sharding->kind == SP_SHARDING_AXES || sharding->kind == SP_SHARDING_BLOCKS;
@@ -177,7 +177,7 @@ static enum sp_status convert_common(struct sp_conversion *conversion)
     enum sp_status status = sp_convert_read_sharding(reader, &conversion->spec, context, &conversion->mesh,
                                                      &conversion->sharding, &conversion->losses);
     if (status == SP_OK)
-        status = settle_rank(conversion);
+        status = determine_rank(conversion);
     if (status == SP_OK && sp_convert_is_xla(conversion->to))
         status = sp_hlo_from_sharding(reader->arena, conversion->sharding, context, &conversion->hlo,
                                       &conversion->losses, reader->err);

@@ -167,7 +167,7 @@ static const struct sp_device_configuration *find_configuration(const struct sp_
     return NULL;
 }
 
-static enum sp_status settle_configuration(struct request *request, struct sp_completion *completion)
+static enum sp_status determine_configuration(struct request *request, struct sp_completion *completion)
 {
     const struct sp_model *model = completion->model;
     const char *name = request->result.configuration;
@@ -255,7 +255,7 @@ enum sp_status sp_completion_read_request(struct sp_completion *completion, cons
     if (status == SP_OK && request.device_count == 0 && request.mesh.mesh != NULL)
         request.device_count = request.mesh.mesh->order.count;
     if (status == SP_OK)
-        status = settle_configuration(&request, completion);
+        status = determine_configuration(&request, completion);
     if (status == SP_OK)
         status = read_sets(&request, json);
     if (status == SP_OK)

@@ -78,7 +78,7 @@ enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_clu
     run->within = 0;
     run->watch = (struct sp_watch){.tick = tick, .context = run};
     job_options.watch = &run->watch;
-    job_options.skip_least = ret_job == NULL; /* of changed clusters only figures are wanted */
+    job_options.skip_minimum_memory = ret_job == NULL; /* of changed clusters only figures are wanted */
     if (!sp_watch_tick(&run->watch, "read", 0, 0, 0))
         (void)sp_fail(ret_why, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
     else if (!budget_left(run, &job_options.memory_budget))

@@ -138,7 +138,7 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
     struct sp_error *why = err != NULL ? err : &none;
     enum sp_status status = sp_joint_search_once(arena, workload, dataflow, cluster, options, ret_result, why);
     const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
-    if (status == SP_ERR_NOFIT && options->skip_least)
+    if (status == SP_ERR_NOFIT && options->skip_minimum_memory)
         why->least_memory_bytes = 0; /* a guess */
     else if (status == SP_ERR_NOFIT)
         sp_joint_minimum_memory(arena, workload, dataflow, cluster, options, why);

@@ -72,7 +72,7 @@ struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct
                                       uint32_t part_count, const uint32_t *part_of);
 
 /* *ret_candidate is NULL where the stages' search finds nothing that fits its estimate, or its blocks cannot be
-   allotted. Otherwise it is settled and evaluated, and may or may not fit. */
+   allotted. Otherwise its strategies are chosen and it is evaluated, and may or may not fit. */
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err);
 

@@ -54,7 +54,7 @@ struct search {
     const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
     bool is_proved;                            /* every plan was tried */
-    struct sp_error unkept;                    /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
     struct sp_error *err;
 
     /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
@@ -142,14 +142,14 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
     const struct sp_joint *joint = &search->joint;
     candidate->strategy = strategy;
     if (joint->options->constraints != NULL) {
-        struct sp_error unkept = {0};
+        struct sp_error violation = {0};
         enum sp_status status =
             sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
-                                     &candidate->placement, candidate->sharded, &unkept);
+                                     &candidate->placement, candidate->sharded, &violation);
         if (status == SP_ERR_MEMORY)
             return sp_fail_memory(search->err);
         if (status != SP_OK) {
-            search->unkept = unkept;
+            search->violation = violation;
             return SP_OK;
         }
     }
@@ -248,10 +248,10 @@ static bool is_often_whole(const struct search *search)
 }
 
 /* Further meshes for the blocks that promise most. */
-static enum sp_status vary_meshes(struct search *search)
+static enum sp_status try_further_meshes(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
-    const struct sp_space_option *promising[SP_VARY_MOST];
+    const struct sp_space_option *promising[SP_MESH_VARIANTS_MOST];
     enum sp_status status = SP_OK;
     if (has_pins(joint->options->constraints))
         return SP_OK;
@@ -284,7 +284,7 @@ static enum sp_status make_profiles(struct search *search)
             note_growth(joint, search->profiles[first], &growth);
     }
     if (status == SP_OK && search->profile_count > 0 && is_often_whole(search))
-        status = vary_meshes(search);
+        status = try_further_meshes(search);
     if (status == SP_OK && search->profile_count > 0)
         status =
             sp_units_create(joint->arena, joint->workload, search->profiles[0]->seconds, &joint->units, search->err);
@@ -425,14 +425,14 @@ static enum sp_status propose_all(struct search *search)
 }
 
 /* Where one stage turns out to be the best plan, it on further meshes. */
-static enum sp_status vary_whole(struct search *search)
+static enum sp_status try_whole_on_further_meshes(struct search *search)
 {
     const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
     const uint32_t before = search->profile_count;
     if (is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
         best->options[0]->size == 1 || search->joint.options->strategy != SP_STRATEGY_AUTO || !goes_on(search, 0.94))
         return SP_OK;
-    enum sp_status status = vary_meshes(search);
+    enum sp_status status = try_further_meshes(search);
     for (uint32_t first = before, next; status == SP_OK && first < search->profile_count; first = next) {
         const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
         for (next = first + 1; next < search->profile_count && profiles[next]->option == profiles[first]->option;
@@ -598,7 +598,7 @@ static enum sp_status list_others(struct search *search, struct sp_search_result
     const struct sp_joint_candidate *best = search->front.plans[0], *beyond = joint->beyond;
     struct sp_front_plan *second = SP_NEW(joint->arena, struct sp_front_plan);
     struct sp_short_of_memory_plan *other = SP_NEW(joint->arena, struct sp_short_of_memory_plan);
-    struct sp_memory_peak moment;
+    struct sp_memory_peak peak;
     if (second == NULL || other == NULL)
         return sp_fail_memory(search->err);
     const struct sp_joint_candidate *runner_up = sp_front_second(joint, best);
@@ -610,14 +610,14 @@ static enum sp_status list_others(struct search *search, struct sp_search_result
         return SP_OK;
     const struct sp_evaluated_plan plan = {&beyond->placement, beyond->sharded, beyond->evaluation};
     enum sp_status status = sp_memory_peak_of_stage(joint->arena, joint->workload, joint->cluster, &plan,
-                                                    beyond->evaluation->worst_stage, &moment, search->err);
+                                                    beyond->evaluation->worst_stage, &peak, search->err);
     if (status != SP_OK)
         return status;
-    const struct sp_stage_cost *cost = &beyond->evaluation->stages[moment.stage];
+    const struct sp_stage_cost *cost = &beyond->evaluation->stages[peak.stage];
     if (!describe_plan(search, beyond, &other->plan))
         return sp_fail_memory(search->err);
     other->device = cost->device;
-    other->node = moment.node == SP_NO_WORK ? NULL : joint->workload->nodes[moment.node].name;
+    other->node = peak.node == SP_NO_WORK ? NULL : joint->workload->nodes[peak.node].name;
     other->needed_bytes = cost->total_bytes;
     other->capacity_bytes = cost->capacity_bytes;
     result->beyond = other;
@@ -696,9 +696,9 @@ static enum sp_status try_everything(struct search *search, bool *ret_done)
 static enum sp_status none_keeps(const struct search *search)
 {
     (void)sp_fail(search->err, SP_ERR_REQUEST, "CONSTRAINT_UNSUPPORTED",
-                  "No plan was found that keeps all constraints.%s%s", search->unkept.status == SP_OK ? "" : " ",
-                  search->unkept.status == SP_OK ? "" : search->unkept.message);
-    return sp_error_at(search->err, "%s", search->unkept.status == SP_OK ? "" : search->unkept.where);
+                  "No plan was found that keeps all constraints.%s%s", search->violation.status == SP_OK ? "" : " ",
+                  search->violation.status == SP_OK ? "" : search->violation.message);
+    return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
 static enum sp_status run(struct search *search, struct sp_search_result **ret_result)
@@ -730,7 +730,7 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = vary_whole(search);
+        status = try_whole_on_further_meshes(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = polish(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
@@ -746,7 +746,7 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
     if (search->joint.stopped)
         return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
     if (search->joint.options->constraints != NULL && search->closest == NULL &&
-        (search->unkept.status != SP_OK || nofit.status == SP_OK))
+        (search->violation.status != SP_OK || nofit.status == SP_OK))
         return none_keeps(search);
     return sp_joint_nofit(&search->joint, search->closest, &nofit, err);
 }

@@ -94,9 +94,9 @@ struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
     bool optimal;
-    bool skip_least;       /* where nothing fits, do not look for memory that would do: minimum_memory.h */
-    bool any_plan;         /* the first plan that fits ends the search: only whether there is one is asked */
-    uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
+    bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
+    bool any_plan;            /* the first plan that fits ends the search: only whether there is one is asked */
+    uint32_t max_replicas;    /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;

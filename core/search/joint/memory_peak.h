@@ -27,4 +27,4 @@ struct sp_evaluated_plan {
 /* The lists are in `arena`. */
 enum sp_status sp_memory_peak_of_stage(struct sp_arena *arena, const struct sp_workload *workload,
                                        const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
-                                       uint32_t stage, struct sp_memory_peak *ret_moment, struct sp_error *err);
+                                       uint32_t stage, struct sp_memory_peak *ret_peak, struct sp_error *err);

@@ -11,7 +11,7 @@ static bool is_second(const struct sp_model_choice *const *profiles, uint32_t i)
 
 /* The best ones of a class by time, ascending. */
 static uint32_t rank_class(uint32_t class_index, uint32_t profile_count, const struct sp_model_choice *const *profiles,
-                           const struct sp_model_choice *ret_best[SP_VARY_BLOCKS])
+                           const struct sp_model_choice *ret_best[SP_MESH_VARIANTS_BLOCKS])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < profile_count; i++) {
@@ -20,9 +20,9 @@ static uint32_t rank_class(uint32_t class_index, uint32_t profile_count, const s
         if (profiles[i]->option->class_index != class_index || is_second(profiles, i) ||
             sp_space_cuts(profiles[i]->option, cuts) == 0)
             continue;
-        if (count == SP_VARY_BLOCKS && seconds >= ret_best[count - 1]->total_seconds)
+        if (count == SP_MESH_VARIANTS_BLOCKS && seconds >= ret_best[count - 1]->total_seconds)
             continue;
-        if (count == SP_VARY_BLOCKS)
+        if (count == SP_MESH_VARIANTS_BLOCKS)
             at--;
         else
             count++;
@@ -35,13 +35,13 @@ static uint32_t rank_class(uint32_t class_index, uint32_t profile_count, const s
 
 uint32_t sp_mesh_variants_blocks(const struct sp_joint *joint, uint32_t profile_count,
                                  const struct sp_model_choice *const *profiles,
-                                 const struct sp_space_option *ret_options[SP_VARY_MOST])
+                                 const struct sp_space_option *ret_options[SP_MESH_VARIANTS_MOST])
 {
     uint32_t count = 0;
     for (uint32_t c = 0; c < joint->space->class_count; c++) {
-        const struct sp_model_choice *best[SP_VARY_BLOCKS];
+        const struct sp_model_choice *best[SP_MESH_VARIANTS_BLOCKS];
         const uint32_t best_count = rank_class(c, profile_count, profiles, best);
-        for (uint32_t i = 0; i < best_count && count < SP_VARY_MOST; i++) {
+        for (uint32_t i = 0; i < best_count && count < SP_MESH_VARIANTS_MOST; i++) {
             if (best[i]->total_seconds <= FAR_SLOWER * best[0]->total_seconds)
                 ret_options[count++] = best[i]->option;
         }

@@ -9,14 +9,14 @@
  */
 #include "search/joint/candidate.h"
 
-#define SP_VARY_BLOCKS 4 /* of one class of devices */
-#define SP_VARY_MOST   16
+#define SP_MESH_VARIANTS_BLOCKS 4 /* of one class of devices */
+#define SP_MESH_VARIANTS_MOST   16
 
 /* The options whose profiles promise the quickest stages, the best first in each class. Those of one device, those that
    no other mesh suits, and those that are far slower than the best are left out. */
 uint32_t sp_mesh_variants_blocks(const struct sp_joint *joint, uint32_t profile_count,
                                  const struct sp_model_choice *const *profiles,
-                                 const struct sp_space_option *ret_options[SP_VARY_MOST]);
+                                 const struct sp_space_option *ret_options[SP_MESH_VARIANTS_MOST]);
 
 /* Whether the profiles of a further mesh say that it is quicker than the block's own one, or needs less memory. The
    further mesh's are profiles[first] .. profiles[next - 1]; true for options that are no further mesh. */

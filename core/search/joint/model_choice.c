@@ -9,7 +9,7 @@
 /* A choice under way, with the arrays behind choice->bytes. */
 struct making {
     struct sp_model_choice *choice;
-    double *kept_bytes, *workspace_bytes, *tensor_bytes;
+    double *persistent_bytes, *workspace_bytes, *tensor_bytes;
 };
 
 static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, struct making *making)
@@ -17,11 +17,11 @@ static bool allocate(struct sp_arena *arena, const struct sp_workload *workload,
     struct sp_model_choice *choice = making->choice;
     choice->strategy_of = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
     choice->seconds = SP_NEW_ARRAY(arena, workload->node_count, double);
-    making->kept_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
+    making->persistent_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     making->workspace_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     making->tensor_bytes = SP_NEW_ARRAY(arena, workload->tensor_count, double);
-    choice->bytes = (struct sp_stage_block){making->kept_bytes, making->workspace_bytes, making->tensor_bytes};
-    return choice->strategy_of != NULL && choice->seconds != NULL && making->kept_bytes != NULL &&
+    choice->bytes = (struct sp_stage_block){making->persistent_bytes, making->workspace_bytes, making->tensor_bytes};
+    return choice->strategy_of != NULL && choice->seconds != NULL && making->persistent_bytes != NULL &&
            making->workspace_bytes != NULL && making->tensor_bytes != NULL;
 }
 
@@ -102,12 +102,12 @@ static void take_node(struct making *making, const struct sp_workload *workload,
     const struct sp_work_node *node = &workload->nodes[n];
     if (choice->table == NULL) {
         choice->seconds[n] = node->seconds[choice->option->mesh.kind];
-        making->kept_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
+        making->persistent_bytes[n] = node->inner_weight_bytes + node->resident_bytes;
         making->workspace_bytes[n] = node->workspace_bytes;
     } else {
         const struct sp_strategy *strategy = &sp_strategy_of(choice->table, n)->items[choice->strategy_of[n]];
         choice->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
-        making->kept_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
+        making->persistent_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
         making->workspace_bytes[n] = strategy->workspace_bytes;
     }
     for (uint32_t i = 0; i < node->output_count; i++)

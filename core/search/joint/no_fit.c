@@ -10,31 +10,30 @@
 #define SENTENCE_BYTES SP_ERROR_MESSAGE_SIZE
 
 /* "'x' (1.0 GB), 'y' (0.5 GB) and 7 more (0.1 GB) are alive": the largest ones, and what the others are together. */
-static void name_tensors(const struct sp_workload *workload, const struct sp_memory_peak *moment, struct sp_buf *buf)
+static void name_tensors(const struct sp_workload *workload, const struct sp_memory_peak *peak, struct sp_buf *buf)
 {
-    double named = moment->workspace_bytes;
-    for (uint32_t i = 0; i < moment->tensor_count && i < TENSORS_NAMED; i++) {
-        sp_buf_printf(buf, "%s'%.48s' (", i == 0 ? ", where " : ", ",
-                      workload->tensors[moment->tensors[i].tensor].name);
-        sp_text_bytes(buf, moment->tensors[i].bytes);
+    double named = peak->workspace_bytes;
+    for (uint32_t i = 0; i < peak->tensor_count && i < TENSORS_NAMED; i++) {
+        sp_buf_printf(buf, "%s'%.48s' (", i == 0 ? ", where " : ", ", workload->tensors[peak->tensors[i].tensor].name);
+        sp_text_bytes(buf, peak->tensors[i].bytes);
         sp_buf_text(buf, ")");
-        named += moment->tensors[i].bytes;
+        named += peak->tensors[i].bytes;
     }
-    if (moment->tensor_count > TENSORS_NAMED) {
-        sp_buf_printf(buf, " and %u more (", moment->tensor_count - TENSORS_NAMED);
-        sp_text_bytes(buf, moment->alive_bytes + moment->workspace_bytes - named);
+    if (peak->tensor_count > TENSORS_NAMED) {
+        sp_buf_printf(buf, " and %u more (", peak->tensor_count - TENSORS_NAMED);
+        sp_text_bytes(buf, peak->alive_bytes + peak->workspace_bytes - named);
         sp_buf_text(buf, ")");
     }
-    if (moment->tensor_count > 0)
-        sp_buf_text(buf, moment->tensor_count == 1 ? " is alive" : " are alive");
-    if (moment->workspace_bytes > 0) {
-        sp_buf_text(buf, moment->tensor_count > 0 ? " and it works on " : ", which works on ");
-        sp_text_bytes(buf, moment->workspace_bytes);
+    if (peak->tensor_count > 0)
+        sp_buf_text(buf, peak->tensor_count == 1 ? " is alive" : " are alive");
+    if (peak->workspace_bytes > 0) {
+        sp_buf_text(buf, peak->tensor_count > 0 ? " and it works on " : ", which works on ");
+        sp_text_bytes(buf, peak->workspace_bytes);
     }
 }
 
 static void describe_stage(const struct sp_workload *workload, const struct sp_cluster *cluster,
-                           const struct sp_stage_cost *cost, double capacity, const struct sp_memory_peak *moment,
+                           const struct sp_stage_cost *cost, double capacity, const struct sp_memory_peak *peak,
                            struct sp_buf *buf)
 {
     sp_text_bytes(buf, cost->total_bytes - capacity);
@@ -55,9 +54,9 @@ static void describe_stage(const struct sp_workload *workload, const struct sp_c
         sp_text_bytes(buf, cost->communication_bytes);
         sp_buf_text(buf, " buffers of transfers");
     }
-    if (moment->node != SP_NO_WORK) {
-        sp_buf_printf(buf, "; it is fullest at node '%.60s'", workload->nodes[moment->node].name);
-        name_tensors(workload, moment, buf);
+    if (peak->node != SP_NO_WORK) {
+        sp_buf_printf(buf, "; it is fullest at node '%.60s'", workload->nodes[peak->node].name);
+        name_tensors(workload, peak, buf);
     }
     sp_buf_text(buf, ".");
 }
@@ -67,7 +66,7 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
                                       struct sp_error *err)
 {
     const struct sp_evaluation *evaluation = plan->evaluation;
-    struct sp_memory_peak moment;
+    struct sp_memory_peak peak;
     struct sp_buf buf;
     double most = -INFINITY, capacity = 0;
     uint32_t worst = 0;
@@ -80,13 +79,13 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
         capacity = own;
         worst = s;
     }
-    const enum sp_status status = sp_memory_peak_of_stage(arena, workload, cluster, plan, worst, &moment, err);
+    const enum sp_status status = sp_memory_peak_of_stage(arena, workload, cluster, plan, worst, &peak, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&buf, (size_t)4 * SENTENCE_BYTES);
     sp_buf_printf(&buf, "No plan fits. The closest has %u stage%s and lacks ", evaluation->stage_count,
                   evaluation->stage_count == 1 ? "" : "s");
-    describe_stage(workload, cluster, &evaluation->stages[worst], capacity, &moment, &buf);
+    describe_stage(workload, cluster, &evaluation->stages[worst], capacity, &peak, &buf);
     if (sp_buf_failed(&buf))
         (void)sp_fail_memory(err);
     else

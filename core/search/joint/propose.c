@@ -44,7 +44,7 @@ static bool fill_least(const struct sp_joint *joint, const struct sp_stage_parts
     if (weights == NULL || held == NULL)
         return false;
     for (uint32_t u = 0; u < joint->units->count; u++)
-        sp_stage_part_least(parts, index, u, &weights[u], &held[u]);
+        sp_stage_part_minimum(parts, index, u, &weights[u], &held[u]);
     option->weight_bytes = weights;
     option->held_bytes = held;
     return true;
@@ -136,7 +136,7 @@ static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_propos
     if (memory == NULL || parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < proposal->profile_count; i++) {
-        if (sp_stage_parts_most(parts, i) <= options[i].memory_bytes)
+        if (sp_stage_parts_maximum(parts, i) <= options[i].memory_bytes)
             options[i].memory_bytes = INFINITY;
         is_roomy = is_roomy && options[i].memory_bytes == INFINITY;
         if (!fill_least(joint, parts, i, &options[i]))
@@ -324,7 +324,7 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                               .work_limit = proposal->objective == SP_OBJECTIVE_LATENCY ? LATENCY_WORK
                                                                                                         : STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
-                                              .skips_least_memory = true,
+                                              .skips_minimum_memory = true,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};
     struct sp_stages_problem problem;

@@ -17,21 +17,21 @@
 
 #define POLISH_WORK (20 * SP_JOINT_CHOICE_WORK) /* of all stages of one candidate */
 
-struct settling {
+struct choosing {
     struct sp_joint *joint;
     struct sp_joint_candidate *candidate;
     double *reserved; /* per stage: bytes that its strategies may not use */
     bool *hopeless;   /* per stage: no choice is within its memory */
-    bool *settled;    /* per stage: another choice gains nothing as long as this one fits */
+    bool *is_best;    /* per stage: another choice gains nothing as long as this one fits */
     uint64_t work;    /* of one choice */
 };
 
 /* ---- strategies of the profiles --------------------------------------------------------------------------------- */
 
-static enum sp_status list_nodes(struct settling *settling, struct sp_error *err)
+static enum sp_status list_nodes(struct choosing *choosing, struct sp_error *err)
 {
-    const struct sp_joint *joint = settling->joint;
-    const struct sp_placement *placement = &settling->candidate->placement;
+    const struct sp_joint *joint = choosing->joint;
+    const struct sp_placement *placement = &choosing->candidate->placement;
     const struct sp_units *units = joint->units;
     uint32_t *count = SP_NEW_ARRAY(joint->arena, placement->stage_count, uint32_t);
     if (count == NULL)
@@ -42,20 +42,20 @@ static enum sp_status list_nodes(struct settling *settling, struct sp_error *err
         uint32_t *nodes = SP_NEW_ARRAY(joint->arena, count[s], uint32_t);
         if (nodes == NULL)
             return sp_fail_memory(err);
-        settling->candidate->sharded[s].nodes = nodes;
+        choosing->candidate->sharded[s].nodes = nodes;
     }
     for (uint32_t i = 0; i < units->live_count; i++) {
-        struct sp_sharded_stage *stage = &settling->candidate->sharded[placement->stage_of[units->order[i]]];
+        struct sp_sharded_stage *stage = &choosing->candidate->sharded[placement->stage_of[units->order[i]]];
         ((uint32_t *)stage->nodes)[stage->node_count++] = units->order[i];
     }
     return SP_OK;
 }
 
-static enum sp_status take_strategies(struct settling *settling, uint32_t s, const struct sp_model_choice *profile,
+static enum sp_status take_strategies(struct choosing *choosing, uint32_t s, const struct sp_model_choice *profile,
                                       struct sp_error *err)
 {
-    struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
-    uint32_t *strategy_of = SP_NEW_ARRAY(settling->joint->arena, stage->node_count, uint32_t);
+    struct sp_sharded_stage *stage = &choosing->candidate->sharded[s];
+    uint32_t *strategy_of = SP_NEW_ARRAY(choosing->joint->arena, stage->node_count, uint32_t);
     if (strategy_of == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < stage->node_count; i++)
@@ -68,15 +68,15 @@ static enum sp_status take_strategies(struct settling *settling, uint32_t s, con
 /* ---- choosing again --------------------------------------------------------------------------------------------- */
 
 /* Whether two stages are the same operators in the same order, on equal blocks with equally much memory. */
-static bool same_stage(const struct settling *settling, uint32_t a, uint32_t b)
+static bool same_stage(const struct choosing *choosing, uint32_t a, uint32_t b)
 {
-    const struct sp_joint_candidate *candidate = settling->candidate;
+    const struct sp_joint_candidate *candidate = choosing->candidate;
     const struct sp_sharded_stage *x = &candidate->sharded[a], *y = &candidate->sharded[b];
-    const uint32_t *class_of = settling->joint->blocks->class_of;
-    if (sp_constraints_split(settling->joint->options->constraints))
+    const uint32_t *class_of = choosing->joint->blocks->class_of;
+    if (sp_constraints_split(choosing->joint->options->constraints))
         return a == b;
     if (candidate->options[a] != candidate->options[b] || x->node_count != y->node_count ||
-        settling->reserved[a] != settling->reserved[b])
+        choosing->reserved[a] != choosing->reserved[b])
         return false;
     for (uint32_t i = 0; i < x->node_count; i++) {
         if (class_of[x->nodes[i]] != class_of[y->nodes[i]])
@@ -96,18 +96,18 @@ static double stage_bytes(const struct sp_intra_result *intra)
 }
 
 /* The least time of the stage's operators within `limit`; what it has stays where that is as good. */
-static enum sp_status choose_stage(struct settling *settling, uint32_t s, double limit, struct sp_error *err)
+static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double limit, struct sp_error *err)
 {
-    struct sp_joint *joint = settling->joint;
-    struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
+    struct sp_joint *joint = choosing->joint;
+    struct sp_sharded_stage *stage = &choosing->candidate->sharded[s];
     const struct sp_split_rules rules = {.constraints = joint->options->constraints,
                                          .workload = joint->workload,
                                          .table = stage->table,
-                                         .mesh = &settling->candidate->options[s]->mesh};
+                                         .mesh = &choosing->candidate->options[s]->mesh};
     struct sp_intra_options intra_options = {
         .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
     struct sp_choice_options options = {.seed = joint->options->seed,
-                                        .work_limit = settling->work,
+                                        .work_limit = choosing->work,
                                         .executor = joint->options->executor,
                                         .watch = joint->options->watch};
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(joint->arena));
@@ -125,7 +125,7 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
     if (status == SP_OK)
         status = sp_choice_solve(scratch, sp_intra_problem(intra), &options, &choice, err);
     if (status == SP_OK) {
-        settling->hopeless[s] = !choice->is_feasible;
+        choosing->hopeless[s] = !choice->is_feasible;
         if (choice->is_feasible)
             status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
     }
@@ -141,36 +141,36 @@ static enum sp_status choose_stage(struct settling *settling, uint32_t s, double
     return SP_OK;
 }
 
-static void copy_stage(struct settling *settling, uint32_t from, uint32_t to)
+static void copy_stage(struct choosing *choosing, uint32_t from, uint32_t to)
 {
-    struct sp_sharded_stage *stage = &settling->candidate->sharded[to];
-    if (stage->strategy_of != settling->candidate->sharded[from].strategy_of)
+    struct sp_sharded_stage *stage = &choosing->candidate->sharded[to];
+    if (stage->strategy_of != choosing->candidate->sharded[from].strategy_of)
         stage->intra = NULL;
-    stage->strategy_of = settling->candidate->sharded[from].strategy_of;
-    settling->hopeless[to] = settling->hopeless[from];
+    stage->strategy_of = choosing->candidate->sharded[from].strategy_of;
+    choosing->hopeless[to] = choosing->hopeless[from];
 }
 
 /* Chooses in all stages, or only in those that do not fit. */
-static enum sp_status choose_stages(struct settling *settling, bool all, struct sp_error *err)
+static enum sp_status choose_stages(struct choosing *choosing, bool all, struct sp_error *err)
 {
-    struct sp_joint_candidate *candidate = settling->candidate;
+    struct sp_joint_candidate *candidate = choosing->candidate;
     const uint32_t count = candidate->placement.stage_count;
-    uint32_t *chosen = SP_NEW_ARRAY(settling->joint->arena, count, uint32_t), chosen_count = 0;
+    uint32_t *chosen = SP_NEW_ARRAY(choosing->joint->arena, count, uint32_t), chosen_count = 0;
     if (chosen == NULL)
         return sp_fail_memory(err);
     for (uint32_t s = 0; s < count; s++) {
         const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
         uint32_t same = 0;
-        const bool is_good = !all || settling->settled[s];
+        const bool is_good = !all || choosing->is_best[s];
         if (candidate->sharded[s].table == NULL || (is_good && cost->total_bytes <= cost->capacity_bytes))
             continue;
-        while (same < chosen_count && !same_stage(settling, chosen[same], s))
+        while (same < chosen_count && !same_stage(choosing, chosen[same], s))
             same++;
         if (same < chosen_count) {
-            copy_stage(settling, chosen[same], s);
+            copy_stage(choosing, chosen[same], s);
             continue;
         }
-        enum sp_status status = choose_stage(settling, s, cost->capacity_bytes - settling->reserved[s], err);
+        enum sp_status status = choose_stage(choosing, s, cost->capacity_bytes - choosing->reserved[s], err);
         if (status != SP_OK)
             return status;
         chosen[chosen_count++] = s;
@@ -200,59 +200,59 @@ enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate 
 }
 
 /* Takes what lacked off the stages that do not fit; false when a stage cannot have less, or none lacks anything. */
-static bool take_off(struct settling *settling)
+static bool take_off(struct choosing *choosing)
 {
-    const struct sp_joint_candidate *candidate = settling->candidate;
+    const struct sp_joint_candidate *candidate = choosing->candidate;
     bool any = false;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
         const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
         const double excess = cost->total_bytes - cost->capacity_bytes;
         if (excess <= 0)
             continue;
-        if (candidate->sharded[s].table == NULL || settling->hopeless[s])
+        if (candidate->sharded[s].table == NULL || choosing->hopeless[s])
             return false;
-        settling->reserved[s] += SPARE * excess + 1;
+        choosing->reserved[s] += SPARE * excess + 1;
         any = true;
     }
     return any;
 }
 
 /* Chooses in all stages, then under less in those that do not fit. */
-static enum sp_status choose_and_judge(struct settling *settling, struct sp_error *err)
+static enum sp_status choose_and_judge(struct choosing *choosing, struct sp_error *err)
 {
-    struct sp_joint_candidate *candidate = settling->candidate;
+    struct sp_joint_candidate *candidate = choosing->candidate;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++)
-        settling->reserved[s] = candidate->evaluation->stages[s].communication_bytes;
-    enum sp_status status = choose_stages(settling, true, err);
+        choosing->reserved[s] = candidate->evaluation->stages[s].communication_bytes;
+    enum sp_status status = choose_stages(choosing, true, err);
     if (status == SP_OK)
-        status = sp_joint_judge(settling->joint, candidate, err);
-    for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(settling); round++) {
-        status = choose_stages(settling, false, err);
+        status = sp_joint_judge(choosing->joint, candidate, err);
+    for (uint32_t round = 0; status == SP_OK && round < ROUNDS && take_off(choosing); round++) {
+        status = choose_stages(choosing, false, err);
         if (status == SP_OK)
-            status = sp_joint_judge(settling->joint, candidate, err);
+            status = sp_joint_judge(choosing->joint, candidate, err);
     }
     return status;
 }
 
-static enum sp_status start_settling(struct settling *settling, struct sp_joint *joint,
+static enum sp_status start_choosing(struct choosing *choosing, struct sp_joint *joint,
                                      struct sp_joint_candidate *candidate, uint64_t work, struct sp_error *err)
 {
     const uint32_t count = candidate->placement.stage_count;
-    *settling = (struct settling){.joint = joint,
+    *choosing = (struct choosing){.joint = joint,
                                   .candidate = candidate,
                                   .reserved = SP_NEW_ARRAY(joint->arena, count, double),
                                   .hopeless = SP_NEW_ARRAY(joint->arena, count, bool),
-                                  .settled = SP_NEW_ARRAY(joint->arena, count, bool),
+                                  .is_best = SP_NEW_ARRAY(joint->arena, count, bool),
                                   .work = work};
-    return settling->reserved == NULL || settling->hopeless == NULL || settling->settled == NULL ? sp_fail_memory(err)
+    return choosing->reserved == NULL || choosing->hopeless == NULL || choosing->is_best == NULL ? sp_fail_memory(err)
                                                                                                  : SP_OK;
 }
 
 /* Whether a stage has many nodes that are no repetition of others in it. */
-static enum sp_status has_many(const struct settling *settling, uint32_t s, bool *ret_many, struct sp_error *err)
+static enum sp_status has_many(const struct choosing *choosing, uint32_t s, bool *ret_many, struct sp_error *err)
 {
-    const struct sp_joint *joint = settling->joint;
-    const struct sp_sharded_stage *stage = &settling->candidate->sharded[s];
+    const struct sp_joint *joint = choosing->joint;
+    const struct sp_sharded_stage *stage = &choosing->candidate->sharded[s];
     struct sp_arena_mark mark = sp_arena_mark(joint->arena);
     uint32_t different = 0;
     *ret_many = false;
@@ -275,19 +275,19 @@ enum sp_status sp_joint_rechoose(struct sp_joint *joint, struct sp_joint_candida
                                  const struct sp_model_choice *const *profiles, const uint32_t *profile_of,
                                  struct sp_error *err)
 {
-    struct settling settling;
-    enum sp_status status = start_settling(&settling, joint, candidate, SP_JOINT_CHOICE_WORK, err);
+    struct choosing choosing;
+    enum sp_status status = start_choosing(&choosing, joint, candidate, SP_JOINT_CHOICE_WORK, err);
     if (status == SP_OK)
-        status = list_nodes(&settling, err);
+        status = list_nodes(&choosing, err);
     for (uint32_t s = 0; status == SP_OK && s < candidate->placement.stage_count; s++) {
         const struct sp_model_choice *profile = profiles[profile_of[s]];
         if (profile->table == NULL)
             continue;
-        status = take_strategies(&settling, s, profile, err);
+        status = take_strategies(&choosing, s, profile, err);
         if (status == SP_OK && profile->is_free)
-            status = has_many(&settling, s, &settling.settled[s], err);
+            status = has_many(&choosing, s, &choosing.is_best[s], err);
         if (profile->is_free && candidate->sharded[s].node_count == joint->units->live_count)
-            settling.settled[s] = true; /* the same question */
+            choosing.is_best[s] = true; /* the same question */
     }
     if (status == SP_OK)
         status = sp_joint_judge(joint, candidate, err);
@@ -296,7 +296,7 @@ enum sp_status sp_joint_rechoose(struct sp_joint *joint, struct sp_joint_candida
     const bool is_idle = candidate->is_hopeful && joint->ranked[0] != NULL &&
                          !sp_front_better(joint->options->objective, candidate, joint->ranked[0]);
     if (status == SP_OK && !candidate->is_draft && !is_idle)
-        status = choose_and_judge(&settling, err);
+        status = choose_and_judge(&choosing, err);
     return status;
 }
 
@@ -306,16 +306,16 @@ enum sp_status sp_joint_polish(struct sp_joint *joint, const struct sp_joint_can
     const uint32_t count = candidate->placement.stage_count;
     struct sp_joint_candidate *copy = SP_NEW(joint->arena, struct sp_joint_candidate);
     struct sp_sharded_stage *sharded = SP_NEW_ARRAY(joint->arena, count, struct sp_sharded_stage);
-    struct settling settling;
+    struct choosing choosing;
     if (copy == NULL || sharded == NULL)
         return sp_fail_memory(err);
     *copy = *candidate;
     copy->sharded = memcpy(sharded, candidate->sharded, count * sizeof *sharded);
-    enum sp_status status = start_settling(&settling, joint, copy, POLISH_WORK / count, err);
+    enum sp_status status = start_choosing(&choosing, joint, copy, POLISH_WORK / count, err);
     for (uint32_t s = 0; status == SP_OK && s < count; s++)
-        status = has_many(&settling, s, &settling.settled[s], err);
+        status = has_many(&choosing, s, &choosing.is_best[s], err);
     if (status == SP_OK)
-        status = choose_and_judge(&settling, err);
+        status = choose_and_judge(&choosing, err);
     if (status == SP_OK)
         *ret_candidate = copy;
     return status;

@@ -140,7 +140,7 @@ static int by_place(const void *left, const void *right)
 }
 
 /* Sorts, and leaves one of those that both orders have found. */
-static uint32_t settle(struct sp_blocks_repeat *repeats, uint32_t count)
+static uint32_t remove_duplicates(struct sp_blocks_repeat *repeats, uint32_t count)
 {
     uint32_t left = 0;
     if (count > 1)
@@ -172,7 +172,7 @@ enum sp_status sp_blocks_repeats(struct sp_arena *arena, const uint32_t *symbols
                 found_count++;
         }
     }
-    *ret_repeats = (struct sp_blocks_repeat_list){settle(found, found_count), found};
+    *ret_repeats = (struct sp_blocks_repeat_list){remove_duplicates(found, found_count), found};
     *steps += r.steps;
     return SP_OK;
 }

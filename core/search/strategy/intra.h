@@ -71,8 +71,8 @@ enum sp_status sp_intra_evaluate(struct sp_arena *arena, struct sp_strategy_tabl
                                  const uint32_t *nodes, const uint32_t *strategy_of,
                                  struct sp_intra_result **ret_result, struct sp_error *err);
 
-/* The live activations of one device of such a stage, per node; what a node is brought counts while it runs. The largest
-   `during` is activation_peak_bytes. */
+/* The live activations of one device of such a stage, per node; what a node is brought counts while it runs. The
+   largest `during` is activation_peak_bytes. */
 enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
                              const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_live,
                              struct sp_error *err);

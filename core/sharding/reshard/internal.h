@@ -264,7 +264,7 @@ uint32_t sp_search_target(struct sp_reshard_search *search);
 
 /* Whether the target was reached in one step that takes no longer than the bound on all ways: nothing can be better,
    and what is as good need not be looked at. Many digits have very many such ways. */
-bool sp_search_is_settled(struct sp_reshard_search *search);
+bool sp_search_is_proved(struct sp_reshard_search *search);
 
 /* A step from the node at hand to a layout. */
 void sp_search_offer(struct sp_reshard_search *search, enum sp_collective kind, const struct sp_lists *lists,

@@ -234,7 +234,7 @@ bool sp_search_next(struct sp_reshard_search *search, struct sp_lists *ret_lists
     return false;
 }
 
-bool sp_search_is_settled(struct sp_reshard_search *search)
+bool sp_search_is_proved(struct sp_reshard_search *search)
 {
     uint32_t target = sp_search_target(search);
 

@@ -56,7 +56,7 @@ enum sp_status sp_search_run(struct sp_reshard_search *search, const struct sp_p
 
     while (is_going && sp_search_next(search, &lists)) {
         sp_search_expand(search, &lists);
-        is_going = search->at != 0 || !sp_search_is_settled(search);
+        is_going = search->at != 0 || !sp_search_is_proved(search);
     }
     if (search->left != NULL)
         *search->left -= search->work < *search->left ? search->work : *search->left;

@@ -230,7 +230,7 @@ bool sp_bound_is_cool(const struct sp_bound_state *state)
     return state->passes > 0 || (state->has_started && state->temperature < COOL * state->hottest);
 }
 
-bool sp_bound_is_settled(const struct sp_bound_state *state)
+bool sp_bound_has_converged(const struct sp_bound_state *state)
 {
     return state->passes > 0;
 }

@@ -43,4 +43,4 @@ int64_t sp_bound_best(const struct sp_bound_state *state);
 bool sp_bound_is_cool(const struct sp_bound_state *state);
 
 /* Whether sweeps have cooled down once: more work improves little. */
-bool sp_bound_is_settled(const struct sp_bound_state *state);
+bool sp_bound_has_converged(const struct sp_bound_state *state);

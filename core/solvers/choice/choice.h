@@ -48,8 +48,8 @@ struct sp_choice_options {
     uint64_t work_limit; /* 0: the default, which grows with the problem. Less than a bound takes: there is none but
                             what reducing gives, and searches do as much as they need to come round, which is more than
                             a small limit and grows with the problem */
-    uint32_t lanes;      /* searches side by side, each with random numbers of its own; 0: SP_CHOICE_LANES. The result
-                            depends on it, and not on how many threads the executor has. */
+    uint32_t searches;   /* side by side, each with random numbers of its own; 0: SP_CHOICE_SEARCHES. The result depends
+                          on it, and not on how many threads the executor has. */
     const struct sp_executor *executor;
     const struct sp_watch *watch; /* ticks "search" with best and bound (as they are, not seconds) from the calling
                                      thread; false ends the search with the best so far */
@@ -58,7 +58,7 @@ struct sp_choice_options {
     struct sp_budget *budget;     /* of the solver's own memory; may be NULL */
     const uint32_t *start;        /* a choice to begin with, feasible or not, or NULL */
 };
-#define SP_CHOICE_LANES 2
+#define SP_CHOICE_SEARCHES 2
 
 /* A moment at which memory binds: what is used there, of the limit; its price in cost per byte (0: not bounding). */
 struct sp_choice_moment {
@@ -67,15 +67,15 @@ struct sp_choice_moment {
 };
 
 struct sp_choice_result {
-    bool is_feasible;          /* false: none was found; `choice` is then the one that is over by least */
-    bool is_optimal;           /* cost == bound */
-    bool is_stopped;           /* the watch, `stop` or the work limit ended it before it was proved */
-    bool is_proved_infeasible; /* no choice can be within the limit, or every choice is forbidden */
-    const uint32_t *choice;    /* per node, a strategy from 0 */
-    int64_t cost, bound;       /* bound <= cost of every feasible choice; 0 where nothing is known */
-    double gap;                /* (cost - bound) / cost; 0 when cost is 0 */
-    int64_t peak, least_limit; /* the choice's largest usage; a lower bound for the limit that any choice needs */
-    uint32_t tight_count;      /* moments, the dearest first, at most SP_CHOICE_TIGHT */
+    bool is_feasible;            /* false: none was found; `choice` is then the one that is over by least */
+    bool is_optimal;             /* cost == bound */
+    bool is_stopped;             /* the watch, `stop` or the work limit ended it before it was proved */
+    bool is_proved_infeasible;   /* no choice can be within the limit, or every choice is forbidden */
+    const uint32_t *choice;      /* per node, a strategy from 0 */
+    int64_t cost, bound;         /* bound <= cost of every feasible choice; 0 where nothing is known */
+    double gap;                  /* (cost - bound) / cost; 0 when cost is 0 */
+    int64_t peak, minimum_limit; /* the choice's largest usage; a lower bound for the limit that any choice needs */
+    uint32_t tight_count;        /* moments, the dearest first, at most SP_CHOICE_TIGHT */
     struct sp_choice_moment *tight;
     uint32_t variables, variable_edges; /* what was left to choose after reducing */
     uint64_t work;
@@ -83,7 +83,7 @@ struct sp_choice_result {
 #define SP_CHOICE_TIGHT 16
 
 /* Solves; the result in `arena`. Errors: SP_ERR_MEMORY, SP_ERR_REQUEST for a problem that is not well formed (the
-   message names the node or edge). Nothing feasible is no error. Equal problems, seeds, lanes and work limits give
+   message names the node or edge). Nothing feasible is no error. Equal problems, seeds, searches and work limits give
    equal results. */
 enum sp_status sp_choice_solve(struct sp_arena *arena, const struct sp_choice_problem *problem,
                                const struct sp_choice_options *options, struct sp_choice_result **ret_result,

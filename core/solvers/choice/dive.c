@@ -46,8 +46,8 @@ struct descent {
     struct sp_error *err;
 };
 
-/* One step down: `from` without the dead states, and its bound until it is settled. `*ret_bound` is NULL when nothing
-   better than the cost is there, or too much. */
+/* One step down: `from` without the dead states, and its bound until it has converged. `*ret_bound` is NULL when
+   nothing better than the cost is there, or too much. */
 static enum sp_status descend(struct descent *descent, const struct sp_reduced *from, const double *prices,
                               const bool *dead, struct sp_reduced **ret_reduced, struct sp_bound_state **ret_bound)
 {
@@ -67,7 +67,7 @@ static enum sp_status descend(struct descent *descent, const struct sp_reduced *
         return sp_fail_memory(descent->err);
     sp_bound_warm(bound, carried);
     uint64_t used = 0;
-    while (used < dive->work / 4 && !sp_bound_is_settled(bound) && sp_bound_best(bound) < dive->cost &&
+    while (used < dive->work / 4 && !sp_bound_has_converged(bound) && sp_bound_best(bound) < dive->cost &&
            !sp_bound_is_stopped(bound))
         (void)sp_bound_improve(bound, dive->work / 64 + 1, dive->cost - reduced->fixed_cost, dive->stop, &used);
     descent->work += used;

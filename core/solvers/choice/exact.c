@@ -78,7 +78,7 @@ static void run_task(void *argument, uint32_t index)
 
 /* Puts a task's outcome back: the children on the stack, the likelier on top; or the node itself where the task was
    stopped. */
-static void settle(struct sp_exact *exact, struct exact_task *task)
+static void take_outcome(struct sp_exact *exact, struct exact_task *task)
 {
     struct sp_exact_worker *worker = task->worker;
     exact->work += worker->work;
@@ -148,7 +148,7 @@ void sp_exact_run(struct sp_exact *exact, uint64_t work, const struct sp_executo
         uint32_t count = hand_out(exact, stop);
         sp_executor_run(executor, count, run_task, exact->tasks);
         for (uint32_t i = count; i-- > 0;) /* the first was on top */
-            settle(exact, &exact->tasks[i]);
+            take_outcome(exact, &exact->tasks[i]);
     }
 }
 

@@ -50,7 +50,7 @@ static bool allocate(struct sp_improver *improver)
 }
 
 struct sp_improver *sp_improver_create(struct sp_arena *arena, const struct sp_reduced *reduced, uint64_t seed,
-                                       uint32_t lane)
+                                       uint32_t search)
 {
     struct sp_improver *improver = SP_NEW(arena, struct sp_improver);
 
@@ -58,7 +58,7 @@ struct sp_improver *sp_improver_create(struct sp_arena *arena, const struct sp_r
         return NULL;
     improver->arena = arena;
     improver->reduced = reduced;
-    improver->random = seed * UINT64_C(0x2545F4914F6CDD1D) + ((uint64_t)lane << 32) + 1;
+    improver->random = seed * UINT64_C(0x2545F4914F6CDD1D) + ((uint64_t)search << 32) + 1;
     if (!allocate(improver))
         return NULL;
     link_rows(improver);

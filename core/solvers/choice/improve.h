@@ -10,17 +10,17 @@
  * the limits themselves. Where windows no longer help, a region of the best states is disturbed, and repaired.
  *
  * Invariants
- *  - Equal problems, guides, offers, seeds, lanes and work limits give equal states, however the work is cut into runs
- *    that all ended by their limit.
+ *  - Equal problems, guides, offers, seeds, numbers and work limits give equal states, however the work is cut into
+ *    runs that all ended by their limit.
  *  - Memory is taken when the search is created only. A search may run in any thread, if no other uses its arena then.
  */
 #include "solvers/choice/reduce.h"
 
 struct sp_improver; /* one search, with random numbers of its own */
 
-/* `lane` and `seed` choose the random numbers. NULL without memory. */
+/* The number `search` and the seed choose the random numbers. NULL without memory. */
 struct sp_improver *sp_improver_create(struct sp_arena *arena, const struct sp_reduced *reduced, uint64_t seed,
-                                       uint32_t lane);
+                                       uint32_t search);
 
 /* Prices (per moment) and reduced costs (per state) of a bound, for guidance; copied. Either may be NULL. */
 void sp_improver_guide(struct sp_improver *improver, const double *prices, const double *reduced_costs);

@@ -90,7 +90,7 @@ static bool scarce_moment(struct sp_improver *improver, uint32_t v, uint32_t *re
     for (uint32_t i = 0; count > 0 && i < 8; i++) {
         const struct sp_reduced_range *range = &reduced->ranges[begin + sp_random_below(&improver->random, count)];
         uint32_t moment = range->from + sp_random_below(&improver->random, range->to - range->from);
-        int64_t slack = sp_slack_tree_least(&improver->slack, moment, moment + 1);
+        int64_t slack = sp_slack_tree_minimum(&improver->slack, moment, moment + 1);
 
         if (slack < least) {
             least = slack;

@@ -28,7 +28,7 @@ void sp_slack_tree_set(struct sp_slack_tree *tree, uint32_t moments, const int64
 void sp_slack_tree_add(struct sp_slack_tree *tree, uint32_t from, uint32_t to, int64_t amount);
 /* A moment with the least slack of all. */
 uint32_t sp_slack_tree_worst(const struct sp_slack_tree *tree);
-int64_t sp_slack_tree_least(const struct sp_slack_tree *tree, uint32_t from, uint32_t to);
+int64_t sp_slack_tree_minimum(const struct sp_slack_tree *tree, uint32_t from, uint32_t to);
 
 static inline int64_t sp_slack_tree_root(const struct sp_slack_tree *tree)
 {

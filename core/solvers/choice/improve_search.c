@@ -30,7 +30,7 @@ static void penalise(struct sp_improver *improver)
     uint32_t moments = improver->reduced->moment_count;
 
     for (uint32_t t = 0; t < moments; t++) {
-        bool is_over = sp_slack_tree_least(&improver->slack, t, t + 1) < 0;
+        bool is_over = sp_slack_tree_minimum(&improver->slack, t, t + 1) < 0;
         double unit = ((double)improver->cost + 1) / (double)(improver->reduced->limit[t] + 1);
 
         improver->penalty[t] = is_over ? improver->penalty_scale * unit : 0;

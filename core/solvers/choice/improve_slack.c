@@ -58,7 +58,7 @@ void sp_slack_tree_add(struct sp_slack_tree *tree, uint32_t from, uint32_t to, i
         tree->least[left] = least_of(tree->least[2 * left], tree->least[2 * left + 1]) + tree->mark[left];
 }
 
-int64_t sp_slack_tree_least(const struct sp_slack_tree *tree, uint32_t from, uint32_t to)
+int64_t sp_slack_tree_minimum(const struct sp_slack_tree *tree, uint32_t from, uint32_t to)
 {
     uint32_t left = from + tree->size, right = to + 1 + tree->size;
     int64_t at_left = 2 * FAR, at_right = 2 * FAR;

@@ -204,7 +204,7 @@ static void prepare_segments(struct sp_improver *improver)
             continue;
         uint32_t end = (uint32_t)(window->edges[e] >> 32), k = window->segments++;
 
-        window->cap[k] = sp_slack_tree_least(&improver->slack, at, end);
+        window->cap[k] = sp_slack_tree_minimum(&improver->slack, at, end);
         window->price[k] = improver->price_before[end] - improver->price_before[at];
         window->best_price[k] = improver->penalty_before[end] - improver->penalty_before[at];
     }

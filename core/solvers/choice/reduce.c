@@ -48,7 +48,7 @@ static enum sp_status reduce(struct sp_arena *arena, const struct sp_choice_prob
         goto done;
     if (from != NULL) {
         reducer.fixed_cost = from->fixed_cost;
-        reducer.least_limit = from->least_limit;
+        reducer.minimum_limit = from->minimum_limit;
     }
     reduce_all(&reducer, from);
     if (reducer.is_out_of_memory)
@@ -57,7 +57,7 @@ static enum sp_status reduce(struct sp_arena *arena, const struct sp_choice_prob
     reduced->problem = problem;
     reduced->is_infeasible = reducer.is_infeasible;
     reduced->fixed_cost = reducer.fixed_cost;
-    reduced->least_limit = reducer.least_limit;
+    reduced->minimum_limit = reducer.minimum_limit;
     status = reducer.is_infeasible ? SP_OK : sp_reducer_pack(&reducer, reduced);
 done:
     sp_arena_destroy(scratch);

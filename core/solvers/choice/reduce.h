@@ -48,9 +48,9 @@ struct sp_reduced {
     int64_t *limit;     /* per moment: what the variables may use there */
     int64_t *moment_of; /* per moment: an original moment that it stands for */
     int64_t fixed_cost;
-    int64_t least_limit; /* what every possible choice uses at some moment */
-    bool is_infeasible;  /* proved while reducing; there are no variables then */
-    void *expansion;     /* how states become strategies; private to reduce.c */
+    int64_t minimum_limit; /* what every possible choice uses at some moment */
+    bool is_infeasible;    /* proved while reducing; there are no variables then */
+    void *expansion;       /* how states become strategies; private to reduce.c */
 };
 
 /* When `stop` (may be NULL) is set, less is taken out; what comes is as exact. The problem must be well formed, and

@@ -188,8 +188,8 @@ static uint32_t index_of(const uint32_t *points, uint32_t count, uint32_t point)
 }
 
 /* What is the same in all states becomes base load; ranges that then are empty are dropped, equal ones joined. */
-static void settle_profile(struct profiler *profiler, struct sp_reducer_node *node, const uint32_t *points,
-                           uint32_t count, int64_t *sums)
+static void simplify_profile(struct profiler *profiler, struct sp_reducer_node *node, const uint32_t *points,
+                             uint32_t count, int64_t *sums)
 {
     uint32_t kept = 0;
     for (uint32_t r = 0; r + 1 < count; r++) {
@@ -251,7 +251,7 @@ static void profile_variable(struct profiler *profiler, uint32_t root)
         for (uint32_t r = 1; r < count; r++)
             row[r] += row[r - 1];
     }
-    settle_profile(profiler, node, profiler->points, count, sums);
+    simplify_profile(profiler, node, profiler->points, count, sums);
 }
 
 static bool sort_uses(struct profiler *profiler)
@@ -303,8 +303,8 @@ static bool profile_all(struct sp_reducer *reducer, struct profiler *profiler)
             profiler->base[m] += profiler->base[m - 1];
             profiler->most[m] += profiler->most[m - 1];
         }
-        if (profiler->base[m] > reducer->least_limit && !reducer->is_again)
-            reducer->least_limit = profiler->base[m];
+        if (profiler->base[m] > reducer->minimum_limit && !reducer->is_again)
+            reducer->minimum_limit = profiler->base[m];
         reducer->room[m] = reducer->limit[m] - profiler->base[m];
         reducer->is_infeasible |= reducer->room[m] < 0;
     }

@@ -68,7 +68,7 @@ struct sp_reducer {
     uint32_t moment_count, use_count;
     struct sp_reducer_use *uses;
     int64_t *limit, *room, *moment_of; /* per moment; room is the limit less what all states use */
-    int64_t least_limit;
+    int64_t minimum_limit;
     int64_t fixed_cost;
     bool is_infeasible, is_out_of_memory, has_changed, is_again;
 };

@@ -11,7 +11,7 @@
 #include "solvers/choice/problem.h"
 
 #define MAX_LEVELS     32
-#define MAX_LANES      16
+#define MAX_SEARCHES   16
 #define ROUND_SWEEPS   30      /* of the bound in a round, when it takes as long as the searches */
 #define LEAST_WORK     1000000 /* of a round */
 #define LEAST_SWEEPS   16      /* of each search in a round, whatever the limit of work */
@@ -23,9 +23,9 @@
 #define VAIN_DIVES     4 /* in a row, until they may take twice as long */
 #define DEFAULT_WORK   2000000000u
 #define DEFAULT_SWEEPS 1000
-/* Reducing again costs searches what they remember: only when this much goes, or, when the bound is settled, less. */
-#define DEAD_SHARE         0.10
-#define SETTLED_DEAD_SHARE 0.02
+/* Reducing again costs searches what they remember: only when this much goes, or less when the bound has converged. */
+#define DEAD_SHARE           0.10
+#define CONVERGED_DEAD_SHARE 0.02
 
 struct level {
     struct sp_arena *arena, *work; /* of the reduction; of what works on it */
@@ -36,19 +36,19 @@ struct solver {
     const struct sp_choice_problem *problem;
     const struct sp_choice_options *options;
     struct sp_arena *arena, *scratch;
-    struct sp_budget lane_budget[MAX_LANES];
-    struct sp_arena *lane_arenas[MAX_LANES];
+    struct sp_budget search_budgets[MAX_SEARCHES];
+    struct sp_arena *search_arenas[MAX_SEARCHES];
     struct level levels[MAX_LEVELS];
-    uint32_t level_count, lane_count;
+    uint32_t level_count, search_count;
     struct sp_bound_state *bound_state;
-    struct sp_improver *improvers[MAX_LANES];
+    struct sp_improver *improvers[MAX_SEARCHES];
     struct sp_exact *exact;
     uint32_t *best, *trial, *buffers[2]; /* choices of the original; of levels */
     bool has_choice, is_feasible;
     int64_t cost, peak, bound;
     int64_t ceiling; /* every choice that is not forbidden costs less */
     uint64_t work, round_work, entries;
-    uint64_t task_work[MAX_LANES + 1];
+    uint64_t task_work[MAX_SEARCHES + 1];
     uint32_t rounds, dives, vain_dives;
     uint64_t dive_work;       /* of dives beside branch and bound */
     uint64_t since_dive;      /* what branch and bound took since the last one */
@@ -161,9 +161,9 @@ static void leave_level(struct solver *solver)
         sp_arena_destroy(top(solver)->work);
         top(solver)->work = NULL;
     }
-    for (uint32_t i = 0; i < MAX_LANES; i++) {
-        sp_arena_destroy(solver->lane_arenas[i]);
-        solver->lane_arenas[i] = NULL;
+    for (uint32_t i = 0; i < MAX_SEARCHES; i++) {
+        sp_arena_destroy(solver->search_arenas[i]);
+        solver->search_arenas[i] = NULL;
         solver->improvers[i] = NULL;
     }
     solver->bound_state = NULL;
@@ -171,19 +171,19 @@ static void leave_level(struct solver *solver)
 }
 
 /* Lanes have arenas and budgets of their own: they run side by side. */
-static bool make_lanes(struct solver *solver)
+static bool make_searches(struct solver *solver)
 {
     const struct sp_budget *budget = solver->options->budget;
-    for (uint32_t i = 0; i < solver->lane_count; i++) {
-        solver->lane_budget[i] =
+    for (uint32_t i = 0; i < solver->search_count; i++) {
+        solver->search_budgets[i] =
             (struct sp_budget){.limit = budget == NULL || budget->limit == 0
                                             ? 0
-                                            : (budget->limit - budget->used) / (2 * solver->lane_count) + 1};
-        solver->lane_arenas[i] = sp_arena_create(&solver->lane_budget[i]);
-        if (solver->lane_arenas[i] == NULL)
+                                            : (budget->limit - budget->used) / (2 * solver->search_count) + 1};
+        solver->search_arenas[i] = sp_arena_create(&solver->search_budgets[i]);
+        if (solver->search_arenas[i] == NULL)
             return false;
         solver->improvers[i] =
-            sp_improver_create(solver->lane_arenas[i], top(solver)->reduced, solver->options->seed, i);
+            sp_improver_create(solver->search_arenas[i], top(solver)->reduced, solver->options->seed, i);
         if (solver->improvers[i] == NULL)
             return false;
         if (solver->has_choice)
@@ -219,7 +219,7 @@ static bool enter_level(struct solver *solver, const double *prices)
         return false;
     if (prices != NULL)
         sp_bound_warm(solver->bound_state, prices);
-    return make_lanes(solver);
+    return make_searches(solver);
 }
 
 /* The prices of a level, at the moments that are left of it. */
@@ -245,7 +245,7 @@ static enum sp_status shrink(struct solver *solver)
     if (dead == NULL)
         return sp_fail_memory(solver->err);
     uint32_t count = sp_bound_mark_dead(solver->bound_state, target_of(solver) + 1, dead);
-    double least = sp_bound_is_settled(solver->bound_state) ? SETTLED_DEAD_SHARE : DEAD_SHARE;
+    double least = sp_bound_has_converged(solver->bound_state) ? CONVERGED_DEAD_SHARE : DEAD_SHARE;
     if (count <= least * states || solver->level_count == MAX_LEVELS) {
         sp_arena_rewind(solver->scratch, mark);
         return SP_OK;
@@ -290,7 +290,7 @@ static void run_task(void *argument, uint32_t index)
         (void)sp_bound_improve(solver->bound_state, solver->round_work,
                                target_of(solver) - top(solver)->reduced->fixed_cost, stop, &solver->task_work[0]);
     else
-        sp_improver_run(solver->improvers[index - 1], solver->round_work / solver->lane_count, solver->bound, stop,
+        sp_improver_run(solver->improvers[index - 1], solver->round_work / solver->search_count, solver->bound, stop,
                         &solver->task_work[index]);
 }
 
@@ -302,7 +302,7 @@ static void run_search(void *argument, uint32_t index)
 static enum sp_status gather(struct solver *solver)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; i < solver->lane_count && status == SP_OK; i++) {
+    for (uint32_t i = 0; i < solver->search_count && status == SP_OK; i++) {
         bool is_feasible;
         int64_t cost;
         const uint32_t *states = sp_improver_best(solver->improvers[i], &is_feasible, &cost);
@@ -315,7 +315,7 @@ static enum sp_status gather(struct solver *solver)
 static void spread_best(struct solver *solver)
 {
     const uint32_t *states = project_best(solver);
-    for (uint32_t i = 0; i < solver->lane_count; i++)
+    for (uint32_t i = 0; i < solver->search_count; i++)
         sp_improver_offer(solver->improvers[i], states);
 }
 
@@ -366,8 +366,8 @@ static enum sp_status dive(struct solver *solver)
 
 static enum sp_status bound_round(struct solver *solver)
 {
-    sp_executor_run(solver->options->executor, 1 + solver->lane_count, run_task, solver);
-    for (uint32_t i = 0; i <= solver->lane_count; i++)
+    sp_executor_run(solver->options->executor, 1 + solver->search_count, run_task, solver);
+    for (uint32_t i = 0; i <= solver->search_count; i++)
         solver->work += solver->task_work[i];
     int64_t bound = sp_bound_best(solver->bound_state);
     solver->bound = bound > solver->bound ? bound : solver->bound;
@@ -382,7 +382,7 @@ static enum sp_status bound_round(struct solver *solver)
     if (solver->is_unbounded)
         return SP_OK;
     const double *above = sp_bound_reduced_costs(solver->bound_state);
-    for (uint32_t i = 0; i < solver->lane_count; i++)
+    for (uint32_t i = 0; i < solver->search_count; i++)
         sp_improver_guide(solver->improvers[i], sp_bound_prices(solver->bound_state), above);
     return SP_OK;
 }
@@ -402,8 +402,8 @@ static enum sp_status exact_round(struct solver *solver)
     if (status != SP_OK || solver->is_over || is_told_to_stop(solver))
         return status;
     spread_best(solver);
-    sp_executor_run(solver->options->executor, solver->lane_count, run_search, solver);
-    for (uint32_t i = 1; i <= solver->lane_count; i++)
+    sp_executor_run(solver->options->executor, solver->search_count, run_search, solver);
+    for (uint32_t i = 1; i <= solver->search_count; i++)
         solver->work += solver->task_work[i];
     status = gather(solver);
     if (status == SP_OK && solver->entries > FEW_ENTRIES && solver->since_dive >= solver->dive_work) {
@@ -448,7 +448,7 @@ static enum sp_status search(struct solver *solver)
         if (status != SP_OK || solver->is_over || level != solver->level_count || solver->exact != NULL)
             continue;
         bool is_small = solver->entries <= FEW_ENTRIES ||
-                        (solver->entries <= EXACT_ENTRIES && sp_bound_is_settled(solver->bound_state));
+                        (solver->entries <= EXACT_ENTRIES && sp_bound_has_converged(solver->bound_state));
         if (!is_small)
             continue;
         solver->exact = sp_exact_create(top(solver)->work, solver->bound_state, target_of(solver));
@@ -537,7 +537,7 @@ static struct sp_choice_result *report(struct solver *solver)
                       ? ((double)solver->cost - (double)result->bound) / (double)solver->cost
                       : 0;
     result->is_stopped = solver->is_stopped;
-    result->least_limit = reduced->least_limit;
+    result->minimum_limit = reduced->minimum_limit;
     result->variables = reduced->variable_count;
     result->variable_edges = reduced->edge_count;
     result->work = solver->work;
@@ -548,9 +548,9 @@ static enum sp_status prepare(struct solver *solver)
 {
     uint32_t nodes = solver->problem->node_count;
     solver->scratch = sp_arena_create(solver->options->budget);
-    solver->lane_count = solver->options->lanes == 0          ? SP_CHOICE_LANES
-                         : solver->options->lanes < MAX_LANES ? solver->options->lanes
-                                                              : MAX_LANES;
+    solver->search_count = solver->options->searches == 0             ? SP_CHOICE_SEARCHES
+                           : solver->options->searches < MAX_SEARCHES ? solver->options->searches
+                                                                      : MAX_SEARCHES;
     solver->best = SP_NEW_ARRAY(solver->arena, nodes, uint32_t);
     if (solver->scratch == NULL || solver->best == NULL)
         return sp_fail_memory(solver->err);

@@ -137,13 +137,13 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
         return false;
     add_transfers(exact, unit, to, parts);
     exact->part_count[depth + 1] = count;
-    exact->part_of[unit] = to; /* as the judge looks at it; settle() is for good */
+    exact->part_of[unit] = to; /* as the judge looks at it; commit() is for good */
     bool is_better = !is_worse(exact, parts, count);
     exact->part_of[unit] = NOTHING;
     return is_better;
 }
 
-static void settle(struct exact *exact, uint32_t unit, uint32_t to, bool is_there)
+static void commit(struct exact *exact, uint32_t unit, uint32_t to, bool is_there)
 {
     const struct sp_assign_model *model = exact->model;
     exact->part_of[unit] = is_there ? to : NOTHING;
@@ -189,7 +189,7 @@ static void undo(struct exact *exact, uint32_t depth)
     uint32_t unit = exact->order[depth], to = exact->part_of[unit];
     if (to == NOTHING)
         return;
-    settle(exact, unit, to, false);
+    commit(exact, unit, to, false);
     if (to == exact->part_count[depth])
         take_devices(exact, exact->parts[depth + 1][to].choice, true);
 }
@@ -212,7 +212,7 @@ static bool advance(struct exact *exact, uint32_t depth)
         }
         if (!place(exact, depth, to, choice))
             continue;
-        settle(exact, exact->order[depth], to, true);
+        commit(exact, exact->order[depth], to, true);
         if (opens)
             take_devices(exact, *choice, false);
         return true;

@@ -85,8 +85,8 @@ enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_s
 
 /* The smallest factor of all memory with which contiguous stages were found (memory.c); INFINITY: none were, with any
    memory. Writes it also where the work ended the search before its end. */
-enum sp_status sp_stages_least_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                      double *ret_factor);
+enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                        double *ret_factor);
 
 /*
  * Bounds that add up over units (bound.c). Any solution needs, of each class, time and memory for each unit;

@@ -80,8 +80,8 @@ static void go_back(struct sp_latency_anneal *anneal, const struct chunk *chunk,
     anneal->state->energy = memory_energy;
 }
 
-/* Decides about what was done to the state. */
-static bool settle(struct sp_latency_anneal *anneal, double temperature)
+/* Accepts what was done to the state, or says that it has to be undone. */
+static bool accept_or_undo(struct sp_latency_anneal *anneal, double temperature)
 {
     double time = anneal->time, energy = energy_of(anneal);
     if (energy < INFINITY ? is_accepted(anneal, energy, temperature) : !(anneal->energy < INFINITY)) {
@@ -132,7 +132,7 @@ static void try_chunk(struct sp_latency_anneal *anneal, uint32_t kind, double te
             take_range(anneal, &chunk, limit, kind == 3);
     }
     go(anneal, &chunk, choose_slot(anneal, chunk.units[sp_random_below(&anneal->seed, chunk.count)]));
-    if (chunk.count > 0 && !settle(anneal, temperature))
+    if (chunk.count > 0 && !accept_or_undo(anneal, temperature))
         go_back(anneal, &chunk, memory_energy);
 }
 
@@ -149,7 +149,7 @@ static void try_swap(struct sp_latency_anneal *anneal, double temperature)
         return;
     go(anneal, &first, b);
     go(anneal, &second, a);
-    if (first.count + second.count == 2 && settle(anneal, temperature))
+    if (first.count + second.count == 2 && accept_or_undo(anneal, temperature))
         return;
     go_back(anneal, &second, memory_energy);
     go_back(anneal, &first, memory_energy);
@@ -168,7 +168,7 @@ static void try_option(struct sp_latency_anneal *anneal, double temperature)
         !sp_assign_change_look(state, slot, choice, &changed))
         return;
     sp_assign_change_make(state, slot, &changed);
-    if (!settle(anneal, temperature)) {
+    if (!accept_or_undo(anneal, temperature)) {
         sp_assign_change_make(state, slot, &old);
         state->energy = memory_energy;
     }

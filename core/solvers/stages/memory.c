@@ -37,8 +37,8 @@ static enum sp_status search(struct sp_stages_run *run, struct sp_stages_chain *
     return status;
 }
 
-enum sp_status sp_stages_least_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                      double *ret_factor)
+enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
+                                        double *ret_factor)
 {
     uint64_t most = run->options->max_ideals != 0 ? run->options->max_ideals : SP_STAGES_IDEALS;
     struct sp_stages_rates rates;

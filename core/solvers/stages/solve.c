@@ -211,11 +211,11 @@ static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, c
     }
     if (status == SP_OK)
         status = write_result(arena, run, prepared, &solution, result);
-    if (status == SP_OK && !result->is_feasible && !run->options->skips_least_memory) {
+    if (status == SP_OK && !result->is_feasible && !run->options->skips_minimum_memory) {
         run->work_left = run->work_left > NOFIT_WORK ? run->work_left : NOFIT_WORK;
         status = sp_stages_prepare(run->scratch, problem, SP_STAGES_UNITS_CHAIN, &prepared, run->err);
         if (status == SP_OK)
-            status = sp_stages_least_memory(run, prepared, &result->least_memory_factor);
+            status = sp_stages_minimum_memory(run, prepared, &result->minimum_memory_factor);
     }
     return status;
 }

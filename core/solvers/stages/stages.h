@@ -127,7 +127,7 @@ struct sp_stages_options {
     const struct sp_watch *watch; /* false ends with the best so far */
     const volatile bool *stop;    /* the same, seen by all tasks; may be NULL */
     struct sp_budget *budget;     /* of the solver's own memory; may be NULL */
-    bool skips_least_memory;      /* where nothing fits, least_memory_factor is not looked for and stays 0 */
+    bool skips_minimum_memory;    /* where nothing fits, minimum_memory_factor is not looked for and stays 0 */
 };
 #define SP_STAGES_IDEALS ((uint64_t)200000)
 
@@ -151,7 +151,7 @@ struct sp_stages_result {
     uint64_t ideals;          /* counted, 0 where it was not exact */
     uint64_t work;
     /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known. */
-    double least_memory_factor;
+    double minimum_memory_factor;
 };
 
 /* Searches; the result in `arena`. Errors: SP_ERR_MEMORY, SP_ERR_REQUEST for a problem that is not well formed (a

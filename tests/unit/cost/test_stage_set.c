@@ -88,12 +88,12 @@ static void walk(uint32_t nodes, uint32_t longest, uint32_t steps)
         cr_assert_float_eq(sp_stage_set_peak(set, 0), cost.activations_peak_bytes, 1e-6);
         for (uint32_t p = 0; p < s.part_count; p++) {
             double own_weights, own_held;
-            sp_stage_part_least(s.parts, 0, p, &own_weights, &own_held);
+            sp_stage_part_minimum(s.parts, 0, p, &own_weights, &own_held);
             weights += is_in[p] ? own_weights : 0;
             held = is_in[p] ? fmax(held, own_held) : held;
         }
         cr_assert_leq(weights + held, cost.total_bytes + 1e-6);
-        cr_assert_leq(cost.total_bytes, sp_stage_parts_most(s.parts, 0) + 1e-6);
+        cr_assert_leq(cost.total_bytes, sp_stage_parts_maximum(s.parts, 0) + 1e-6);
     }
     sp_arena_destroy(s.arena);
 }

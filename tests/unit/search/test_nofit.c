@@ -289,22 +289,22 @@ Test(nofit, a_watch_ends_the_bisection)
 
 /* ---- what is in memory ------------------------------------------------------------------------------------------ */
 
-static void expect_moments(const struct question *q, const struct sp_search_result *result)
+static void expect_peaks(const struct question *q, const struct sp_search_result *result)
 {
     const struct sp_evaluated_plan plan = {&result->placement, result->sharded, result->evaluation};
     for (uint32_t s = 0; s < result->evaluation->stage_count; s++) {
         const struct sp_stage_cost *cost = &result->evaluation->stages[s];
-        struct sp_memory_peak moment;
+        struct sp_memory_peak peak;
         struct sp_error err = {0};
-        cr_assert_eq(sp_memory_peak_of_stage(q->arena, q->workload, q->cluster, &plan, s, &moment, &err), SP_OK, "%s",
+        cr_assert_eq(sp_memory_peak_of_stage(q->arena, q->workload, q->cluster, &plan, s, &peak, &err), SP_OK, "%s",
                      err.message);
-        cr_expect_float_eq(moment.alive_bytes + moment.workspace_bytes, cost->activations_peak_bytes,
+        cr_expect_float_eq(peak.alive_bytes + peak.workspace_bytes, cost->activations_peak_bytes,
                            1e-9 * cost->activations_peak_bytes, "stage %u: %.17g + %.17g, counted %.17g", s,
-                           moment.alive_bytes, moment.workspace_bytes, cost->activations_peak_bytes);
-        for (uint32_t i = 1; i < moment.tensor_count; i++)
-            cr_expect_leq(moment.tensors[i].bytes, moment.tensors[i - 1].bytes);
-        if (moment.node != SP_NO_WORK)
-            cr_expect_eq(result->placement.stage_of[moment.node], s);
+                           peak.alive_bytes, peak.workspace_bytes, cost->activations_peak_bytes);
+        for (uint32_t i = 1; i < peak.tensor_count; i++)
+            cr_expect_leq(peak.tensors[i].bytes, peak.tensors[i - 1].bytes);
+        if (peak.node != SP_NO_WORK)
+            cr_expect_eq(result->placement.stage_of[peak.node], s);
     }
 }
 
@@ -322,7 +322,7 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_whole_operators)
         cr_assert_eq(sp_joint_search(q.arena, q.workload, NULL, q.cluster, &q.options, &result, &err), SP_OK, "%s",
                      err.message);
         recount_expect_result(q.workload, q.cluster, result);
-        expect_moments(&q, result);
+        expect_peaks(&q, result);
         sp_search_result_release(result);
         sp_arena_destroy(q.arena);
     }
@@ -347,7 +347,7 @@ Test(nofit, what_is_alive_adds_up_to_the_peak_of_split_operators)
         cr_assert_eq(sp_joint_search(q.arena, q.workload, q.dataflow, q.cluster, &q.options, &result, &err), SP_OK,
                      "%s", err.message);
         recount_expect_result(q.workload, q.cluster, result);
-        expect_moments(&q, result);
+        expect_peaks(&q, result);
         split += result->sharded != NULL;
         sp_search_result_release(result);
         sp_arena_destroy(q.arena);

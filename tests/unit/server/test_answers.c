@@ -33,7 +33,7 @@ static bool keep(int number, const char *tenant, size_t size, uint64_t generatio
     memset(bytes, 'a' + number % 26, size);
     sp_buf_append(&body, bytes, size);
     free(bytes);
-    const struct kept_answer *answer = answers_keep(answers, &row, "etag", &body, generation);
+    const struct cached_answer *answer = answers_keep(answers, &row, "etag", &body, generation);
     cr_expect_eq(body.size, answer != NULL ? 0 : size);
     sp_buf_release(&body);
     if (answer != NULL)
@@ -41,7 +41,7 @@ static bool keep(int number, const char *tenant, size_t size, uint64_t generatio
     return answer != NULL;
 }
 
-static const struct kept_answer *get(int number, const char *tenant)
+static const struct cached_answer *get(int number, const char *tenant)
 {
     char id[33];
     (void)snprintf(id, sizeof id, "%032d", number);
@@ -51,7 +51,7 @@ static const struct kept_answer *get(int number, const char *tenant)
 /* Whether there is one; it is given back. */
 static bool has(int number, const char *tenant)
 {
-    const struct kept_answer *answer = get(number, tenant);
+    const struct cached_answer *answer = get(number, tenant);
     if (answer != NULL)
         answers_release(answers, answer);
     return answer != NULL;
@@ -70,7 +70,7 @@ Test(answers, are_those_of_their_tenant)
 Test(answers, outlive_what_is_forgotten)
 {
     cr_assert(keep(3, "", 100, answers_generation(answers)));
-    const struct kept_answer *answer = get(3, "");
+    const struct cached_answer *answer = get(3, "");
     cr_assert_not_null(answer);
     answers_forget(answers, "00000000000000000000000000000003");
     cr_expect_not(has(3, ""));

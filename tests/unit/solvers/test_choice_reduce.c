@@ -66,7 +66,7 @@ Test(choice_reduce, keeps_the_optimum)
         struct sp_reduced *reduced = NULL;
         int64_t least_peak, best = choice_try_all(problem, &least_peak);
         cr_assert_eq(sp_reduce(arena, problem, NULL, &reduced, NULL), SP_OK);
-        cr_assert_leq(reduced->least_limit, least_peak, "problem %u", i);
+        cr_assert_leq(reduced->minimum_limit, least_peak, "problem %u", i);
         if (reduced->is_infeasible)
             cr_assert_eq(best, INT64_MAX, "problem %u", i);
         else

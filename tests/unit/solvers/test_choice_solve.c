@@ -50,7 +50,7 @@ Test(choice_solve, finds_and_proves_the_optimum)
         cr_assert_not(result->is_stopped, "problem %u", i);
         cr_assert_eq(result->is_feasible, best < INT64_MAX, "problem %u", i);
         cr_assert_eq(result->is_proved_infeasible, best == INT64_MAX, "problem %u", i);
-        cr_assert_leq(result->least_limit, least_peak, "problem %u", i);
+        cr_assert_leq(result->minimum_limit, least_peak, "problem %u", i);
         if (best < INT64_MAX) {
             cr_assert_eq(result->cost, best, "problem %u: %ld, not %ld", i, (long)result->cost, (long)best);
             cr_assert_eq(result->bound, best, "problem %u", i);

@@ -205,10 +205,10 @@ static void expect_result(const struct sp_stages_problem *problem, const struct 
         cr_assert(!result->is_feasible, "round %d: %g, but nothing fits", round, result->value);
         cr_assert(result->bound == INFINITY, "round %d: bound %g", round, result->bound);
         if (oracle.best_memory == INFINITY)
-            cr_assert(result->least_memory_factor == INFINITY, "round %d", round);
+            cr_assert(result->minimum_memory_factor == INFINITY, "round %d", round);
         else
-            cr_assert_float_eq(result->least_memory_factor, oracle.best_memory, 1e-9, "round %d: %g, not %g", round,
-                               result->least_memory_factor, oracle.best_memory);
+            cr_assert_float_eq(result->minimum_memory_factor, oracle.best_memory, 1e-9, "round %d: %g, not %g", round,
+                               result->minimum_memory_factor, oracle.best_memory);
         return;
     }
     cr_assert(result->is_feasible, "round %d: nothing, but %g fits", round, oracle.best);
@@ -252,7 +252,7 @@ static void expect_honest(const struct sp_stages_result *result, int round)
         cr_assert_float_eq(result->value, oracle.best, 1e-9, "round %d", round);
     if (!result->is_feasible && result->is_optimal)
         cr_assert(oracle.best == INFINITY, "round %d", round);
-    cr_assert(result->is_feasible || result->least_memory_factor >= oracle.best_memory - 1e-9, "round %d", round);
+    cr_assert(result->is_feasible || result->minimum_memory_factor >= oracle.best_memory - 1e-9, "round %d", round);
 }
 
 /* `rounds` random problems; every tenth has up to RANDOM_STAGES_NODES nodes. */
@@ -357,7 +357,7 @@ Test(stages, says_how_much_memory_lacks)
     struct sp_stages_result *result = solve(&row.problem, &options);
     cr_assert(!result->is_feasible);
     cr_expect(result->is_optimal);
-    cr_expect_float_eq(result->least_memory_factor, 2, 1e-12);
+    cr_expect_float_eq(result->minimum_memory_factor, 2, 1e-12);
     row.option.memory_bytes = 8;
     result = solve(&row.problem, &options);
     cr_assert(result->is_feasible);
@@ -365,7 +365,7 @@ Test(stages, says_how_much_memory_lacks)
     row.size = 0;
     result = solve(&row.problem, &options);
     cr_assert(!result->is_feasible);
-    cr_expect(result->least_memory_factor == INFINITY); /* memory is not what lacks */
+    cr_expect(result->minimum_memory_factor == INFINITY); /* memory is not what lacks */
 }
 
 Test(stages, takes_replicas_where_one_node_is_all)

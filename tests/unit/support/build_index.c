@@ -95,7 +95,7 @@ const struct sp_index *built_finish(struct built_index *built)
     built->index.tensors = (const void *)built->tensors.data;
     built->index.consumers = (const void *)built->consumers.data;
     built->index.texts = built->texts.data;
-    built->index.text_size = built->texts.size;
+    built->index.count.texts = built->texts.size;
     built->index.requests = 1;
     for (uint32_t s = 0; s < built->index.count.stages; s++) {
         built->stages[s].first_device = s;

@@ -9,8 +9,8 @@
  *     n..      tokens, parallel
  *     x        experts, a sum reduction: a device with some of the experts adds what these contribute. The choice needs
  *              all experts of router_probs, so that axis is whole ("experts"), and a device is told which are its own.
- *     i        inner size, a sum reduction: columns of the first product and rows of the second; whole where the weights
- *              are older than ONNX Runtime 1.23 or packed for a kernel
+ *     i        inner size, a sum reduction: columns of the first product and rows of the second; whole where the
+ *              weights are older than ONNX Runtime 1.23 or packed for a kernel
  *     two      with swiglu_fusion the two halves of the first product, outside (2) or inside (1) of i; whole
  *     h        hidden size, whole: the first product sums over it before the activation
  *

@@ -235,7 +235,7 @@ static uint32_t longest_stage(const struct cutting *c, uint32_t stage, uint32_t 
         const uint32_t device = device_of == NULL ? SP_UNPINNED : device_of[n];
         seconds += c->seconds[n];
         double own_weights, own_held;
-        sp_stage_part_least(c->parts, 0, p, &own_weights, &own_held);
+        sp_stage_part_minimum(c->parts, 0, p, &own_weights, &own_held);
         weights += own_weights;
         held = fmax(held, own_held);
         sp_stage_set_put(c->set, p);
