@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/intern.h"
+#include "base/rows.h"
 #include "cost/group_order.h"
 #include "cost/workload.h"
 
@@ -160,32 +161,32 @@ static bool connect(struct costs *costs, const uint32_t *tensor_of)
 {
     const struct sp_cost_graph *graph = costs->graph;
     struct sp_workload *workload = costs->workload;
-    uint32_t *first = SP_NEW_ARRAY(costs->scratch, (size_t)graph->node_count + 2, uint32_t); /* by work node */
-    uint32_t *edges = SP_NEW_ARRAY(costs->scratch, graph->edge_count, uint32_t);
+    struct sp_rows edges; /* by the work node that they go to */
     uint32_t *room = SP_NEW_ARRAY(costs->scratch, (size_t)workload->tensor_count + 1, uint32_t);
     uint32_t *seen =
         SP_NEW_ARRAY(costs->scratch, workload->tensor_count, uint32_t); /* the last node that used it + 1 */
     uint32_t *inputs = SP_NEW_ARRAY(workload->arena, graph->edge_count, uint32_t);
     uint32_t *consumers = SP_NEW_ARRAY(workload->arena, graph->edge_count, uint32_t);
-    if (first == NULL || edges == NULL || room == NULL || seen == NULL || inputs == NULL || consumers == NULL)
+    if (room == NULL || seen == NULL || inputs == NULL || consumers == NULL ||
+        !sp_rows_begin(costs->scratch, graph->node_count, &edges))
         return false;
     for (uint32_t e = 0; e < graph->edge_count; e++) {
-        first[costs->work_of[graph->edges[e].to] + 2]++;
+        sp_rows_count(&edges, costs->work_of[graph->edges[e].to]);
         room[tensor_of[graph->edges[e].tensor] + 1]++;
     }
-    for (uint32_t i = 2; i < graph->node_count + 2; i++)
-        first[i] += first[i - 1];
+    if (!sp_rows_end_count(costs->scratch, graph->node_count, &edges))
+        return false;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         room[t + 1] += room[t];
         workload->tensors[t].consumers = consumers + room[t];
     }
     for (uint32_t e = 0; e < graph->edge_count; e++)
-        edges[first[costs->work_of[graph->edges[e].to] + 1]++] = e;
+        sp_rows_put(&edges, costs->work_of[graph->edges[e].to], e);
     for (uint32_t i = 0; i < graph->node_count; i++) {
         struct sp_work_node *node = &workload->nodes[i];
-        node->inputs = inputs + first[i];
-        for (uint32_t e = first[i]; e < first[i + 1]; e++) {
-            const uint32_t t = tensor_of[graph->edges[edges[e]].tensor];
+        node->inputs = inputs + edges.start[i];
+        for (uint32_t e = edges.start[i]; e < edges.start[i + 1]; e++) {
+            const uint32_t t = tensor_of[graph->edges[edges.items[e]].tensor];
             struct sp_work_tensor *tensor = &workload->tensors[t];
             if (seen[t] == i + 1)
                 continue;

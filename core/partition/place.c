@@ -10,6 +10,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
+#include "base/rows.h"
 #include "partition/partition_internal.h"
 
 static int64_t known_extent(struct sp_dim dim)
@@ -292,27 +293,26 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
             return status;
         shards *= sp_cut_shards(&dims[a]);
     }
-    uint32_t *first = SP_NEW_ARRAY(part->scratch, (size_t)shards + 2, uint32_t);
+    struct sp_rows places; /* of the devices, by shard */
     int64_t *devices = SP_NEW_ARRAY(part->scratch, count, int64_t);
-    int64_t *shard_of = SP_NEW_ARRAY(part->scratch, count, int64_t);
-    if (first == NULL || devices == NULL || shard_of == NULL)
+    uint32_t *shard_of = SP_NEW_ARRAY(part->scratch, count, uint32_t);
+    if (devices == NULL || shard_of == NULL || shards >= UINT32_MAX)
         return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++) {
         for (uint32_t a = 0; a < rank && operand != NULL && a < operand->rank; a++) {
             int64_t own, shard = axis_shard(placement, &operand->axes[a], at, &own);
-            shard_of[at] = shard_of[at] * own + shard;
+            shard_of[at] = (uint32_t)(shard_of[at] * own + shard);
         }
-        first[shard_of[at] + 2]++;
     }
-    for (int64_t i = 1; i <= shards; i++)
-        first[i + 1] += first[i];
+    if (!sp_rows_sort(part->scratch, shard_of, count, (uint32_t)shards, &places))
+        return sp_fail_memory(part->err);
     for (uint32_t at = 0; at < count; at++)
-        devices[first[shard_of[at] + 1]++] = placement->devices[at];
+        devices[at] = placement->devices[places.items[at]];
     *sharding = (struct sp_sharding){.kind = SP_SHARDING_BLOCKS,
                                      .rank = rank,
                                      .blocks = dims,
                                      .shard_count = shards,
-                                     .first = first,
+                                     .first = places.start,
                                      .devices = devices};
     return sp_view_cache_sharding(part->assignment.cache, sharding, false, ret_sharding, part->err);
 }

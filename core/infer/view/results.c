@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/rows.h"
 #include "infer/view/internal.h"
 
 /* Whether the outputs keep a cut of this factor: what is needed whole is gathered first. */
@@ -42,18 +43,19 @@ static int64_t shard_of(const struct sp_viewer *viewer, const struct sp_operand_
 static enum sp_status place_result(struct sp_viewer *viewer, const struct sp_operand_rule *output,
                                    struct sp_sharding *result)
 {
-    int64_t count = viewer->participant_count, shards = result->shard_count;
-    uint32_t *first = SP_NEW_ARRAY(viewer->arena, (size_t)shards + 2, uint32_t);
+    const int64_t count = viewer->participant_count, shards = result->shard_count;
+    struct sp_rows places; /* participants, by shard */
+    uint32_t *shard = SP_NEW_ARRAY(viewer->arena, (size_t)count, uint32_t);
     int64_t *devices = SP_NEW_ARRAY(viewer->arena, (size_t)count, int64_t);
-    if (first == NULL || devices == NULL)
+    if (shard == NULL || devices == NULL || count >= UINT32_MAX || shards >= UINT32_MAX)
         return sp_fail_memory(viewer->err);
     for (int64_t p = 0; p < count; p++)
-        first[shard_of(viewer, output, p) + 2]++;
-    for (int64_t i = 1; i <= shards; i++)
-        first[i + 1] += first[i];
+        shard[p] = (uint32_t)shard_of(viewer, output, p);
+    if (!sp_rows_sort(viewer->arena, shard, (uint32_t)count, (uint32_t)shards, &places))
+        return sp_fail_memory(viewer->err);
     for (int64_t p = 0; p < count; p++)
-        devices[first[shard_of(viewer, output, p) + 1]++] = viewer->participants[p];
-    result->first = first;
+        devices[p] = viewer->participants[places.items[p]];
+    result->first = places.start;
     result->devices = devices;
     return SP_OK;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash_map.h"
 #include "sharding/reshard/internal.h"
 
 #define CACHED_RANK 8 /* tensors of more axes are not kept */
@@ -230,33 +231,14 @@ static bool closed_form(const struct sp_reshard_costs *costs, const struct quest
 
 /* ---- the table ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
-{
-    const unsigned char *at = bytes;
-
-    for (; size >= 8; size -= 8, at += 8) {
-        uint64_t word;
-
-        memcpy(&word, at, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    for (; size > 0; size--, at++)
-        hash = (hash ^ *at) * 0x100000001b3u;
-    return hash;
-}
-
 static uint64_t hash_question(const struct question *question, uint32_t digits)
 {
-    uint64_t hash = question->rank + 1;
-
-    hash = hash_bytes(hash, question->shape, question->rank * sizeof *question->shape);
-    hash = hash_bytes(hash, &question->element_bytes, sizeof question->element_bytes);
-    hash = hash_bytes(hash, question->from->axis, digits);
-    hash = hash_bytes(hash, question->from->place, digits);
-    hash = hash_bytes(hash, question->to->axis, digits);
-    hash = hash_bytes(hash, question->to->place, digits);
-    return hash ^ hash >> 29;
+    uint64_t hash = sp_digest(question->shape, question->rank * sizeof *question->shape, question->rank);
+    hash = sp_digest(&question->element_bytes, sizeof question->element_bytes, hash);
+    hash = sp_digest(question->from->axis, digits, hash);
+    hash = sp_digest(question->from->place, digits, hash);
+    hash = sp_digest(question->to->axis, digits, hash);
+    return sp_digest(question->to->place, digits, hash);
 }
 
 static bool is_same(const struct entry *entry, const struct question *question, uint32_t digits)

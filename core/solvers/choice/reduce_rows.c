@@ -1,4 +1,5 @@
 /* Rows of usage that another row implies: whatever is chosen, as much is used there and no more is allowed. */
+#include "base/rows.h"
 #include "solvers/choice/reducer.h"
 
 /* Comparisons over more changes than this are left out; few rows are implied across so much. */
@@ -6,9 +7,8 @@
 
 struct rows {
     struct sp_reducer *reducer;
-    size_t *first_change; /* per moment: variables whose profile changes there */
-    uint32_t *changes;
-    uint32_t *kept; /* stack */
+    struct sp_rows changes; /* per moment: variables whose profile changes there */
+    uint32_t *kept;         /* stack */
     uint32_t kept_count;
 };
 
@@ -33,11 +33,11 @@ static bool implies(const struct rows *rows, uint32_t a, uint32_t b)
     if (rows->reducer->room[a] > rows->reducer->room[b])
         return false;
     uint32_t from = a < b ? a : b, to = a < b ? b : a;
-    size_t first = rows->first_change[from + 1], end = rows->first_change[to + 1];
+    const uint32_t first = rows->changes.start[from + 1], end = rows->changes.start[to + 1];
     if (end - first > MAX_CHANGES)
         return false;
-    for (size_t i = first; i < end; i++) {
-        const struct sp_reducer_node *node = &rows->reducer->nodes[rows->changes[i]];
+    for (uint32_t i = first; i < end; i++) {
+        const struct sp_reducer_node *node = &rows->reducer->nodes[rows->changes.items[i]];
         for (uint32_t j = 0; j < node->alive_count; j++) {
             const int64_t *at_a = usage_at(node, node->alive[j], a), *at_b = usage_at(node, node->alive[j], b);
             if (at_b != NULL && *at_b > (at_a == NULL ? 0 : *at_a))
@@ -59,9 +59,9 @@ static void walk_changes(struct rows *rows, bool is_counting)
             if (r % 2 == 0 && r > 0 && node->ranges[r / 2 - 1].to == at)
                 continue;
             if (is_counting)
-                rows->first_change[at + 1]++;
+                sp_rows_count(&rows->changes, at);
             else
-                rows->changes[rows->first_change[at]++] = v;
+                sp_rows_put(&rows->changes, at, v);
         }
     }
 }
@@ -70,20 +70,13 @@ static bool find_changes(struct rows *rows)
 {
     struct sp_reducer *reducer = rows->reducer;
     uint32_t count = reducer->moment_count;
-    rows->first_change = SP_NEW_ARRAY(reducer->scratch, (size_t)count + 2, size_t);
     rows->kept = SP_NEW_ARRAY(reducer->scratch, (size_t)count + 1, uint32_t);
-    if (rows->first_change == NULL || rows->kept == NULL)
+    if (rows->kept == NULL || !sp_rows_begin(reducer->scratch, count + 1, &rows->changes))
         return false;
     walk_changes(rows, true);
-    for (uint32_t m = 0; m <= count; m++)
-        rows->first_change[m + 1] += rows->first_change[m];
-    rows->changes = SP_NEW_ARRAY(reducer->scratch, rows->first_change[count + 1], uint32_t);
-    if (rows->changes == NULL)
+    if (!sp_rows_end_count(reducer->scratch, count + 1, &rows->changes))
         return false;
-    walk_changes(rows, false); /* which moves each first to the next one's */
-    for (uint32_t m = count + 1; m > 0; m--)
-        rows->first_change[m] = rows->first_change[m - 1];
-    rows->first_change[0] = 0;
+    walk_changes(rows, false);
     return true;
 }
 

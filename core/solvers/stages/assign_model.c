@@ -131,24 +131,6 @@ static void join_link(const struct sp_assign_model *fine, const uint32_t *map, u
     links->count++;
 }
 
-/* Lists of the joined units' members, to go over the links producer by producer. */
-static bool members_of(struct sp_arena *arena, const uint32_t *map, uint32_t fine_count, uint32_t count,
-                       struct sp_rows *ret_members)
-{
-    struct sp_rows lists = {.start = SP_NEW_ARRAY(arena, (size_t)count + 2, uint32_t),
-                            .items = SP_NEW_ARRAY(arena, fine_count, uint32_t)};
-    if (lists.start == NULL || lists.items == NULL)
-        return false;
-    for (uint32_t u = 0; u < fine_count; u++)
-        lists.start[map[u] + 2]++;
-    for (uint32_t c = 0; c < count; c++)
-        lists.start[c + 2] += lists.start[c + 1];
-    for (uint32_t u = 0; u < fine_count; u++)
-        lists.items[lists.start[map[u] + 1]++] = u;
-    *ret_members = lists;
-    return true;
-}
-
 /* Beyond so many links of one producer, equal ones are not looked for. */
 #define COMPARED_LINKS 64
 
@@ -179,28 +161,19 @@ static bool join_links(struct sp_arena *arena, const struct sp_assign_model *fin
 /* The lists makes, takes and users of the joined links. */
 static bool list_links(struct sp_arena *arena, const struct joined_links *links, struct sp_assign_model *model)
 {
-    uint32_t units = model->unit_count, uses = links->start[links->count];
+    const uint32_t units = model->unit_count, uses = links->start[links->count];
     model->users.start = links->start;
     model->users.items = links->users;
-    model->makes.start = SP_NEW_ARRAY(arena, (size_t)units + 2, uint32_t);
-    model->makes.items = SP_NEW_ARRAY(arena, links->count, uint32_t);
-    model->takes.start = SP_NEW_ARRAY(arena, (size_t)units + 2, uint32_t);
-    model->takes.items = SP_NEW_ARRAY(arena, uses, uint32_t);
-    if (model->makes.start == NULL || model->makes.items == NULL || model->takes.start == NULL ||
-        model->takes.items == NULL)
+    if (!sp_rows_sort(arena, links->producer, links->count, units, &model->makes) ||
+        !sp_rows_begin(arena, units, &model->takes))
         return false;
-    for (uint32_t l = 0; l < links->count; l++)
-        model->makes.start[links->producer[l] + 2]++;
     for (uint32_t i = 0; i < uses; i++)
-        model->takes.start[links->users[i] + 2]++;
-    for (uint32_t u = 0; u < units; u++) {
-        model->makes.start[u + 2] += model->makes.start[u + 1];
-        model->takes.start[u + 2] += model->takes.start[u + 1];
-    }
+        sp_rows_count(&model->takes, links->users[i]);
+    if (!sp_rows_end_count(arena, units, &model->takes))
+        return false;
     for (uint32_t l = 0; l < links->count; l++) {
-        model->makes.items[model->makes.start[links->producer[l] + 1]++] = l;
         for (uint32_t i = links->start[l]; i < links->start[l + 1]; i++)
-            model->takes.items[model->takes.start[links->users[i] + 1]++] = l;
+            sp_rows_put(&model->takes, links->users[i], l);
     }
     return true;
 }
@@ -237,7 +210,7 @@ enum sp_status sp_assign_model_contract(struct sp_arena *arena, const struct sp_
 {
     struct joined_links links = {0};
     struct sp_rows members;
-    if (!members_of(arena, map, fine->unit_count, unit_count, &members) ||
+    if (!sp_rows_sort(arena, map, fine->unit_count, unit_count, &members) ||
         !join_links(arena, fine, map, &members, unit_count, &links))
         return sp_fail_memory(err);
     struct sp_assign_model *model = allocate(arena, fine->problem, unit_count, links.count);

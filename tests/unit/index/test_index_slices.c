@@ -563,16 +563,13 @@ static struct dense *make_dense(void)
                                                    .device_count = 1,
                                                    .replicas = 1,
                                                    .device_name = sizeof dense->texts - 1,
-                                                   .slices.first = s * DENSE,
-                                                   .slices.count = DENSE};
+                                                   .slices = {s * DENSE, DENSE}};
         for (uint32_t i = 0; i < DENSE; i++)
             dense->slices[s * DENSE + i] = (struct sp_index_slice){.begin = i, .end = i + 1};
     }
     for (size_t i = 0; i + 4 < sizeof dense->texts; i += 3)
         memcpy(dense->texts + i, "\xe2\x82\xac", 3);
-    dense->index = (struct sp_index){.stage_count = LANES,
-                                     .node_count = 1,
-                                     .slices.count = LANES * DENSE,
+    dense->index = (struct sp_index){.count = {.nodes = 1, .stages = LANES, .slices = LANES * DENSE},
                                      .requests = 1,
                                      .nodes = dense->nodes,
                                      .stages = dense->stages,
