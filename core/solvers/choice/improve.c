@@ -33,18 +33,18 @@ static bool allocate(struct sp_improver *improver)
     improver->rows = SP_NEW_ARRAY(arena, links, const int64_t *);
     improver->other = SP_NEW_ARRAY(arena, links, uint32_t);
     improver->dense = SP_NEW_ARRAY(arena, moments + 1, int64_t);
-    improver->price = SP_NEW_ARRAY(arena, moments + 1, double);
-    improver->price_before = SP_NEW_ARRAY(arena, moments + 1, double);
-    improver->penalty = SP_NEW_ARRAY(arena, moments + 1, double);
-    improver->penalty_before = SP_NEW_ARRAY(arena, moments + 1, double);
-    improver->mean = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.now = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.before = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.penalty = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.penalty_before = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.mean = SP_NEW_ARRAY(arena, moments + 1, double);
     improver->guide = SP_NEW_ARRAY(arena, reduced->first[variables], int64_t);
-    improver->best_price = SP_NEW_ARRAY(arena, moments + 1, double);
+    improver->prices.best = SP_NEW_ARRAY(arena, moments + 1, double);
     return improver->states != NULL && improver->best != NULL && improver->place != NULL && improver->region != NULL &&
            improver->mark != NULL && improver->queue != NULL && improver->rows != NULL && improver->other != NULL &&
-           improver->dense != NULL && improver->price != NULL && improver->price_before != NULL &&
-           improver->penalty != NULL && improver->penalty_before != NULL && improver->best_price != NULL &&
-           improver->mean != NULL && improver->guide != NULL &&
+           improver->dense != NULL && improver->prices.now != NULL && improver->prices.before != NULL &&
+           improver->prices.penalty != NULL && improver->prices.penalty_before != NULL &&
+           improver->prices.best != NULL && improver->prices.mean != NULL && improver->guide != NULL &&
            sp_slack_tree_init(&improver->slack, arena, reduced->moment_count) == SP_OK &&
            sp_window_init(&improver->window, improver) == SP_OK;
 }
@@ -75,10 +75,10 @@ struct sp_improver *sp_improver_create(struct sp_arena *arena, const struct sp_r
                 improver->states[v] = s;
             most = cost[s] > most ? cost[s] : most;
         }
-        improver->spread += (double)(most - cost[improver->states[v]]);
+        improver->prices.spread += (double)(most - cost[improver->states[v]]);
     }
-    improver->spread += 1;
-    improver->part = 0.2;
+    improver->prices.spread += 1;
+    improver->prices.part = 0.2;
     improver->best_cost = INT64_MAX;
     improver->best_over = INT64_MAX;
     improver->best_infinite = UINT32_MAX;
@@ -92,8 +92,8 @@ void sp_improver_guide(struct sp_improver *improver, const double *prices, const
     const struct sp_reduced *reduced = improver->reduced;
 
     if (prices != NULL) {
-        memcpy(improver->price, prices, reduced->moment_count * sizeof *prices);
-        sp_improver_sum_prices(improver->price, improver->price_before, reduced->moment_count);
+        memcpy(improver->prices.now, prices, reduced->moment_count * sizeof *prices);
+        sp_improver_sum_prices(improver->prices.now, improver->prices.before, reduced->moment_count);
     }
     improver->has_guide = reduced_costs != NULL;
     for (uint32_t s = 0; reduced_costs != NULL && s < reduced->first[reduced->variable_count]; s++)

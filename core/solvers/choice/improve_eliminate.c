@@ -8,7 +8,7 @@ static uint32_t position(const struct sp_improve_window *window, uint32_t i, uin
 {
     uint32_t at = 0;
 
-    while (window->scope[(size_t)i * SP_WINDOW_WIDTH + at] != place)
+    while (window->tables.scope[(size_t)i * SP_WINDOW_WIDTH + at] != place)
         at++;
     return at;
 }
@@ -23,7 +23,7 @@ static const int64_t *edge_rows(struct sp_improver *improver, uint32_t i, uint32
 
     if (window->size[i] == states && window->size[earlier] == others)
         return rows;
-    int64_t *copy = window->copies + window->copied;
+    int64_t *copy = window->tables.copies + window->copied;
 
     for (uint32_t o = 0; o < window->size[earlier]; o++) {
         const int64_t *row = rows + (size_t)window->state[window->first[earlier] + o] * states;
@@ -38,24 +38,24 @@ static const int64_t *edge_rows(struct sp_improver *improver, uint32_t i, uint32
 
 static uint32_t *new_term(struct sp_improve_window *window, uint32_t term, const int64_t *rows)
 {
-    uint32_t *stride = window->stride + (size_t)term * SP_WINDOW_WIDTH;
+    uint32_t *stride = window->tables.stride + (size_t)term * SP_WINDOW_WIDTH;
 
     memset(stride, 0, SP_WINDOW_WIDTH * sizeof *stride);
-    window->term[term] = rows;
+    window->tables.term[term] = rows;
     return stride;
 }
 
 /* Where each place's table is; tables of places without a scope are one cell. */
 static void lay_tables(struct sp_improve_window *window)
 {
-    int64_t *at = window->cells;
+    int64_t *at = window->tables.cells;
 
     for (uint32_t i = 0; i < window->count; i++) {
-        window->table[i] = at;
+        window->tables.of[i] = at;
         size_t size = 1;
 
-        for (uint32_t k = 0; k < window->widths[i]; k++)
-            size *= window->size[window->scope[(size_t)i * SP_WINDOW_WIDTH + k]];
+        for (uint32_t k = 0; k < window->tables.widths[i]; k++)
+            size *= window->size[window->tables.scope[(size_t)i * SP_WINDOW_WIDTH + k]];
         at += size;
     }
 }
@@ -71,7 +71,7 @@ void sp_window_terms(struct sp_improver *improver)
     for (uint32_t i = 0; i < window->count; i++) {
         uint32_t v = window->variable[i];
 
-        window->first_term[i] = terms;
+        window->tables.first_term[i] = terms;
         for (uint32_t l = reduced->first_link[v]; l < reduced->first_link[v + 1]; l++) {
             uint32_t earlier = improver->place[improver->other[l]];
 
@@ -81,12 +81,12 @@ void sp_window_terms(struct sp_improver *improver)
                     window->size[i];
         }
         for (uint32_t c = i + 1; c < window->count; c++) {
-            const uint32_t *scope = window->scope + (size_t)c * SP_WINDOW_WIDTH;
-            uint32_t width = window->widths[c], step = window->size[i];
+            const uint32_t *scope = window->tables.scope + (size_t)c * SP_WINDOW_WIDTH;
+            uint32_t width = window->tables.widths[c], step = window->size[i];
 
             if (width == 0 || scope[width - 1] != i)
                 continue;
-            uint32_t *stride = new_term(window, terms++, window->table[c]);
+            uint32_t *stride = new_term(window, terms++, window->tables.of[c]);
 
             for (uint32_t k = width - 1; k-- > 0;) {
                 stride[position(window, i, scope[k])] = step;
@@ -94,14 +94,14 @@ void sp_window_terms(struct sp_improver *improver)
             }
         }
     }
-    window->first_term[window->count] = terms;
+    window->tables.first_term[window->count] = terms;
 }
 
 /* Sums own costs and a row of each term, into `value`; returns the least. */
 static int64_t sum_rows(struct sp_improve_window *window, uint32_t i, const int64_t **rows, uint32_t terms)
 {
     uint32_t size = window->size[i];
-    int64_t *value = window->value, least = INT64_MAX;
+    int64_t *value = window->tables.value, least = INT64_MAX;
 
     memcpy(value, window->priced + window->first[i], size * sizeof *value);
     for (uint32_t t = 0; t < terms; t++) {
@@ -121,13 +121,15 @@ static int64_t sum_rows(struct sp_improve_window *window, uint32_t i, const int6
 static void eliminate(struct sp_improver *improver, uint32_t i)
 {
     struct sp_improve_window *window = &improver->window;
-    uint32_t width = window->widths[i], begin = window->first_term[i], terms = window->first_term[i + 1] - begin;
-    const uint32_t *scope = window->scope + (size_t)i * SP_WINDOW_WIDTH;
+    uint32_t width = window->tables.widths[i], begin = window->tables.first_term[i],
+             terms = window->tables.first_term[i + 1] - begin;
+    const uint32_t *scope = window->tables.scope + (size_t)i * SP_WINDOW_WIDTH;
     uint32_t digit[SP_WINDOW_WIDTH] = {0};
-    const int64_t **rows = window->term + window->first_term[window->count]; /* scratch behind all terms */
-    int64_t *table = window->table[i];
+    const int64_t **rows =
+        window->tables.term + window->tables.first_term[window->count]; /* scratch behind all terms */
+    int64_t *table = window->tables.of[i];
 
-    memcpy(rows, window->term + begin, terms * sizeof *rows);
+    memcpy(rows, window->tables.term + begin, terms * sizeof *rows);
     for (;;) {
         int64_t least = sum_rows(window, i, rows, terms);
         uint32_t k = width;
@@ -135,7 +137,7 @@ static void eliminate(struct sp_improver *improver, uint32_t i)
         *table++ = least > SP_CHOICE_INFINITE ? SP_CHOICE_INFINITE : least;
         improver->work += (uint64_t)window->size[i] * (terms + 1);
         while (k > 0) {
-            const uint32_t *stride = window->stride + (size_t)begin * SP_WINDOW_WIDTH + (k - 1);
+            const uint32_t *stride = window->tables.stride + (size_t)begin * SP_WINDOW_WIDTH + (k - 1);
             bool is_over = ++digit[k - 1] == window->size[scope[k - 1]];
             int64_t steps = is_over ? -(int64_t)(digit[k - 1] - 1) : 1;
 
@@ -153,19 +155,19 @@ static void eliminate(struct sp_improver *improver, uint32_t i)
 void sp_window_values(struct sp_improver *improver, uint32_t i)
 {
     struct sp_improve_window *window = &improver->window;
-    uint32_t begin = window->first_term[i], terms = window->first_term[i + 1] - begin;
-    const uint32_t *scope = window->scope + (size_t)i * SP_WINDOW_WIDTH;
-    const int64_t **rows = window->term + window->first_term[window->count];
+    uint32_t begin = window->tables.first_term[i], terms = window->tables.first_term[i + 1] - begin;
+    const uint32_t *scope = window->tables.scope + (size_t)i * SP_WINDOW_WIDTH;
+    const int64_t **rows = window->tables.term + window->tables.first_term[window->count];
 
     for (uint32_t t = 0; t < terms; t++) {
-        const uint32_t *stride = window->stride + (size_t)(begin + t) * SP_WINDOW_WIDTH;
+        const uint32_t *stride = window->tables.stride + (size_t)(begin + t) * SP_WINDOW_WIDTH;
 
-        rows[t] = window->term[begin + t];
-        for (uint32_t k = 0; k < window->widths[i]; k++)
+        rows[t] = window->tables.term[begin + t];
+        for (uint32_t k = 0; k < window->tables.widths[i]; k++)
             rows[t] += (size_t)stride[k] * window->chosen[scope[k]];
     }
     sum_rows(window, i, rows, terms);
-    improver->work += (uint64_t)window->size[i] * (terms + 1) + (uint64_t)terms * window->widths[i];
+    improver->work += (uint64_t)window->size[i] * (terms + 1) + (uint64_t)terms * window->tables.widths[i];
 }
 
 int64_t sp_window_minimum(struct sp_improver *improver)
@@ -180,10 +182,10 @@ int64_t sp_window_minimum(struct sp_improver *improver)
 
         sp_window_values(improver, i);
         for (uint32_t s = 1; s < window->size[i]; s++)
-            best = window->value[s] < window->value[best] ? s : best;
+            best = window->tables.value[s] < window->tables.value[best] ? s : best;
         window->chosen[i] = best;
-        if (window->widths[i] == 0)
-            total += window->value[best];
+        if (window->tables.widths[i] == 0)
+            total += window->tables.value[best];
     }
     return sp_improve_narrow(total);
 }

@@ -60,6 +60,41 @@ static inline int64_t sp_improve_whole(double sum)
 #define SP_WINDOW_TERMS  16384               /* edges of a window */
 #define SP_WINDOW_CELLS  ((uint32_t)1 << 20) /* of all tables of elimination, of all copies of edges' tables */
 
+/* Elimination: place i has a table over its scope, the least that it and all places which depend on it cost. It is the
+   least over its candidates of the sum of its terms: rows of edges' tables, and of tables of later places. */
+struct sp_window_tables {
+    uint32_t *scope, *widths; /* place i: scope[i * WIDTH ..], ascending places */
+    int64_t **of;             /* per place */
+    uint32_t *first_term;     /* per place */
+    const int64_t **term;     /* where its row for all zeros is */
+    uint32_t *stride;         /* per term: WIDTH steps, one for each of the scope */
+    int64_t *cells, *copies;  /* what tables are made of */
+    int64_t *value;           /* per candidate of one place */
+};
+
+struct sp_window_segments {
+    uint32_t count;
+    uint32_t *first_part;       /* place i has parts first_part[i] .. first_part[i + 1], one for each range */
+    uint32_t *from, *to;        /* per part: segments */
+    int64_t *cap, *used;        /* per segment */
+    double *price, *best_price; /* per segment */
+    double *price_before;       /* prices of all segments before one, count + 1 of them */
+    uint64_t *edges;            /* scratch: where ranges begin or end */
+};
+
+/* Scratch of the order: per variable added. */
+struct sp_window_order {
+    uint64_t *links; /* SP_WINDOW_PLACES bits each */
+    double *weight, *around;
+    uint32_t *variable, *first, *size, *eliminated, *place_of;
+};
+
+struct sp_window_enumeration {
+    uint32_t *ranked, *candidates, *tried; /* per candidate; per place: how many and how many were tried */
+    int64_t *regret;                       /* of the ranked candidates */
+    int64_t *spent;                        /* per place */
+};
+
 /* A window and everything that solving it needs. Variables are added in any order; then they get places, so that each
    depends on few earlier ones when later ones are eliminated. */
 struct sp_improve_window {
@@ -75,35 +110,14 @@ struct sp_improve_window {
     uint32_t *state;         /* per candidate: the state */
     int64_t *own, *priced;   /* per candidate: with what is outside; with prices */
     uint32_t *chosen, *best; /* per place: a candidate from 0 */
-    /* Elimination: place i has a table over its scope, the least that it and all places which depend on it cost. It is
-       the least over its candidates of the sum of its terms: rows of edges' tables, and of tables of later places. */
-    uint32_t *scope, *widths; /* place i: scope[i * WIDTH ..], ascending places */
-    int64_t **table;          /* per place */
-    uint32_t *first_term;     /* per place */
-    const int64_t **term;     /* where its row for all zeros is */
-    uint32_t *stride;         /* per term: WIDTH steps, one for each of the scope */
-    int64_t *cells, *copies;  /* what tables are made of */
-    int64_t *value;           /* per candidate of one place */
-    /* Segments */
-    uint32_t segments;
-    uint32_t *first_part;       /* place i has parts first_part[i] .. first_part[i + 1], one for each range */
-    uint32_t *from, *to;        /* per part: segments */
-    int64_t *cap, *used;        /* per segment */
-    double *price, *best_price; /* per segment */
-    double *price_before;       /* prices of all segments before one, segments + 1 of them */
-    uint64_t *edges;            /* scratch: where ranges begin or end */
-    int64_t current;            /* what the states at the beginning cost */
-    int64_t bound;              /* nothing within the caps costs less */
-    int64_t best_cost;          /* of `best` */
-    bool is_improved;           /* `best` is set */
-    /* Scratch of the order: per variable added */
-    uint64_t *links; /* SP_WINDOW_PLACES bits each */
-    double *weight, *around;
-    uint32_t *added_variable, *added_first, *added_size, *eliminated, *place_of;
-    /* Of the enumeration */
-    uint32_t *ranked, *candidates, *tried; /* per candidate; per place: how many and how many were tried */
-    int64_t *regret;                       /* of the ranked candidates */
-    int64_t *spent;                        /* per place */
+    int64_t current;         /* what the states at the beginning cost */
+    int64_t bound;           /* nothing within the caps costs less */
+    int64_t best_cost;       /* of `best` */
+    bool is_improved;        /* `best` is set */
+    struct sp_window_tables tables;
+    struct sp_window_segments segments;
+    struct sp_window_order order;
+    struct sp_window_enumeration enumeration;
 };
 
 struct sp_messages {
@@ -116,6 +130,18 @@ struct sp_messages {
 
 #define SP_IMPROVE_KINDS 8 /* of windows, at most */
 
+/* Prices of moments, and the bound that they give. */
+struct sp_improve_prices {
+    double *now, *best, *before;      /* per moment: of the last pass; with the best bound; of all moments before one */
+    double *mean;                     /* per moment: slack, averaged over passes */
+    double *penalty, *penalty_before; /* prices of being over, while the states do not fit */
+    double penalty_scale;
+    double spread;              /* sum over variables: by how much the states' own costs differ, and 1 */
+    double bound, bound_before; /* the best bound; a number of passes ago */
+    double part;                /* of the gap that a step of prices aims at */
+    uint32_t passes;
+};
+
 struct sp_improver {
     struct sp_arena *arena;
     const struct sp_reduced *reduced;
@@ -126,16 +152,8 @@ struct sp_improver {
     uint32_t infinite, best_infinite;
     int64_t over, best_over; /* how much the worst moment is over, or 0 */
     struct sp_slack_tree slack;
-    int64_t *dense;                   /* per moment: the slack when it was last computed as a whole */
-    double *price, *best_price;       /* per moment: of the last pass; with the best bound */
-    double *price_before;             /* prices of all moments before one */
-    double *mean;                     /* per moment: slack, averaged over passes */
-    double *penalty, *penalty_before; /* prices of being over, while the states do not fit */
-    double penalty_scale;
-    double spread;                  /* sum over variables: by how much the states' own costs differ, and 1 */
-    double relaxed, relaxed_before; /* the best bound; a number of passes ago */
-    double part;                    /* of the gap that a step of prices aims at */
-    uint32_t passes;
+    int64_t *dense; /* per moment: the slack when it was last computed as a whole */
+    struct sp_improve_prices prices;
     bool is_begun, has_guide;
     int64_t *guide;  /* per state: reduced costs of somebody else's bound */
     uint32_t *place; /* per variable: its place in the window (before there are places: when it was added), or none */
@@ -163,7 +181,7 @@ bool sp_window_add(struct sp_improver *improver, uint32_t variable, uint32_t siz
 /* Fills in order, costs, segments and prices for the variables that were added. Tables are at most 2^`width` cells. */
 void sp_window_prepare(struct sp_improver *improver, double width);
 
-/* For candidates given, the usage of each segment, into window->used. */
+/* For candidates given, the usage of each segment, into window->segments.used. */
 void sp_window_usage(struct sp_improver *improver, const uint32_t *chosen);
 
 /* target = source + price * usage, for all candidates. */
@@ -180,7 +198,7 @@ void sp_window_terms(struct sp_improver *improver);
 /* The best candidates under the window's prices, into `chosen`; returns their priced cost. */
 int64_t sp_window_minimum(struct sp_improver *improver);
 
-/* Into window->value: what each candidate of place i costs with the best of all later places, earlier ones chosen. */
+/* Into window->tables.value: what each candidate of place i costs with the best of all later places, earlier ones chosen. */
 void sp_window_values(struct sp_improver *improver, uint32_t i);
 
 /* What `chosen` costs, without prices. */

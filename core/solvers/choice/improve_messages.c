@@ -158,7 +158,7 @@ double sp_messages_pass(struct sp_improver *improver, bool is_forward, const vol
 void sp_messages_price(struct sp_improver *improver)
 {
     const struct sp_reduced *reduced = improver->reduced;
-    const double *before = improver->price_before;
+    const double *before = improver->prices.before;
 
     for (uint32_t v = 0; v < reduced->variable_count; v++) {
         uint32_t begin = reduced->first_range[v], count = reduced->first_range[v + 1] - begin;

@@ -6,7 +6,7 @@
 
 static uint64_t *links_of(struct sp_improve_window *window, uint32_t a)
 {
-    return window->links + (size_t)a * ((window->most_places + 63) / 64);
+    return window->order.links + (size_t)a * ((window->most_places + 63) / 64);
 }
 
 /* Weights of all that the variable is linked with. */
@@ -17,7 +17,7 @@ static double weigh(struct sp_improve_window *window, uint32_t a, uint32_t words
 
     for (uint32_t w = 0; w < words; w++) {
         for (uint64_t bits = links[w]; bits != 0; bits &= bits - 1)
-            sum += window->weight[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            sum += window->order.weight[w * 64 + (uint32_t)__builtin_ctzll(bits)];
     }
     return sum;
 }
@@ -28,11 +28,11 @@ static void link_all(struct sp_improver *improver, uint32_t words)
     struct sp_improve_window *window = &improver->window;
 
     for (uint32_t a = 0; a < window->added; a++) {
-        uint32_t v = window->added_variable[a];
+        uint32_t v = window->order.variable[a];
         uint64_t *links = links_of(window, a);
 
         memset(links, 0, words * sizeof *links);
-        window->weight[a] = log2((double)window->added_size[a]);
+        window->order.weight[a] = log2((double)window->order.size[a]);
         for (uint32_t l = reduced->first_link[v]; l < reduced->first_link[v + 1]; l++) {
             uint32_t b = improver->place[improver->other[l]];
 
@@ -42,7 +42,7 @@ static void link_all(struct sp_improver *improver, uint32_t words)
         improver->work += reduced->first_link[v + 1] - reduced->first_link[v];
     }
     for (uint32_t a = 0; a < window->added; a++)
-        window->around[a] = weigh(window, a, words);
+        window->order.around[a] = weigh(window, a, words);
 }
 
 /* Takes a variable out of the graph; with `fill`, those around it are linked with each other. */
@@ -59,7 +59,7 @@ static void take_out(struct sp_improve_window *window, uint32_t a, uint32_t word
                 others[k] |= links[k];
             others[a / 64] &= ~(UINT64_C(1) << (a % 64));
             others[b / 64] &= ~(UINT64_C(1) << (b % 64));
-            window->around[b] = weigh(window, b, words);
+            window->order.around[b] = weigh(window, b, words);
         }
     }
 }
@@ -72,9 +72,9 @@ static uint32_t choose(const struct sp_improve_window *window, const uint8_t *is
     for (uint32_t a = 0; a < window->added; a++) {
         if (is_gone[a])
             continue;
-        if (chosen == SP_IMPROVE_NONE ||
-            (is_most ? window->around[a] > window->around[chosen]
-                     : window->around[a] + window->weight[a] < window->around[chosen] + window->weight[chosen]))
+        if (chosen == SP_IMPROVE_NONE || (is_most ? window->order.around[a] > window->order.around[chosen]
+                                                  : window->order.around[a] + window->order.weight[a] <
+                                                        window->order.around[chosen] + window->order.weight[chosen]))
             chosen = a;
     }
     return chosen;
@@ -86,22 +86,22 @@ static void give_places(struct sp_improver *improver, uint32_t count, uint32_t w
 
     window->count = count;
     for (uint32_t e = 0; e < count; e++) {
-        uint32_t a = window->eliminated[e], i = count - 1 - e;
+        uint32_t a = window->order.eliminated[e], i = count - 1 - e;
 
-        window->place_of[a] = i;
-        window->variable[i] = window->added_variable[a];
-        window->first[i] = window->added_first[a];
-        window->size[i] = window->added_size[a];
+        window->order.place_of[a] = i;
+        window->variable[i] = window->order.variable[a];
+        window->first[i] = window->order.first[a];
+        window->size[i] = window->order.size[a];
         improver->place[window->variable[i]] = i;
     }
     for (uint32_t e = 0; e < count; e++) {
-        uint32_t a = window->eliminated[e], i = count - 1 - e, width = 0;
-        uint32_t *scope = window->scope + (size_t)i * SP_WINDOW_WIDTH;
+        uint32_t a = window->order.eliminated[e], i = count - 1 - e, width = 0;
+        uint32_t *scope = window->tables.scope + (size_t)i * SP_WINDOW_WIDTH;
         const uint64_t *links = links_of(window, a);
 
         for (uint32_t w = 0; w < words; w++) {
             for (uint64_t bits = links[w]; bits != 0; bits &= bits - 1) {
-                uint32_t place = window->place_of[w * 64 + (uint32_t)__builtin_ctzll(bits)], at;
+                uint32_t place = window->order.place_of[w * 64 + (uint32_t)__builtin_ctzll(bits)], at;
 
                 if (place == SP_IMPROVE_NONE) /* left out after this one was eliminated: it stays as it is */
                     continue;
@@ -110,7 +110,7 @@ static void give_places(struct sp_improver *improver, uint32_t count, uint32_t w
                 scope[at] = place;
             }
         }
-        window->widths[i] = width;
+        window->tables.widths[i] = width;
     }
 }
 
@@ -124,15 +124,16 @@ void sp_window_order(struct sp_improver *improver, double width)
     link_all(improver, words);
     for (uint32_t left = window->added; left > 0; left--) {
         uint32_t a = choose(window, is_gone, false);
-        double size = exp2(window->around[a]);
-        bool is_large = window->around[a] + window->weight[a] > width || cells + size > (double)window->most_cells;
+        double size = exp2(window->order.around[a]);
+        bool is_large =
+            window->order.around[a] + window->order.weight[a] > width || cells + size > (double)window->most_cells;
 
         if (is_large) {
             a = choose(window, is_gone, true);
-            improver->place[window->added_variable[a]] = SP_IMPROVE_NONE;
-            window->place_of[a] = SP_IMPROVE_NONE;
+            improver->place[window->order.variable[a]] = SP_IMPROVE_NONE;
+            window->order.place_of[a] = SP_IMPROVE_NONE;
         } else {
-            window->eliminated[count++] = a;
+            window->order.eliminated[count++] = a;
             cells += size;
         }
         is_gone[a] = 1;

@@ -26,18 +26,18 @@ static void move_prices(struct sp_improver *improver, double gap, double share)
     double norm = 0;
 
     for (uint32_t t = 0; t < moments; t++) {
-        improver->mean[t] = share * (double)improver->dense[t] + (1 - share) * improver->mean[t];
-        if (improver->mean[t] < 0 || improver->price[t] > 0)
-            norm += improver->mean[t] * improver->mean[t];
+        improver->prices.mean[t] = share * (double)improver->dense[t] + (1 - share) * improver->prices.mean[t];
+        if (improver->prices.mean[t] < 0 || improver->prices.now[t] > 0)
+            norm += improver->prices.mean[t] * improver->prices.mean[t];
     }
     double step = norm > 0 ? gap / norm : 0;
 
     for (uint32_t t = 0; t < moments; t++) {
-        double price = improver->best_price[t] - step * improver->mean[t];
+        double price = improver->prices.best[t] - step * improver->prices.mean[t];
 
-        improver->price[t] = price > 0 ? price : 0;
+        improver->prices.now[t] = price > 0 ? price : 0;
     }
-    sp_improver_sum_prices(improver->price, improver->price_before, moments);
+    sp_improver_sum_prices(improver->prices.now, improver->prices.before, moments);
 }
 
 /* What all limits are worth at the prices. */
@@ -46,7 +46,7 @@ static double worth(const struct sp_improver *improver)
     double sum = 0;
 
     for (uint32_t t = 0; t < improver->reduced->moment_count; t++)
-        sum += improver->price[t] * (double)improver->reduced->limit[t];
+        sum += improver->prices.now[t] * (double)improver->reduced->limit[t];
     return sum;
 }
 
@@ -63,21 +63,22 @@ void sp_improver_relax(struct sp_improver *improver, const volatile bool *stop)
 
     if (stop != NULL && *stop) /* not a whole pass: no bound */
         return;
-    if (improver->passes == 0 || bound > improver->relaxed) {
-        improver->relaxed = bound;
-        memcpy(improver->best_price, improver->price, reduced->moment_count * sizeof *improver->price);
-        improver->part = improver->part < 1 ? improver->part * GROWTH : improver->part;
+    if (improver->prices.passes == 0 || bound > improver->prices.bound) {
+        improver->prices.bound = bound;
+        memcpy(improver->prices.best, improver->prices.now, reduced->moment_count * sizeof *improver->prices.now);
+        improver->prices.part = improver->prices.part < 1 ? improver->prices.part * GROWTH : improver->prices.part;
     } else {
-        improver->part = improver->part * SHRINKING > LEAST ? improver->part * SHRINKING : LEAST;
+        improver->prices.part = improver->prices.part * SHRINKING > LEAST ? improver->prices.part * SHRINKING : LEAST;
     }
     /* Towards the best that is known, but not by more than a twentieth: a poor one would mean wild steps. */
-    double most = 0.05 * (improver->relaxed > 0 ? improver->relaxed : -improver->relaxed) + 1e-4 * improver->spread;
-    double gap = (double)improver->best_cost - improver->relaxed;
+    double most = 0.05 * (improver->prices.bound > 0 ? improver->prices.bound : -improver->prices.bound) +
+                  1e-4 * improver->prices.spread;
+    double gap = (double)improver->best_cost - improver->prices.bound;
 
     if (improver->best_over > 0 || improver->best_infinite > 0 || gap > most)
         gap = most;
-    move_prices(improver, improver->part * gap, improver->passes == 0 ? 1 : AVERAGE);
-    improver->passes++;
+    move_prices(improver, improver->prices.part * gap, improver->prices.passes == 0 ? 1 : AVERAGE);
+    improver->prices.passes++;
     improver->work += 4 * (uint64_t)reduced->moment_count;
 }
 
@@ -86,20 +87,20 @@ void sp_improver_disturb(struct sp_improver *improver, uint32_t passes, const vo
 {
     uint32_t moments = improver->reduced->moment_count;
 
-    memcpy(improver->price, improver->best_price, moments * sizeof *improver->price);
+    memcpy(improver->prices.now, improver->prices.best, moments * sizeof *improver->prices.now);
     if (moments > 0) {
         uint32_t a = sp_random_below(&improver->random, moments), b = sp_random_below(&improver->random, moments);
         double factor = 0.5 + (double)sp_random_below(&improver->random, 1001) / 667.0;
 
         for (uint32_t t = a < b ? a : b; t <= (a < b ? b : a); t++)
-            improver->price[t] *= factor;
+            improver->prices.now[t] *= factor;
     }
-    sp_improver_sum_prices(improver->price, improver->price_before, moments);
+    sp_improver_sum_prices(improver->prices.now, improver->prices.before, moments);
     sp_messages_price(improver);
     for (uint32_t pass = 0; pass < passes; pass++) {
         sp_messages_pass(improver, false, stop);
         sp_messages_pass(improver, true, stop);
     }
-    memcpy(improver->price, improver->best_price, moments * sizeof *improver->price);
-    sp_improver_sum_prices(improver->price, improver->price_before, moments);
+    memcpy(improver->prices.now, improver->prices.best, moments * sizeof *improver->prices.now);
+    sp_improver_sum_prices(improver->prices.now, improver->prices.before, moments);
 }

@@ -33,9 +33,9 @@ static void penalise(struct sp_improver *improver)
         bool is_over = sp_slack_tree_minimum(&improver->slack, t, t + 1) < 0;
         double unit = ((double)improver->cost + 1) / (double)(improver->reduced->limit[t] + 1);
 
-        improver->penalty[t] = is_over ? improver->penalty_scale * unit : 0;
+        improver->prices.penalty[t] = is_over ? improver->prices.penalty_scale * unit : 0;
     }
-    sp_improver_sum_prices(improver->penalty, improver->penalty_before, moments);
+    sp_improver_sum_prices(improver->prices.penalty, improver->prices.penalty_before, moments);
     improver->work += 16 * (uint64_t)moments;
 }
 
@@ -112,7 +112,7 @@ static void begin_round(struct sp_improver *improver, const volatile bool *stop)
         improver->states[v] = improver->messages.states[v];
     }
     sp_improver_refresh(improver);
-    improver->penalty_scale = PENALTY;
+    improver->prices.penalty_scale = PENALTY;
     improver->windows = 0;
     improver->idle = 0;
     improver->patience = 50 + size / 16;
@@ -139,7 +139,7 @@ static void press(struct sp_improver *improver)
     if (improver->windows % every != 0)
         return;
     if (improver->windows > 0)
-        improver->penalty_scale *= improver->over < improver->over_before ? PENALTY_GROWTH : 2 * PENALTY_GROWTH;
+        improver->prices.penalty_scale *= improver->over < improver->over_before ? PENALTY_GROWTH : 2 * PENALTY_GROWTH;
     improver->over_before = improver->over;
     penalise(improver);
 }
@@ -167,16 +167,17 @@ static void step_round(struct sp_improver *improver, const volatile bool *stop)
 static void step_beginning(struct sp_improver *improver, const volatile bool *stop)
 {
     sp_improver_relax(improver, stop);
-    if (improver->passes % PASSES_CHECK == 0) {
-        double rise = improver->relaxed - improver->relaxed_before;
-        double size = improver->relaxed > 0 ? improver->relaxed : -improver->relaxed;
+    if (improver->prices.passes % PASSES_CHECK == 0) {
+        double rise = improver->prices.bound - improver->prices.bound_before;
+        double size = improver->prices.bound > 0 ? improver->prices.bound : -improver->prices.bound;
 
-        improver->is_begun = rise < LEAST_RISE * size || improver->passes >= PASSES || improver->work > PASSES_WORK;
-        improver->relaxed_before = improver->relaxed;
+        improver->is_begun =
+            rise < LEAST_RISE * size || improver->prices.passes >= PASSES || improver->work > PASSES_WORK;
+        improver->prices.bound_before = improver->prices.bound;
     }
     if (!improver->is_begun)
         return;
-    improver->penalty_scale = PENALTY;
+    improver->prices.penalty_scale = PENALTY;
     improver->windows = 0;
     improver->idle = 0;
     improver->patience = 200 + improver->reduced->variable_count / 16;

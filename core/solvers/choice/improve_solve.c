@@ -16,12 +16,12 @@ static double overshoot(const struct sp_improve_window *window, bool *ret_fits)
     double sum = 0;
 
     *ret_fits = true;
-    for (uint32_t k = 0; k < window->segments; k++) {
-        double by = (double)(window->used[k] - window->cap[k]);
+    for (uint32_t k = 0; k < window->segments.count; k++) {
+        double by = (double)(window->segments.used[k] - window->segments.cap[k]);
 
         if (by > 0)
             *ret_fits = false;
-        if (by > 0 || window->price[k] > 0)
+        if (by > 0 || window->segments.price[k] > 0)
             sum += by * by;
     }
     return sum;
@@ -32,17 +32,17 @@ static double worth(const struct sp_improve_window *window)
 {
     double sum = 0;
 
-    for (uint32_t k = 0; k < window->segments; k++)
-        sum += window->price[k] * (double)window->cap[k];
+    for (uint32_t k = 0; k < window->segments.count; k++)
+        sum += window->segments.price[k] * (double)window->segments.cap[k];
     return sum;
 }
 
 static void move_prices(struct sp_improve_window *window, double step)
 {
-    for (uint32_t k = 0; k < window->segments; k++) {
-        double price = window->price[k] + step * (double)(window->used[k] - window->cap[k]);
+    for (uint32_t k = 0; k < window->segments.count; k++) {
+        double price = window->segments.price[k] + step * (double)(window->segments.used[k] - window->segments.cap[k]);
 
-        window->price[k] = price > 0 ? price : 0;
+        window->segments.price[k] = price > 0 ? price : 0;
     }
 }
 
@@ -56,12 +56,13 @@ static bool price_window(struct sp_improver *improver, int64_t *target, uint32_t
     for (uint32_t round = 0; round < rounds && !(stop != NULL && *stop); round++) {
         bool fits;
 
-        sp_window_price(improver, window->price, window->own, window->priced);
+        sp_window_price(improver, window->segments.price, window->own, window->priced);
         double bound = (double)sp_window_minimum(improver) - worth(window);
 
         if (bound > best) {
             best = bound;
-            memcpy(window->best_price, window->price, window->segments * sizeof *window->price);
+            memcpy(window->segments.best_price, window->segments.price,
+                   window->segments.count * sizeof *window->segments.price);
         } else {
             scale *= 0.7;
         }
@@ -95,36 +96,36 @@ static void rank(struct sp_improver *improver, uint32_t i, int64_t left)
 
     sp_window_values(improver, i);
     for (uint32_t s = 0; s < size; s++)
-        least = window->value[s] < least ? window->value[s] : least;
+        least = window->tables.value[s] < least ? window->tables.value[s] : least;
     for (uint32_t s = 0; s < size; s++) {
-        int64_t regret = window->value[s] - least;
+        int64_t regret = window->tables.value[s] - least;
 
         if (regret <= left) {
-            window->ranked[first + count] = s;
-            window->regret[first + count++] = regret;
+            window->enumeration.ranked[first + count] = s;
+            window->enumeration.regret[first + count++] = regret;
         }
     }
-    window->candidates[i] = count;
-    window->tried[i] = 0;
+    window->enumeration.candidates[i] = count;
+    window->enumeration.tried[i] = 0;
     improver->work += size;
 }
 
 /* Brings the candidate with least regret of those not tried to the front, and returns its index. */
 static uint32_t next_candidate(struct sp_improve_window *window, uint32_t i)
 {
-    uint32_t first = window->first[i], at = first + window->tried[i]++, least = at;
+    uint32_t first = window->first[i], at = first + window->enumeration.tried[i]++, least = at;
 
-    for (uint32_t c = at + 1; c < first + window->candidates[i]; c++) {
-        if (window->regret[c] < window->regret[least])
+    for (uint32_t c = at + 1; c < first + window->enumeration.candidates[i]; c++) {
+        if (window->enumeration.regret[c] < window->enumeration.regret[least])
             least = c;
     }
-    int64_t regret = window->regret[at];
-    uint32_t candidate = window->ranked[at];
+    int64_t regret = window->enumeration.regret[at];
+    uint32_t candidate = window->enumeration.ranked[at];
 
-    window->regret[at] = window->regret[least];
-    window->ranked[at] = window->ranked[least];
-    window->regret[least] = regret;
-    window->ranked[least] = candidate;
+    window->enumeration.regret[at] = window->enumeration.regret[least];
+    window->enumeration.ranked[at] = window->enumeration.ranked[least];
+    window->enumeration.regret[least] = regret;
+    window->enumeration.ranked[least] = candidate;
     return at;
 }
 
@@ -132,7 +133,7 @@ static const int64_t *usage_of(const struct sp_improver *improver, uint32_t i, u
 {
     const struct sp_reduced *reduced = improver->reduced;
     const struct sp_improve_window *window = &improver->window;
-    uint32_t count = window->first_part[i + 1] - window->first_part[i];
+    uint32_t count = window->segments.first_part[i + 1] - window->segments.first_part[i];
 
     return reduced->usage + reduced->first_usage[window->variable[i]] +
            (uint64_t)window->state[window->first[i] + candidate] * count;
@@ -142,19 +143,19 @@ static const int64_t *usage_of(const struct sp_improver *improver, uint32_t i, u
 static bool put(struct sp_improver *improver, uint32_t i, uint32_t candidate)
 {
     struct sp_improve_window *window = &improver->window;
-    uint32_t begin = window->first_part[i], count = window->first_part[i + 1] - begin;
+    uint32_t begin = window->segments.first_part[i], count = window->segments.first_part[i + 1] - begin;
     const int64_t *usage = usage_of(improver, i, candidate);
 
     for (uint32_t r = 0; r < count; r++) {
-        for (uint32_t k = window->from[begin + r]; usage[r] > 0 && k < window->to[begin + r]; k++) {
-            if (window->used[k] + usage[r] > window->cap[k])
+        for (uint32_t k = window->segments.from[begin + r]; usage[r] > 0 && k < window->segments.to[begin + r]; k++) {
+            if (window->segments.used[k] + usage[r] > window->segments.cap[k])
                 return false;
         }
-        improver->work += window->to[begin + r] - window->from[begin + r];
+        improver->work += window->segments.to[begin + r] - window->segments.from[begin + r];
     }
     for (uint32_t r = 0; r < count; r++) {
-        for (uint32_t k = window->from[begin + r]; usage[r] > 0 && k < window->to[begin + r]; k++)
-            window->used[k] += usage[r];
+        for (uint32_t k = window->segments.from[begin + r]; usage[r] > 0 && k < window->segments.to[begin + r]; k++)
+            window->segments.used[k] += usage[r];
     }
     window->chosen[i] = candidate;
     return true;
@@ -163,12 +164,12 @@ static bool put(struct sp_improver *improver, uint32_t i, uint32_t candidate)
 static void take_back(struct sp_improver *improver, uint32_t i)
 {
     struct sp_improve_window *window = &improver->window;
-    uint32_t begin = window->first_part[i], count = window->first_part[i + 1] - begin;
+    uint32_t begin = window->segments.first_part[i], count = window->segments.first_part[i + 1] - begin;
     const int64_t *usage = usage_of(improver, i, window->chosen[i]);
 
     for (uint32_t r = 0; r < count; r++) {
-        for (uint32_t k = window->from[begin + r]; usage[r] > 0 && k < window->to[begin + r]; k++)
-            window->used[k] -= usage[r];
+        for (uint32_t k = window->segments.from[begin + r]; usage[r] > 0 && k < window->segments.to[begin + r]; k++)
+            window->segments.used[k] -= usage[r];
     }
 }
 
@@ -176,14 +177,14 @@ static void take_back(struct sp_improver *improver, uint32_t i)
 static void enumerate(struct sp_improver *improver, int64_t *target, uint64_t steps)
 {
     struct sp_improve_window *window = &improver->window;
-    int64_t *spent = window->spent;
+    int64_t *spent = window->enumeration.spent;
     uint32_t i = 0;
 
-    memset(window->used, 0, ((size_t)window->segments + 1) * sizeof *window->used);
+    memset(window->segments.used, 0, ((size_t)window->segments.count + 1) * sizeof *window->segments.used);
     spent[0] = 0;
     rank(improver, 0, *target - 1 - window->bound);
     for (uint64_t step = 0; step < steps; step++) {
-        if (window->tried[i] == window->candidates[i]) {
+        if (window->enumeration.tried[i] == window->enumeration.candidates[i]) {
             if (i == 0)
                 return;
             take_back(improver, --i);
@@ -191,11 +192,11 @@ static void enumerate(struct sp_improver *improver, int64_t *target, uint64_t st
         }
         uint32_t at = next_candidate(window, i);
 
-        if (spent[i] + window->regret[at] > *target - 1 - window->bound) {
-            window->tried[i] = window->candidates[i]; /* all others have more */
+        if (spent[i] + window->enumeration.regret[at] > *target - 1 - window->bound) {
+            window->enumeration.tried[i] = window->enumeration.candidates[i]; /* all others have more */
             continue;
         }
-        if (!put(improver, i, window->ranked[at]))
+        if (!put(improver, i, window->enumeration.ranked[at]))
             continue;
         if (i + 1 == window->count) {
             int64_t value = sp_window_cost(improver, window->chosen);
@@ -207,7 +208,7 @@ static void enumerate(struct sp_improver *improver, int64_t *target, uint64_t st
             take_back(improver, i);
             continue;
         }
-        spent[i + 1] = spent[i] + window->regret[at];
+        spent[i + 1] = spent[i] + window->enumeration.regret[at];
         i++;
         rank(improver, i, *target - 1 - window->bound - spent[i]);
     }
@@ -221,7 +222,7 @@ bool sp_window_solve(struct sp_improver *improver, int64_t target, uint32_t roun
     window->is_improved = false;
     if (window->count == 0 || price_window(improver, &target, rounds, stop) || steps == 0 || (stop != NULL && *stop))
         return window->is_improved;
-    sp_window_price(improver, window->best_price, window->own, window->priced);
+    sp_window_price(improver, window->segments.best_price, window->own, window->priced);
     (void)sp_window_minimum(improver);
     enumerate(improver, &target, steps);
     return window->is_improved;

@@ -11,9 +11,9 @@ static bool allocate_order(struct sp_improve_window *window, struct sp_arena *ar
 {
     size_t places = window->most_places;
 
-    return ARRAY(links, places * ((places + 63) / 64)) && ARRAY(weight, places) && ARRAY(around, places) &&
-           ARRAY(added_variable, places) && ARRAY(added_first, places) && ARRAY(added_size, places) &&
-           ARRAY(eliminated, places) && ARRAY(place_of, places);
+    return ARRAY(order.links, places * ((places + 63) / 64)) && ARRAY(order.weight, places) &&
+           ARRAY(order.around, places) && ARRAY(order.variable, places) && ARRAY(order.first, places) &&
+           ARRAY(order.size, places) && ARRAY(order.eliminated, places) && ARRAY(order.place_of, places);
 }
 
 static bool allocate_tables(struct sp_improve_window *window, struct sp_arena *arena, size_t states, size_t widest)
@@ -22,18 +22,21 @@ static bool allocate_tables(struct sp_improve_window *window, struct sp_arena *a
 
     return ARRAY(variable, places) && ARRAY(first, places) && ARRAY(size, places) && ARRAY(state, states) &&
            ARRAY(own, states) && ARRAY(priced, states) && ARRAY(chosen, places) && ARRAY(best, places) &&
-           ARRAY(scope, places * SP_WINDOW_WIDTH) && ARRAY(widths, places) && ARRAY(table, places) &&
-           ARRAY(first_term, places + 1) && ARRAY(term, 2 * terms) && ARRAY(stride, terms * SP_WINDOW_WIDTH) &&
-           ARRAY(cells, window->most_cells + places) && ARRAY(copies, window->most_copies) && ARRAY(value, widest) &&
-           ARRAY(ranked, states) && ARRAY(regret, states) && ARRAY(candidates, places) && ARRAY(tried, places) &&
-           ARRAY(spent, places);
+           ARRAY(tables.scope, places * SP_WINDOW_WIDTH) && ARRAY(tables.widths, places) && ARRAY(tables.of, places) &&
+           ARRAY(tables.first_term, places + 1) && ARRAY(tables.term, 2 * terms) &&
+           ARRAY(tables.stride, terms * SP_WINDOW_WIDTH) && ARRAY(tables.cells, window->most_cells + places) &&
+           ARRAY(tables.copies, window->most_copies) && ARRAY(tables.value, widest) &&
+           ARRAY(enumeration.ranked, states) && ARRAY(enumeration.regret, states) &&
+           ARRAY(enumeration.candidates, places) && ARRAY(enumeration.tried, places) &&
+           ARRAY(enumeration.spent, places);
 }
 
 static bool allocate_segments(struct sp_improve_window *window, struct sp_arena *arena, size_t ranges)
 {
-    return ARRAY(first_part, window->most_places + 1) && ARRAY(from, ranges) && ARRAY(to, ranges) &&
-           ARRAY(cap, 2 * ranges + 1) && ARRAY(used, 2 * ranges + 1) && ARRAY(price, 2 * ranges + 1) &&
-           ARRAY(best_price, 2 * ranges + 1) && ARRAY(price_before, 2 * ranges + 2) && ARRAY(edges, 2 * ranges);
+    return ARRAY(segments.first_part, window->most_places + 1) && ARRAY(segments.from, ranges) &&
+           ARRAY(segments.to, ranges) && ARRAY(segments.cap, 2 * ranges + 1) && ARRAY(segments.used, 2 * ranges + 1) &&
+           ARRAY(segments.price, 2 * ranges + 1) && ARRAY(segments.best_price, 2 * ranges + 1) &&
+           ARRAY(segments.price_before, 2 * ranges + 2) && ARRAY(segments.edges, 2 * ranges);
 }
 
 static uint32_t least_of(uint64_t a, uint32_t b)
@@ -80,7 +83,7 @@ void sp_window_clear(struct sp_improver *improver)
     struct sp_improve_window *window = &improver->window;
 
     for (uint32_t a = 0; a < window->added; a++)
-        improver->place[window->added_variable[a]] = SP_IMPROVE_NONE;
+        improver->place[window->order.variable[a]] = SP_IMPROVE_NONE;
     window->count = 0;
     window->added = 0;
     window->listed = 0;
@@ -101,7 +104,7 @@ bool sp_window_add(struct sp_improver *improver, uint32_t variable, uint32_t siz
         uint32_t other = improver->place[improver->other[l]];
 
         if (other != SP_IMPROVE_NONE) {
-            copied += (uint64_t)size * window->added_size[other];
+            copied += (uint64_t)size * window->order.size[other];
             inner++;
         }
     }
@@ -110,9 +113,9 @@ bool sp_window_add(struct sp_improver *improver, uint32_t variable, uint32_t siz
         return false;
     window->copied = (uint32_t)copied;
     window->inner += inner;
-    window->added_variable[a] = variable;
-    window->added_first[a] = window->listed;
-    window->added_size[a] = size;
+    window->order.variable[a] = variable;
+    window->order.first[a] = window->listed;
+    window->order.size[a] = size;
     window->listed += size;
     window->added++;
     improver->place[variable] = a;
@@ -167,14 +170,14 @@ static uint32_t list_edges(struct sp_improver *improver)
     for (uint32_t i = 0; i < window->count; i++) {
         uint32_t v = window->variable[i];
 
-        window->first_part[i] = parts;
+        window->segments.first_part[i] = parts;
         for (uint32_t r = reduced->first_range[v]; r < reduced->first_range[v + 1]; r++, parts++) {
-            window->edges[edges++] = ((uint64_t)reduced->ranges[r].from << 32) | (2 * parts);
-            window->edges[edges++] = ((uint64_t)reduced->ranges[r].to << 32) | (2 * parts + 1);
+            window->segments.edges[edges++] = ((uint64_t)reduced->ranges[r].from << 32) | (2 * parts);
+            window->segments.edges[edges++] = ((uint64_t)reduced->ranges[r].to << 32) | (2 * parts + 1);
         }
     }
-    window->first_part[window->count] = parts;
-    qsort(window->edges, edges, sizeof *window->edges, compare_edges);
+    window->segments.first_part[window->count] = parts;
+    qsort(window->segments.edges, edges, sizeof *window->segments.edges, compare_edges);
     improver->work += (uint64_t)edges * 8;
     return edges;
 }
@@ -185,28 +188,28 @@ static void prepare_segments(struct sp_improver *improver)
     struct sp_improve_window *window = &improver->window;
     uint32_t edges = list_edges(improver), live = 0;
 
-    window->segments = 0;
+    window->segments.count = 0;
     for (uint32_t e = 0; e < edges;) {
-        uint32_t at = (uint32_t)(window->edges[e] >> 32);
+        uint32_t at = (uint32_t)(window->segments.edges[e] >> 32);
 
-        for (; e < edges && (uint32_t)(window->edges[e] >> 32) == at; e++) {
-            uint32_t which = (uint32_t)window->edges[e];
+        for (; e < edges && (uint32_t)(window->segments.edges[e] >> 32) == at; e++) {
+            uint32_t which = (uint32_t)window->segments.edges[e];
 
             if (which % 2 == 0) {
-                window->from[which / 2] = window->segments;
+                window->segments.from[which / 2] = window->segments.count;
                 live++;
             } else {
-                window->to[which / 2] = window->segments;
+                window->segments.to[which / 2] = window->segments.count;
                 live--;
             }
         }
         if (live == 0 || e == edges)
             continue;
-        uint32_t end = (uint32_t)(window->edges[e] >> 32), k = window->segments++;
+        uint32_t end = (uint32_t)(window->segments.edges[e] >> 32), k = window->segments.count++;
 
-        window->cap[k] = sp_slack_tree_minimum(&improver->slack, at, end);
-        window->price[k] = improver->price_before[end] - improver->price_before[at];
-        window->best_price[k] = improver->penalty_before[end] - improver->penalty_before[at];
+        window->segments.cap[k] = sp_slack_tree_minimum(&improver->slack, at, end);
+        window->segments.price[k] = improver->prices.before[end] - improver->prices.before[at];
+        window->segments.best_price[k] = improver->prices.penalty_before[end] - improver->prices.penalty_before[at];
     }
 }
 
@@ -216,35 +219,35 @@ void sp_window_usage(struct sp_improver *improver, const uint32_t *chosen)
     struct sp_improve_window *window = &improver->window;
     int64_t running = 0;
 
-    memset(window->used, 0, ((size_t)window->segments + 1) * sizeof *window->used);
+    memset(window->segments.used, 0, ((size_t)window->segments.count + 1) * sizeof *window->segments.used);
     for (uint32_t i = 0; i < window->count; i++) {
-        uint32_t begin = window->first_part[i], count = window->first_part[i + 1] - begin;
+        uint32_t begin = window->segments.first_part[i], count = window->segments.first_part[i + 1] - begin;
         uint32_t state = window->state[window->first[i] + chosen[i]];
         const int64_t *usage = reduced->usage + reduced->first_usage[window->variable[i]] + (uint64_t)state * count;
 
         for (uint32_t r = 0; r < count; r++) {
-            window->used[window->from[begin + r]] += usage[r];
-            window->used[window->to[begin + r]] -= usage[r];
+            window->segments.used[window->segments.from[begin + r]] += usage[r];
+            window->segments.used[window->segments.to[begin + r]] -= usage[r];
         }
     }
-    for (uint32_t k = 0; k < window->segments; k++) {
-        running += window->used[k];
-        window->used[k] = running;
+    for (uint32_t k = 0; k < window->segments.count; k++) {
+        running += window->segments.used[k];
+        window->segments.used[k] = running;
     }
-    improver->work += window->first_part[window->count] + window->segments;
+    improver->work += window->segments.first_part[window->count] + window->segments.count;
 }
 
 void sp_window_price(struct sp_improver *improver, const double *price, const int64_t *source, int64_t *target)
 {
     const struct sp_reduced *reduced = improver->reduced;
     struct sp_improve_window *window = &improver->window;
-    double *before = window->price_before;
+    double *before = window->segments.price_before;
 
     before[0] = 0;
-    for (uint32_t k = 0; k < window->segments; k++)
+    for (uint32_t k = 0; k < window->segments.count; k++)
         before[k + 1] = before[k] + price[k];
     for (uint32_t i = 0; i < window->count; i++) {
-        uint32_t begin = window->first_part[i], count = window->first_part[i + 1] - begin;
+        uint32_t begin = window->segments.first_part[i], count = window->segments.first_part[i + 1] - begin;
         const int64_t *usage = reduced->usage + reduced->first_usage[window->variable[i]];
 
         for (uint32_t c = window->first[i]; c < window->first[i] + window->size[i]; c++) {
@@ -252,7 +255,7 @@ void sp_window_price(struct sp_improver *improver, const double *price, const in
 
             for (uint32_t r = 0; r < count; r++)
                 sum += (double)usage[(uint64_t)window->state[c] * count + r] *
-                       (before[window->to[begin + r]] - before[window->from[begin + r]]);
+                       (before[window->segments.to[begin + r]] - before[window->segments.from[begin + r]]);
             target[c] = source[c] + sp_improve_whole(sum);
         }
         improver->work += (uint64_t)window->size[i] * count;
@@ -267,12 +270,13 @@ void sp_window_prepare(struct sp_improver *improver, double width)
     prepare_own(improver);
     prepare_segments(improver);
     sp_window_usage(improver, window->chosen);
-    for (uint32_t k = 0; k < window->segments; k++) {
+    for (uint32_t k = 0; k < window->segments.count; k++) {
         /* What the window may use: all that is left; where the states are over, as much as they use now. */
-        window->cap[k] = window->used[k] + (window->cap[k] > 0 ? window->cap[k] : 0);
+        window->segments.cap[k] =
+            window->segments.used[k] + (window->segments.cap[k] > 0 ? window->segments.cap[k] : 0);
     }
     if (improver->over > 0)
-        sp_window_price(improver, window->best_price, window->own, window->own);
+        sp_window_price(improver, window->segments.best_price, window->own, window->own);
     window->current = sp_window_cost(improver, window->chosen);
     sp_window_terms(improver);
 }
