@@ -57,24 +57,26 @@ static bool make_arrays(struct sp_bound_state *state)
     state->reduced_costs = SP_NEW_ARRAY(arena, states, double);
     state->above = SP_NEW_ARRAY(arena, states, double);
     state->edge_floors = SP_NEW_ARRAY(arena, reduced->edge_count, double);
-    state->powers = SP_NEW_ARRAY(arena, (size_t)state->largest + 4, float);
+    state->scratch.powers = SP_NEW_ARRAY(arena, (size_t)state->largest + 4, float);
     state->shares = SP_NEW_ARRAY(arena, states, double);
-    state->prices = SP_NEW_ARRAY(arena, moments, double);
-    state->best_prices = SP_NEW_ARRAY(arena, moments, double);
-    state->price_sums = SP_NEW_ARRAY(arena, moments, double);
-    state->mean = SP_NEW_ARRAY(arena, moments, double);
-    state->step = SP_NEW_ARRAY(arena, moments, double);
-    state->last_over = SP_NEW_ARRAY(arena, moments, double);
-    state->is_priced = SP_NEW_ARRAY(arena, moments, bool);
-    state->gather = SP_NEW_ARRAY(arena, (size_t)state->largest * (state->most_links + 1), double);
-    state->total = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
-    state->row = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
-    state->weights = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
+    state->prices.now = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.best = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.sums = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.mean = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.step = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.last_over = SP_NEW_ARRAY(arena, moments, double);
+    state->prices.is_priced = SP_NEW_ARRAY(arena, moments, bool);
+    state->scratch.gather = SP_NEW_ARRAY(arena, (size_t)state->largest * (state->most_links + 1), double);
+    state->scratch.total = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
+    state->scratch.row = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
+    state->scratch.weights = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     return state->messages != NULL && state->best_messages != NULL && state->own != NULL &&
-           state->reduced_costs != NULL && state->above != NULL && state->powers != NULL && state->shares != NULL &&
-           state->edge_floors != NULL && state->step != NULL && state->last_over != NULL && state->prices != NULL &&
-           state->best_prices != NULL && state->price_sums != NULL && state->mean != NULL && state->is_priced != NULL &&
-           state->gather != NULL && state->total != NULL && state->row != NULL && state->weights != NULL;
+           state->reduced_costs != NULL && state->above != NULL && state->scratch.powers != NULL &&
+           state->shares != NULL && state->edge_floors != NULL && state->prices.step != NULL &&
+           state->prices.last_over != NULL && state->prices.now != NULL && state->prices.best != NULL &&
+           state->prices.sums != NULL && state->prices.mean != NULL && state->prices.is_priced != NULL &&
+           state->scratch.gather != NULL && state->scratch.total != NULL && state->scratch.row != NULL &&
+           state->scratch.weights != NULL;
 }
 
 struct sp_bound_state *sp_bound_create(struct sp_arena *arena, const struct sp_reduced *reduced)
@@ -111,8 +113,8 @@ struct sp_bound_state *sp_bound_fork(struct sp_arena *arena, const struct sp_bou
 void sp_bound_warm(struct sp_bound_state *state, const double *prices)
 {
     for (uint32_t m = 0; m < state->reduced->moment_count; m++) {
-        state->prices[m] = prices[m];
-        state->is_priced[m] = prices[m] > 0;
+        state->prices.now[m] = prices[m];
+        state->prices.is_priced[m] = prices[m] > 0;
     }
     sp_bound_count_priced(state);
     sp_bound_apply_prices(state);
@@ -125,7 +127,7 @@ double sp_bound_evaluate(struct sp_bound_state *state)
     double sum = 0, size = sp_bound_price_of_limits(state);
     sum = -size;
     for (uint32_t v = 0; v < reduced->variable_count; v++) {
-        double least = sp_bound_node_floor(state, state->messages, v, state->total);
+        double least = sp_bound_node_floor(state, state->messages, v, state->scratch.total);
         sum += least;
         size += fabs(least);
     }
@@ -141,7 +143,7 @@ double sp_bound_evaluate(struct sp_bound_state *state)
         state->best = sum;
         state->has_best = true;
         memcpy(state->best_messages, state->messages, state->message_count * sizeof(double));
-        memcpy(state->best_prices, state->prices, (size_t)reduced->moment_count * sizeof(double));
+        memcpy(state->prices.best, state->prices.now, (size_t)reduced->moment_count * sizeof(double));
     }
     return sum;
 }
@@ -166,7 +168,7 @@ static void begin(struct sp_bound_state *state, int64_t target)
     for (uint32_t i = 0; i < 10; i++)
         sp_bound_hard_sweep(state, i % 2 == 1);
     double first = sp_bound_evaluate(state), scale = first;
-    if (state->priced_count > 0 && target < INT64_MAX) /* warm already */
+    if (state->prices.count > 0 && target < INT64_MAX) /* warm already */
         scale = (double)target - first;
     state->hottest = (scale > 1 ? scale : 1) / (state->reduced->variable_count + 1) / 2;
     state->temperature = state->hottest;
@@ -191,7 +193,7 @@ static void cool(struct sp_bound_state *state, int64_t target)
         state->temperature = state->hottest;
     /* from the best found so far */
     memcpy(state->messages, state->best_messages, state->message_count * sizeof(double));
-    memcpy(state->prices, state->best_prices, (size_t)state->reduced->moment_count * sizeof(double));
+    memcpy(state->prices.now, state->prices.best, (size_t)state->reduced->moment_count * sizeof(double));
     sp_bound_apply_prices(state);
 }
 

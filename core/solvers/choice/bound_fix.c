@@ -37,12 +37,12 @@ double sp_bound_edge_floor(const struct sp_bound_state *state, const double *mes
     const double *to_u = &messages[state->first_message[e]], *to_v = to_u + rows;
     double least = DBL_MAX;
     for (uint32_t x = 0; x < columns; x++)
-        state->row[x] = to_v[x] + fabs(to_v[x]) * 4 * SP_BOUND_ROUNDING;
+        state->scratch.row[x] = to_v[x] + fabs(to_v[x]) * 4 * SP_BOUND_ROUNDING;
     for (uint32_t s = 0; s < rows; s++) {
         const double *table = &state->tables[e][(size_t)s * columns];
-        double here = table[0] - state->row[0];
+        double here = table[0] - state->scratch.row[0];
         for (uint32_t x = 1; x < columns; x++) {
-            double value = table[x] - state->row[x];
+            double value = table[x] - state->scratch.row[x];
             here = value < here ? value : here;
         }
         here -= to_u[s] + (fabs(to_u[s]) + fabs(here)) * 4 * SP_BOUND_ROUNDING;
@@ -80,9 +80,9 @@ const double *sp_bound_reduced_costs(struct sp_bound_state *state)
         state->edge_floors[e] = sp_bound_edge_floor(state, state->best_messages, e);
     sp_bound_swap_prices(state); /* `own` of the best prices */
     for (uint32_t v = 0; v < reduced->variable_count; v++) {
-        double least = sp_bound_node_floor(state, state->best_messages, v, state->total);
+        double least = sp_bound_node_floor(state, state->best_messages, v, state->scratch.total);
         for (uint32_t s = 0; s < sp_states_of(reduced, v); s++)
-            above[reduced->first[v] + s] = state->total[s] - least;
+            above[reduced->first[v] + s] = state->scratch.total[s] - least;
     }
     sp_bound_swap_prices(state);
     for (uint32_t v = 0; v < reduced->variable_count; v++)

@@ -11,9 +11,9 @@
 void sp_bound_apply_prices(struct sp_bound_state *state)
 {
     const struct sp_reduced *reduced = state->reduced;
-    state->price_sums[0] = 0;
+    state->prices.sums[0] = 0;
     for (uint32_t m = 0; m < reduced->moment_count; m++)
-        state->price_sums[m + 1] = state->price_sums[m] + state->prices[m];
+        state->prices.sums[m + 1] = state->prices.sums[m] + state->prices.now[m];
     for (uint32_t v = 0; v < reduced->variable_count; v++) {
         uint32_t first = reduced->first_range[v], ranges = reduced->first_range[v + 1] - first;
         uint32_t states = sp_states_of(reduced, v);
@@ -24,7 +24,7 @@ void sp_bound_apply_prices(struct sp_bound_state *state)
                          : (double)reduced->cost[reduced->first[v] + s];
         for (uint32_t r = 0; r < ranges; r++) {
             const struct sp_reduced_range *range = &reduced->ranges[first + r];
-            double price = state->price_sums[range->to] - state->price_sums[range->from];
+            double price = state->prices.sums[range->to] - state->prices.sums[range->from];
             if (price <= 0)
                 continue;
             const int64_t *usage = &reduced->usage[reduced->first_usage[v] + r];
@@ -45,17 +45,17 @@ void sp_bound_add_means(struct sp_bound_state *state, uint32_t v, const double *
         double mean = 0;
         for (uint32_t s = 0; s < states; s++)
             mean += weights[s] * (double)usage[(size_t)s * ranges + r];
-        state->mean[reduced->ranges[first + r].from] += mean;
-        state->mean[reduced->ranges[first + r].to] -= mean;
+        state->prices.mean[reduced->ranges[first + r].from] += mean;
+        state->prices.mean[reduced->ranges[first + r].to] -= mean;
     }
     state->work += (uint64_t)ranges * states;
 }
 
 void sp_bound_count_priced(struct sp_bound_state *state)
 {
-    state->priced_count = 0;
+    state->prices.count = 0;
     for (uint32_t m = 0; m < state->reduced->moment_count; m++)
-        state->priced_count += state->is_priced[m];
+        state->prices.count += state->prices.is_priced[m];
 }
 
 /* The most exceeded moments, one of each stretch of exceeded ones, get prices. */
@@ -68,14 +68,14 @@ static void add_prices(struct sp_bound_state *state)
         uint32_t worst = m;
         double most = 0;
         bool has_price = false;
-        for (; m < reduced->moment_count && state->mean[m] > (double)reduced->limit[m]; m++) {
-            double here = (state->mean[m] - (double)reduced->limit[m]) / ((double)reduced->limit[m] + 1);
+        for (; m < reduced->moment_count && state->prices.mean[m] > (double)reduced->limit[m]; m++) {
+            double here = (state->prices.mean[m] - (double)reduced->limit[m]) / ((double)reduced->limit[m] + 1);
             if (here > most) {
                 most = here;
                 worst = m;
             }
         }
-        has_price = state->is_priced[worst];
+        has_price = state->prices.is_priced[worst];
         m++;
         if (has_price || most < 1e-6 || (count == NEW_PRICES && over[count - 1] >= most))
             continue;
@@ -88,7 +88,7 @@ static void add_prices(struct sp_bound_state *state)
         chosen[at] = worst;
     }
     for (uint32_t i = 0; i < count; i++)
-        state->is_priced[chosen[i]] = true;
+        state->prices.is_priced[chosen[i]] = true;
     if (count > 0)
         sp_bound_count_priced(state);
 }
@@ -98,24 +98,26 @@ void sp_bound_move_prices(struct sp_bound_state *state, double temperature)
 {
     const struct sp_reduced *reduced = state->reduced;
     for (uint32_t m = 1; m < reduced->moment_count; m++)
-        state->mean[m] += state->mean[m - 1];
+        state->prices.mean[m] += state->prices.mean[m - 1];
     state->work += PRICE_WORK * (uint64_t)reduced->moment_count;
     for (uint32_t m = 0; m < reduced->moment_count; m++) {
-        if (!state->is_priced[m])
+        if (!state->prices.is_priced[m])
             continue;
-        double over = state->mean[m] - (double)reduced->limit[m];
+        double over = state->prices.mean[m] - (double)reduced->limit[m];
         double least = temperature / (0.02 * ((double)reduced->limit[m] + 1));
-        if (state->step[m] <= 0)
-            state->step[m] = least;
-        else if (over * state->last_over[m] > 0)
-            state->step[m] *= 1.2;
+        if (state->prices.step[m] <= 0)
+            state->prices.step[m] = least;
+        else if (over * state->prices.last_over[m] > 0)
+            state->prices.step[m] *= 1.2;
         else
-            state->step[m] *= 0.5;
-        double most = 0.2 * state->prices[m] + least;
-        state->step[m] = state->step[m] > most ? most : state->step[m] < 1e-3 * least ? 1e-3 * least : state->step[m];
-        state->last_over[m] = over;
-        double moved = state->prices[m] + (over > 0 ? state->step[m] : -state->step[m]);
-        state->prices[m] = moved > 0 ? moved : 0;
+            state->prices.step[m] *= 0.5;
+        double most = 0.2 * state->prices.now[m] + least;
+        state->prices.step[m] = state->prices.step[m] > most           ? most
+                                : state->prices.step[m] < 1e-3 * least ? 1e-3 * least
+                                                                       : state->prices.step[m];
+        state->prices.last_over[m] = over;
+        double moved = state->prices.now[m] + (over > 0 ? state->prices.step[m] : -state->prices.step[m]);
+        state->prices.now[m] = moved > 0 ? moved : 0;
     }
     add_prices(state);
     sp_bound_apply_prices(state);
@@ -125,20 +127,20 @@ double sp_bound_price_of_limits(const struct sp_bound_state *state)
 {
     double sum = 0;
     for (uint32_t m = 0; m < state->reduced->moment_count; m++)
-        if (state->prices[m] > 0)
-            sum += state->prices[m] * (double)state->reduced->limit[m] * (1 + 4 * DBL_EPSILON);
+        if (state->prices.now[m] > 0)
+            sum += state->prices.now[m] * (double)state->reduced->limit[m] * (1 + 4 * DBL_EPSILON);
     return sum;
 }
 
 void sp_bound_swap_prices(struct sp_bound_state *state)
 {
-    double *prices = state->prices;
-    state->prices = state->best_prices;
-    state->best_prices = prices;
+    double *prices = state->prices.now;
+    state->prices.now = state->prices.best;
+    state->prices.best = prices;
     sp_bound_apply_prices(state);
 }
 
 const double *sp_bound_prices(const struct sp_bound_state *state)
 {
-    return state->best_prices;
+    return state->prices.best;
 }

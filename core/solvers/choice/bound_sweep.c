@@ -94,11 +94,11 @@ static double weigh(struct sp_bound_state *state, const double *total, uint32_t 
     for (uint32_t s = 0; s < count; s++) {
         four_floats x = {(float)((least - total[s]) * rate), 0, 0, 0};
         exponential(&x);
-        state->weights[s] = (double)x[0];
-        sum += state->weights[s];
+        state->scratch.weights[s] = (double)x[0];
+        sum += state->scratch.weights[s];
     }
     for (uint32_t s = 0; s < count; s++)
-        state->weights[s] /= sum;
+        state->scratch.weights[s] /= sum;
     return least - temperature * log(sum);
 }
 
@@ -109,14 +109,14 @@ static double soften_node(struct sp_bound_state *state, uint32_t v, double tempe
     const struct sp_reduced *reduced = state->reduced;
     uint32_t first = reduced->first_link[v], links = reduced->first_link[v + 1] - first;
     uint32_t count = sp_states_of(reduced, v);
-    double *total = state->total, rate = 1 / temperature;
+    double *total = state->scratch.total, rate = 1 / temperature;
     memcpy(total, &state->own[reduced->first[v]], count * sizeof(double));
     for (uint32_t i = 0; i < links; i++) {
         struct end end = end_of(state, v, reduced->links[first + i]);
-        double *gather = &state->gather[(size_t)i * count];
+        double *gather = &state->scratch.gather[(size_t)i * count];
         for (uint32_t s = 0; s < count; s++) {
             gather[s] = soft_least_of(&end.table[(size_t)s * end.count], end.to_other, end.count, temperature, rate,
-                                      state->powers);
+                                      state->scratch.powers);
             total[s] += gather[s];
         }
         state->work += (uint64_t)count * end.count;
@@ -125,13 +125,13 @@ static double soften_node(struct sp_bound_state *state, uint32_t v, double tempe
         total[s] /= 1 + links;
     for (uint32_t i = 0; i < links; i++) {
         struct end end = end_of(state, v, reduced->links[first + i]);
-        const double *gather = &state->gather[(size_t)i * count];
+        const double *gather = &state->scratch.gather[(size_t)i * count];
         for (uint32_t s = 0; s < count; s++)
             end.to_node[s] = gather[s] - total[s];
     }
     double soft = weigh(state, total, count, temperature);
-    memcpy(&state->shares[reduced->first[v]], state->weights, count * sizeof(double));
-    sp_bound_add_means(state, v, state->weights);
+    memcpy(&state->shares[reduced->first[v]], state->scratch.weights, count * sizeof(double));
+    sp_bound_add_means(state, v, state->scratch.weights);
     state->work += (uint64_t)count * 4;
     return soft * (1 + links);
 }
@@ -140,7 +140,7 @@ double sp_bound_soft_sweep(struct sp_bound_state *state, bool is_backward, doubl
 {
     uint32_t variables = state->reduced->variable_count;
     double sum = 0;
-    memset(state->mean, 0, ((size_t)state->reduced->moment_count + 1) * sizeof(double));
+    memset(state->prices.mean, 0, ((size_t)state->reduced->moment_count + 1) * sizeof(double));
     for (uint32_t i = 0; i < variables && !sp_bound_is_stopped(state); i++)
         sum += soften_node(state, is_backward ? variables - 1 - i : i, temperature);
     return sum;
@@ -152,7 +152,7 @@ static void harden_node(struct sp_bound_state *state, uint32_t v, bool is_backwa
     const struct sp_reduced *reduced = state->reduced;
     uint32_t first = reduced->first_link[v], links = reduced->first_link[v + 1] - first;
     uint32_t count = sp_states_of(reduced, v), before = 0;
-    double *total = state->total;
+    double *total = state->scratch.total;
     memcpy(total, &state->own[reduced->first[v]], count * sizeof(double));
     for (uint32_t i = 0; i < links; i++) {
         struct end end = end_of(state, v, reduced->links[first + i]);

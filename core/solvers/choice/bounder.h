@@ -17,6 +17,21 @@
 
 #define SP_BOUND_FORBIDDEN ((double)SP_CHOICE_INFINITE)
 
+/* Prices of moments. */
+struct sp_bound_prices {
+    double *now, *best; /* per moment */
+    double *sums;       /* per moment and one: sums of prices before it */
+    double *mean;       /* per moment: what is used on average */
+    double *step, *last_over;
+    bool *is_priced; /* per moment */
+    uint32_t count;  /* of moments that have a price */
+};
+
+struct sp_bound_scratch {
+    double *gather, *total, *row, *weights; /* messages to one node; their sum; one row; its probabilities */
+    float *powers;
+};
+
 struct sp_bound_state {
     struct sp_arena *arena;
     const struct sp_reduced *reduced;
@@ -27,17 +42,11 @@ struct sp_bound_state {
     size_t *first_message; /* per edge: to u, behind it to v */
     size_t message_count;
     double *messages, *best_messages;
-    double *own;                  /* per state: cost and priced usage */
-    double *prices, *best_prices; /* per moment */
-    double *price_sums;           /* per moment and one: sums of prices before it */
-    double *mean;                 /* per moment: what is used on average */
-    double *step, *last_over;
-    bool *is_priced; /* per moment */
-    uint32_t priced_count;
-    double *gather, *total, *row, *weights; /* scratch: messages to one node; their sum; one row; its probabilities */
-    float *powers;                          /* scratch */
-    double *shares;                         /* per state: of the last soft sweep, how much of the variable takes it */
-    const bool *dead;                       /* per state, or NULL: may not be taken */
+    double *own; /* per state: cost and priced usage */
+    struct sp_bound_prices prices;
+    struct sp_bound_scratch scratch;
+    double *shares;   /* per state: of the last soft sweep, how much of the variable takes it */
+    const bool *dead; /* per state, or NULL: may not be taken */
     const volatile bool *stop;
     double *reduced_costs, *above, *edge_floors;
     double temperature, hottest;

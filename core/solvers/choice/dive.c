@@ -95,7 +95,7 @@ enum sp_status sp_dive(const struct sp_bound_state *bound, const struct sp_dive 
         goto done;
     }
     mark_left_out(bound, dive, dead);
-    status = descend(&descent, reduced, bound->best_prices, dead, &first, &of_first);
+    status = descend(&descent, reduced, bound->prices.best, dead, &first, &of_first);
     if (status != SP_OK || first == NULL)
         goto done;
     if (!first->is_infeasible && first->variable_count == 0) {

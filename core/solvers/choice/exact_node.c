@@ -58,7 +58,7 @@ size_t sp_exact_node_bytes(const struct sp_bound_state *bound)
 void sp_exact_node_root(struct sp_exact_node *node, const struct sp_bound_state *bound)
 {
     memcpy(node->messages, bound->best_messages, bound->message_count * sizeof(double));
-    memcpy(node->prices, bound->best_prices, bound->reduced->moment_count * sizeof(double));
+    memcpy(node->prices, bound->prices.best, bound->reduced->moment_count * sizeof(double));
     node->bound = sp_bound_best(bound);
 }
 
@@ -71,7 +71,7 @@ static void load(struct sp_exact_worker *worker, const struct sp_exact_node *nod
     state->has_best = false;
     sp_bound_warm(state, node->prices);
     for (uint32_t m = 0; m <= reduced->moment_count; m++)
-        state->step[m] = state->last_over[m] = 0;
+        state->prices.step[m] = state->prices.last_over[m] = 0;
 }
 
 static void save(const struct sp_exact_worker *worker, struct sp_exact_node *node, int64_t bound)
@@ -80,7 +80,7 @@ static void save(const struct sp_exact_worker *worker, struct sp_exact_node *nod
     const struct sp_reduced *reduced = state->reduced;
     memcpy(node->dead, worker->dead, reduced->first[reduced->variable_count] * sizeof(bool));
     memcpy(node->messages, state->best_messages, state->message_count * sizeof(double));
-    memcpy(node->prices, state->best_prices, reduced->moment_count * sizeof(double));
+    memcpy(node->prices, state->prices.best, reduced->moment_count * sizeof(double));
     node->bound = bound;
 }
 
@@ -241,8 +241,9 @@ static double priced_usage(const struct sp_bound_state *state, uint32_t v, uint3
     uint32_t first = reduced->first_range[v], ranges = reduced->first_range[v + 1] - first;
     double sum = 0;
     for (uint32_t r = 0; r < ranges; r++)
-        sum += (state->price_sums[reduced->ranges[first + r].to] - state->price_sums[reduced->ranges[first + r].from]) *
-               (double)reduced->usage[reduced->first_usage[v] + (uint64_t)s * ranges + r];
+        sum +=
+            (state->prices.sums[reduced->ranges[first + r].to] - state->prices.sums[reduced->ranges[first + r].from]) *
+            (double)reduced->usage[reduced->first_usage[v] + (uint64_t)s * ranges + r];
     return sum;
 }
 

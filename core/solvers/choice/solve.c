@@ -32,16 +32,27 @@ struct level {
     struct sp_reduced *reduced;
 };
 
+struct searches {
+    uint32_t count;
+    struct sp_budget budgets[MAX_SEARCHES];
+    struct sp_arena *arenas[MAX_SEARCHES];
+    struct sp_improver *improvers[MAX_SEARCHES];
+};
+
+struct dives {
+    uint32_t count, vain;
+    uint64_t work;  /* of dives beside branch and bound */
+    uint64_t since; /* what branch and bound took since the last one */
+};
+
 struct solver {
     const struct sp_choice_problem *problem;
     const struct sp_choice_options *options;
     struct sp_arena *arena, *scratch;
-    struct sp_budget search_budgets[MAX_SEARCHES];
-    struct sp_arena *search_arenas[MAX_SEARCHES];
     struct level levels[MAX_LEVELS];
-    uint32_t level_count, search_count;
+    uint32_t level_count;
     struct sp_bound_state *bound_state;
-    struct sp_improver *improvers[MAX_SEARCHES];
+    struct searches searches;
     struct sp_exact *exact;
     uint32_t *best, *trial, *buffers[2]; /* choices of the original; of levels */
     bool has_choice, is_feasible;
@@ -49,9 +60,8 @@ struct solver {
     int64_t ceiling; /* every choice that is not forbidden costs less */
     uint64_t work, round_work, entries;
     uint64_t task_work[MAX_SEARCHES + 1];
-    uint32_t rounds, dives, vain_dives;
-    uint64_t dive_work;       /* of dives beside branch and bound */
-    uint64_t since_dive;      /* what branch and bound took since the last one */
+    uint32_t rounds;
+    struct dives dives;
     bool is_unbounded;        /* the limit of work is less than a bound takes: searches only */
     bool is_stopped, is_over; /* by `stop`, the watch or the work limit; nothing is left to do */
     struct sp_error *err;
@@ -162,9 +172,9 @@ static void leave_level(struct solver *solver)
         top(solver)->work = NULL;
     }
     for (uint32_t i = 0; i < MAX_SEARCHES; i++) {
-        sp_arena_destroy(solver->search_arenas[i]);
-        solver->search_arenas[i] = NULL;
-        solver->improvers[i] = NULL;
+        sp_arena_destroy(solver->searches.arenas[i]);
+        solver->searches.arenas[i] = NULL;
+        solver->searches.improvers[i] = NULL;
     }
     solver->bound_state = NULL;
     solver->exact = NULL;
@@ -174,20 +184,20 @@ static void leave_level(struct solver *solver)
 static bool make_searches(struct solver *solver)
 {
     const struct sp_budget *budget = solver->options->budget;
-    for (uint32_t i = 0; i < solver->search_count; i++) {
-        solver->search_budgets[i] =
+    for (uint32_t i = 0; i < solver->searches.count; i++) {
+        solver->searches.budgets[i] =
             (struct sp_budget){.limit = budget == NULL || budget->limit == 0
                                             ? 0
-                                            : (budget->limit - budget->used) / (2 * solver->search_count) + 1};
-        solver->search_arenas[i] = sp_arena_create(&solver->search_budgets[i]);
-        if (solver->search_arenas[i] == NULL)
+                                            : (budget->limit - budget->used) / (2 * solver->searches.count) + 1};
+        solver->searches.arenas[i] = sp_arena_create(&solver->searches.budgets[i]);
+        if (solver->searches.arenas[i] == NULL)
             return false;
-        solver->improvers[i] =
-            sp_improver_create(solver->search_arenas[i], top(solver)->reduced, solver->options->seed, i);
-        if (solver->improvers[i] == NULL)
+        solver->searches.improvers[i] =
+            sp_improver_create(solver->searches.arenas[i], top(solver)->reduced, solver->options->seed, i);
+        if (solver->searches.improvers[i] == NULL)
             return false;
         if (solver->has_choice)
-            sp_improver_offer(solver->improvers[i], project_best(solver));
+            sp_improver_offer(solver->searches.improvers[i], project_best(solver));
     }
     return true;
 }
@@ -290,8 +300,8 @@ static void run_task(void *argument, uint32_t index)
         (void)sp_bound_improve(solver->bound_state, solver->round_work,
                                target_of(solver) - top(solver)->reduced->fixed_cost, stop, &solver->task_work[0]);
     else
-        sp_improver_run(solver->improvers[index - 1], solver->round_work / solver->search_count, solver->bound, stop,
-                        &solver->task_work[index]);
+        sp_improver_run(solver->searches.improvers[index - 1], solver->round_work / solver->searches.count,
+                        solver->bound, stop, &solver->task_work[index]);
 }
 
 static void run_search(void *argument, uint32_t index)
@@ -302,10 +312,10 @@ static void run_search(void *argument, uint32_t index)
 static enum sp_status gather(struct solver *solver)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; i < solver->search_count && status == SP_OK; i++) {
+    for (uint32_t i = 0; i < solver->searches.count && status == SP_OK; i++) {
         bool is_feasible;
         int64_t cost;
-        const uint32_t *states = sp_improver_best(solver->improvers[i], &is_feasible, &cost);
+        const uint32_t *states = sp_improver_best(solver->searches.improvers[i], &is_feasible, &cost);
         if (!solver->has_choice || is_feasible >= solver->is_feasible)
             status = take_states(solver, states);
     }
@@ -315,18 +325,18 @@ static enum sp_status gather(struct solver *solver)
 static void spread_best(struct solver *solver)
 {
     const uint32_t *states = project_best(solver);
-    for (uint32_t i = 0; i < solver->search_count; i++)
-        sp_improver_offer(solver->improvers[i], states);
+    for (uint32_t i = 0; i < solver->searches.count; i++)
+        sp_improver_offer(solver->searches.improvers[i], states);
 }
 
 /* Beside branch and bound, which takes as long as they do, dives that find nothing soon have more time. */
 static void note_dive(struct solver *solver, uint64_t work, bool is_better)
 {
-    solver->vain_dives = is_better || solver->exact == NULL ? 0 : solver->vain_dives + 1;
-    if (solver->vain_dives < VAIN_DIVES)
+    solver->dives.vain = is_better || solver->exact == NULL ? 0 : solver->dives.vain + 1;
+    if (solver->dives.vain < VAIN_DIVES)
         return;
-    solver->vain_dives = 0;
-    solver->dive_work = 2 * work;
+    solver->dives.vain = 0;
+    solver->dives.work = 2 * work;
 }
 
 /* Searches where the bound's relaxation is, with more states now and fewer then; every other time with the best choice
@@ -339,7 +349,7 @@ static enum sp_status dive(struct solver *solver)
     uint32_t *states = SP_NEW_ARRAY(solver->scratch, reduced->variable_count, uint32_t);
     if (states == NULL)
         return sp_fail_memory(solver->err);
-    struct sp_dive options = {.share = shares[solver->dives % (sizeof shares / sizeof shares[0])],
+    struct sp_dive options = {.share = shares[solver->dives.count % (sizeof shares / sizeof shares[0])],
                               .cost = target_of(solver),
                               .work = 2 * solver->round_work,
                               .most = EXACT_ENTRIES,
@@ -348,13 +358,13 @@ static enum sp_status dive(struct solver *solver)
                               .budget = solver->options->budget};
     const bool was_feasible = solver->is_feasible;
     const int64_t was = solver->cost;
-    if (was_feasible && (solver->exact != NULL || solver->dives % 2 == 1))
+    if (was_feasible && (solver->exact != NULL || solver->dives.count % 2 == 1))
         options.keep = project_best(solver);
-    if (solver->exact != NULL && solver->dive_work > options.work)
-        options.work = solver->dive_work;
+    if (solver->exact != NULL && solver->dives.work > options.work)
+        options.work = solver->dives.work;
     if (was_feasible && solver->exact != NULL)
-        options.share = near[solver->dives % (sizeof near / sizeof near[0])];
-    solver->dives++;
+        options.share = near[solver->dives.count % (sizeof near / sizeof near[0])];
+    solver->dives.count++;
     bool is_found = false;
     enum sp_status status = sp_dive(solver->bound_state, &options, states, &is_found, &solver->work, solver->err);
     if (status == SP_OK && is_found)
@@ -366,8 +376,8 @@ static enum sp_status dive(struct solver *solver)
 
 static enum sp_status bound_round(struct solver *solver)
 {
-    sp_executor_run(solver->options->executor, 1 + solver->search_count, run_task, solver);
-    for (uint32_t i = 0; i <= solver->search_count; i++)
+    sp_executor_run(solver->options->executor, 1 + solver->searches.count, run_task, solver);
+    for (uint32_t i = 0; i <= solver->searches.count; i++)
         solver->work += solver->task_work[i];
     int64_t bound = sp_bound_best(solver->bound_state);
     solver->bound = bound > solver->bound ? bound : solver->bound;
@@ -382,8 +392,8 @@ static enum sp_status bound_round(struct solver *solver)
     if (solver->is_unbounded)
         return SP_OK;
     const double *above = sp_bound_reduced_costs(solver->bound_state);
-    for (uint32_t i = 0; i < solver->search_count; i++)
-        sp_improver_guide(solver->improvers[i], sp_bound_prices(solver->bound_state), above);
+    for (uint32_t i = 0; i < solver->searches.count; i++)
+        sp_improver_guide(solver->searches.improvers[i], sp_bound_prices(solver->bound_state), above);
     return SP_OK;
 }
 
@@ -393,7 +403,7 @@ static enum sp_status exact_round(struct solver *solver)
     int64_t cost, bound;
     sp_exact_run(solver->exact, EXACT_WORK, solver->options->executor, solver->options->stop);
     solver->work += sp_exact_work(solver->exact) - before;
-    solver->since_dive += sp_exact_work(solver->exact) - before;
+    solver->dives.since += sp_exact_work(solver->exact) - before;
     const uint32_t *states = sp_exact_best(solver->exact, &cost);
     enum sp_status status = states == NULL ? SP_OK : take_states(solver, states);
     bound = sp_exact_bound(solver->exact);
@@ -402,12 +412,12 @@ static enum sp_status exact_round(struct solver *solver)
     if (status != SP_OK || solver->is_over || is_told_to_stop(solver))
         return status;
     spread_best(solver);
-    sp_executor_run(solver->options->executor, solver->search_count, run_search, solver);
-    for (uint32_t i = 1; i <= solver->search_count; i++)
+    sp_executor_run(solver->options->executor, solver->searches.count, run_search, solver);
+    for (uint32_t i = 1; i <= solver->searches.count; i++)
         solver->work += solver->task_work[i];
     status = gather(solver);
-    if (status == SP_OK && solver->entries > FEW_ENTRIES && solver->since_dive >= solver->dive_work) {
-        solver->since_dive = 0;
+    if (status == SP_OK && solver->entries > FEW_ENTRIES && solver->dives.since >= solver->dives.work) {
+        solver->dives.since = 0;
         status = dive(solver);
     }
     sp_exact_offer(solver->exact, target_of(solver));
@@ -548,9 +558,9 @@ static enum sp_status prepare(struct solver *solver)
 {
     uint32_t nodes = solver->problem->node_count;
     solver->scratch = sp_arena_create(solver->options->budget);
-    solver->search_count = solver->options->searches == 0             ? SP_CHOICE_SEARCHES
-                           : solver->options->searches < MAX_SEARCHES ? solver->options->searches
-                                                                      : MAX_SEARCHES;
+    solver->searches.count = solver->options->searches == 0             ? SP_CHOICE_SEARCHES
+                             : solver->options->searches < MAX_SEARCHES ? solver->options->searches
+                                                                        : MAX_SEARCHES;
     solver->best = SP_NEW_ARRAY(solver->arena, nodes, uint32_t);
     if (solver->scratch == NULL || solver->best == NULL)
         return sp_fail_memory(solver->err);
