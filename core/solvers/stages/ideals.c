@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "base/array.h"
+#include "base/hash_map.h"
 #include "solvers/stages/chain.h"
 
 /*
@@ -7,21 +9,27 @@
  * the unit at place i of the order.
  */
 
+struct ideal {
+    uint64_t digest;               /* of its units' keys */
+    uint32_t parent, via;          /* the ideal that it was first made from, and the unit's place */
+    uint32_t first_step, end_step; /* its steps up */
+};
+
+struct step {
+    uint32_t place, target;
+};
+
 struct build {
     struct sp_stages_run *run;
     const struct sp_stages_prepared *prepared;
     struct sp_arena *arena, *temporary;
-    uint32_t words, count, room, step_room;
-    size_t step_count;
+    uint32_t words;
     uint64_t limit;
-    uint64_t *bits;           /* room x words */
-    uint64_t *hash;           /* per ideal: of its units' keys */
-    uint32_t *parent, *via;   /* the ideal that it was first made from, and the unit's place */
-    uint32_t *up;             /* per ideal: where its steps up begin */
-    uint32_t *place, *target; /* of a step up */
-    uint32_t *table;          /* ideal + 1 by hash; its size is a power of 2 */
-    uint32_t table_size;
-    uint64_t *key; /* per place */
+    SP_ARRAY(struct ideal) ideals;
+    SP_ARRAY(struct step) steps;
+    SP_ARRAY(uint64_t) bits;   /* `words` of each ideal */
+    struct sp_hash_map number; /* by digest: ideal + 1 */
+    uint64_t *key;             /* per place */
 };
 
 static uint64_t mix(uint64_t z)
@@ -31,42 +39,9 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* A larger copy of an array of `count` items, or NULL. */
-static void *grown(struct sp_arena *arena, const void *array, size_t count, size_t room, size_t size)
-{
-    void *larger = sp_arena_array(arena, room, size);
-    if (larger != NULL && count > 0)
-        memcpy(larger, array, count * size);
-    return larger;
-}
-
-#define GROW(build, array, count, room, size)                                                                          \
-    (((array) = grown((build)->temporary, (array), (count), (room), (size))) != NULL)
-
 static bool has(const uint64_t *bits, uint32_t place)
 {
     return (bits[place / 64] >> (place % 64)) & 1;
-}
-
-static bool more_ideals(struct build *build)
-{
-    uint32_t room = build->room == 0 ? 1024 : 2 * build->room, size = 4 * room;
-    if (!GROW(build, build->bits, (size_t)build->count * build->words, (size_t)room * build->words, sizeof(uint64_t)) ||
-        !GROW(build, build->hash, build->count, room, sizeof(uint64_t)) ||
-        !GROW(build, build->parent, build->count, room, sizeof(uint32_t)) ||
-        !GROW(build, build->via, build->count, room, sizeof(uint32_t)) ||
-        !GROW(build, build->up, build->room == 0 ? 0 : build->room + 1, (size_t)room + 1, sizeof(uint32_t)) ||
-        !GROW(build, build->table, 0, size, sizeof(uint32_t)))
-        return false;
-    build->room = room;
-    build->table_size = size;
-    for (uint32_t i = 0; i < build->count; i++) {
-        uint32_t slot = (uint32_t)mix(build->hash[i]) & (size - 1);
-        while (build->table[slot] != 0)
-            slot = (slot + 1) & (size - 1);
-        build->table[slot] = i + 1;
-    }
-    return true;
 }
 
 static bool is_extended(const uint64_t *bits, const uint64_t *from, uint32_t words, uint32_t place)
@@ -77,49 +52,45 @@ static bool is_extended(const uint64_t *bits, const uint64_t *from, uint32_t wor
     return true;
 }
 
+static const uint64_t *bits_of(const struct build *build, uint32_t ideal)
+{
+    return build->bits.items + (size_t)ideal * build->words;
+}
+
+/* An ideal without units yet. False without memory. */
+static bool add_ideal(struct build *build, const struct ideal *ideal)
+{
+    if (!SP_MAKE_ROOM(build->temporary, build->bits.items, build->bits.count, build->bits.capacity, build->words) ||
+        !SP_PUSH(build->temporary, &build->ideals, *ideal))
+        return false;
+    build->bits.count += build->words;
+    return sp_hash_set_add(&build->number, ideal->digest, (void *)(uintptr_t)build->ideals.count);
+}
+
 /* The ideal `from` with one unit more; made where it is new. UINT32_MAX without memory. */
 static uint32_t extend(struct build *build, uint32_t from, uint32_t place)
 {
-    uint64_t hash = build->hash[from] ^ build->key[place];
-    uint32_t slot = (uint32_t)mix(hash) & (build->table_size - 1);
-    for (; build->table[slot] != 0; slot = (slot + 1) & (build->table_size - 1)) {
-        uint32_t other = build->table[slot] - 1;
-        if (build->hash[other] == hash && is_extended(build->bits + (size_t)other * build->words,
-                                                      build->bits + (size_t)from * build->words, build->words, place))
-            return other;
+    const struct ideal new = {
+        .digest = build->ideals.items[from].digest ^ build->key[place], .parent = from, .via = place};
+    const struct sp_hash_slot *slot;
+    for (uint32_t at = sp_hash_home(&build->number, new.digest);
+         (slot = sp_hash_next(&build->number, new.digest, &at)) != NULL;) {
+        if (is_extended(bits_of(build, (uint32_t)slot->number - 1), bits_of(build, from), build->words, place))
+            return (uint32_t)slot->number - 1;
     }
-    uint32_t ideal = build->count;
-    if (ideal == build->room) {
-        if (!more_ideals(build))
-            return UINT32_MAX;
-        slot = (uint32_t)mix(hash) & (build->table_size - 1);
-        while (build->table[slot] != 0)
-            slot = (slot + 1) & (build->table_size - 1);
-    }
-    uint64_t *bits = build->bits + (size_t)ideal * build->words;
-    memcpy(bits, build->bits + (size_t)from * build->words, build->words * sizeof *bits);
+    const uint32_t ideal = build->ideals.count;
+    if (!add_ideal(build, &new))
+        return UINT32_MAX;
+    uint64_t *bits = build->bits.items + (size_t)ideal * build->words;
+    memcpy(bits, bits_of(build, from), build->words * sizeof *bits);
     bits[place / 64] |= UINT64_C(1) << (place % 64);
-    build->hash[ideal] = hash;
-    build->parent[ideal] = from;
-    build->via[ideal] = place;
-    build->table[slot] = ideal + 1;
-    build->count++;
     return ideal;
 }
 
-static bool step(struct build *build, uint32_t ideal, uint32_t place)
+static bool add_step(struct build *build, uint32_t ideal, uint32_t place)
 {
-    if (build->step_count == build->step_room) {
-        uint32_t room = build->step_room == 0 ? 4096 : 2 * build->step_room;
-        if (room < build->step_room || !GROW(build, build->place, build->step_count, room, sizeof(uint32_t)) ||
-            !GROW(build, build->target, build->step_count, room, sizeof(uint32_t)))
-            return false;
-        build->step_room = room;
-    }
-    uint32_t target = extend(build, ideal, place);
-    build->place[build->step_count] = place;
-    build->target[build->step_count++] = target;
-    return target != UINT32_MAX;
+    const uint32_t target = extend(build, ideal, place);
+    return target != UINT32_MAX && SP_PUSH(build->temporary, &build->steps, (struct step){place, target});
 }
 
 /* Whether the unit at `place` may be added: all predecessors are there. */
@@ -136,24 +107,26 @@ static bool is_ready(const struct build *build, const uint64_t *bits, uint32_t u
 static bool steps_up(struct build *build, uint32_t ideal)
 {
     const struct sp_stages_prepared *prepared = build->prepared;
-    build->up[ideal] = (uint32_t)build->step_count;
+    build->ideals.items[ideal].first_step = build->steps.count;
     if (ideal == 0) {
         for (uint32_t place = 0; place < prepared->unit_count; place++) {
             uint32_t unit = prepared->order[place];
-            if (prepared->before.start[unit] == prepared->before.start[unit + 1] && !step(build, 0, place))
+            if (prepared->before.start[unit] == prepared->before.start[unit + 1] && !add_step(build, 0, place))
                 return false;
         }
         return true;
     }
-    uint32_t parent = build->parent[ideal], via = build->via[ideal];
-    for (uint32_t i = build->up[parent]; i < build->up[parent + 1]; i++)
-        if (build->place[i] != via && !step(build, ideal, build->place[i]))
+    const uint32_t via = build->ideals.items[ideal].via, parent = build->ideals.items[ideal].parent;
+    const uint32_t first = build->ideals.items[parent].first_step, end = build->ideals.items[parent].end_step;
+    for (uint32_t i = first; i < end; i++) {
+        const uint32_t place = build->steps.items[i].place;
+        if (place != via && !add_step(build, ideal, place))
             return false;
+    }
     uint32_t unit = prepared->order[via];
     for (uint32_t i = prepared->after.start[unit]; i < prepared->after.start[unit + 1]; i++) {
         uint32_t next = prepared->after.items[i];
-        if (is_ready(build, build->bits + (size_t)ideal * build->words, next) &&
-            !step(build, ideal, prepared->place[next]))
+        if (is_ready(build, bits_of(build, ideal), next) && !add_step(build, ideal, prepared->place[next]))
             return false;
     }
     return true;
@@ -176,20 +149,21 @@ static void sort_steps(struct sp_stages_lattice *lattice, uint32_t first, uint32
 /* Turns steps up into steps down, each ideal's by place, the last first. */
 static bool turn_steps(struct build *build, struct sp_stages_lattice *lattice)
 {
-    uint32_t count = build->count;
+    const uint32_t count = build->ideals.count;
     lattice->start = SP_NEW_ARRAY(build->arena, (size_t)count + 2, uint32_t);
-    lattice->block = SP_NEW_ARRAY(build->arena, build->step_count, uint32_t);
-    lattice->target = SP_NEW_ARRAY(build->arena, build->step_count, uint32_t);
+    lattice->block = SP_NEW_ARRAY(build->arena, build->steps.count, uint32_t);
+    lattice->target = SP_NEW_ARRAY(build->arena, build->steps.count, uint32_t);
     if (lattice->start == NULL || lattice->block == NULL || lattice->target == NULL)
         return false;
-    for (size_t i = 0; i < build->step_count; i++)
-        lattice->start[build->target[i] + 2]++;
+    for (uint32_t i = 0; i < build->steps.count; i++)
+        lattice->start[build->steps.items[i].target + 2]++;
     for (size_t i = 2; i < (size_t)count + 2; i++)
         lattice->start[i] += lattice->start[i - 1];
     for (uint32_t from = 0; from < count; from++)
-        for (uint32_t i = build->up[from]; i < build->up[from + 1]; i++) {
-            uint32_t at = lattice->start[build->target[i] + 1]++;
-            lattice->block[at] = build->place[i];
+        for (uint32_t i = build->ideals.items[from].first_step; i < build->ideals.items[from].end_step; i++) {
+            const struct step *step = &build->steps.items[i];
+            const uint32_t at = lattice->start[step->target + 1]++;
+            lattice->block[at] = step->place;
             lattice->target[at] = from;
         }
     for (uint32_t ideal = 0; ideal < count; ideal++)
@@ -206,15 +180,15 @@ static bool finish(struct build *build, struct sp_stages_lattice **ret_lattice)
         return false;
     for (uint32_t i = 0; i <= prepared->unit_count; i++)
         start[i] = i;
-    lattice->count = build->count;
+    lattice->count = build->ideals.count;
     lattice->block_count = prepared->unit_count;
     lattice->first = start;
     lattice->units = prepared->order;
     lattice->words = build->words;
-    lattice->bits = SP_NEW_ARRAY(build->arena, (size_t)build->count * build->words, uint64_t);
+    lattice->bits = SP_NEW_ARRAY(build->arena, build->bits.count, uint64_t);
     if (lattice->bits == NULL)
         return false;
-    memcpy(lattice->bits, build->bits, (size_t)build->count * build->words * sizeof *build->bits);
+    memcpy(lattice->bits, build->bits.items, build->bits.count * sizeof *build->bits.items);
     *ret_lattice = lattice;
     return true;
 }
@@ -223,8 +197,8 @@ static bool finish(struct build *build, struct sp_stages_lattice **ret_lattice)
 static bool is_too_large(const struct build *build)
 {
     size_t bytes = (size_t)build->words * 16 + 64;
-    return build->count > build->limit || build->count > SP_STAGES_IDEAL_BYTES / bytes ||
-           build->step_count > SP_STAGES_IDEAL_BYTES / 32;
+    return build->ideals.count > build->limit || build->ideals.count > SP_STAGES_IDEAL_BYTES / bytes ||
+           build->steps.count > SP_STAGES_IDEAL_BYTES / 32;
 }
 
 enum sp_status sp_stages_ideals(struct sp_stages_run *run, struct sp_arena *arena,
@@ -241,19 +215,17 @@ enum sp_status sp_stages_ideals(struct sp_stages_run *run, struct sp_arena *aren
     build.temporary = sp_arena_create(sp_arena_budget(arena));
     if (build.temporary == NULL)
         return sp_fail_memory(run->err);
+    build.number.arena = build.temporary;
     build.key = SP_NEW_ARRAY(build.temporary, units, uint64_t);
-    bool is_made = build.key != NULL && more_ideals(&build);
+    bool is_made = build.key != NULL && add_ideal(&build, &(struct ideal){0});
     for (uint32_t i = 0; is_made && i < units; i++)
         build.key[i] = mix((i + 1) * UINT64_C(0x9E3779B97F4A7C15));
-    if (is_made) {
-        build.table[(uint32_t)mix(0) & (build.table_size - 1)] = 1;
-        build.count = 1;
-    }
     bool is_whole = is_made;
-    for (uint32_t i = 0; is_made && is_whole && i < build.count; i++) {
+    for (uint32_t i = 0; is_made && is_whole && i < build.ideals.count; i++) {
         is_made = steps_up(&build, i);
-        build.up[i + 1] = (uint32_t)build.step_count;
-        is_whole = !is_too_large(&build) && sp_stages_spend(run, build.words + build.step_count - build.up[i]);
+        struct ideal *ideal = &build.ideals.items[i];
+        ideal->end_step = build.steps.count;
+        is_whole = !is_too_large(&build) && sp_stages_spend(run, build.words + ideal->end_step - ideal->first_step);
     }
     if (is_made && is_whole)
         is_made = finish(&build, ret_lattice);
