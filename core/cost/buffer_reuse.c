@@ -18,8 +18,7 @@ struct buffer {
 
 struct reuse {
     const struct sp_workload *workload;
-    const struct sp_placement *placement;
-    uint32_t stage, count;
+    const struct sp_placed_stage *stage;
     uint32_t *buffer_of, *last; /* per tensor, of roots: its buffer, the position of its last use */
     uint32_t *passed;           /* per tensor: the root of what is passed on under this name, or itself */
     uint32_t *fused; /* per tensor: the product's sum with a bias, which is made instead of it; or NO_TENSOR */
@@ -41,15 +40,15 @@ static uint32_t root_of(const struct reuse *reuse, uint32_t tensor)
 static bool is_sent(const struct reuse *reuse, const struct sp_work_tensor *tensor)
 {
     for (uint32_t i = 0; i < tensor->consumer_count; i++)
-        if (reuse->placement->stage_of[tensor->consumers[i]] != reuse->stage)
+        if (reuse->stage->placement->stage_of[tensor->consumers[i]] != reuse->stage->stage)
             return true;
     return false;
 }
 
-static void find_uses(struct reuse *reuse, const uint32_t *nodes)
+static void find_uses(struct reuse *reuse)
 {
-    for (uint32_t at = 0; at < reuse->count; at++) {
-        const struct sp_work_node *node = &reuse->workload->nodes[nodes[at]];
+    for (uint32_t at = 0; at < reuse->stage->count; at++) {
+        const struct sp_work_node *node = &reuse->workload->nodes[reuse->stage->nodes[at]];
         if (node->folded)
             continue;
         for (uint32_t i = 0; i < node->input_count; i++)
@@ -113,10 +112,10 @@ static uint32_t find_bias(const struct reuse *reuse, const struct sp_work_node *
  * A Dropout that neither drops nor tells what it kept is taken out of the graph: its output is its input. Nodes come in
  * order, so what it is given has been looked at.
  */
-static void find_passed(struct reuse *reuse, const uint32_t *nodes)
+static void find_passed(struct reuse *reuse)
 {
-    for (uint32_t at = 0; at < reuse->count; at++) {
-        const struct sp_work_node *node = &reuse->workload->nodes[nodes[at]];
+    for (uint32_t at = 0; at < reuse->stage->count; at++) {
+        const struct sp_work_node *node = &reuse->workload->nodes[reuse->stage->nodes[at]];
         if (node->folded || !is_operator(node, "Dropout") || node->flops > 0 || node->bytes > 0 ||
             node->input_count == 0)
             continue;
@@ -126,10 +125,10 @@ static void find_passed(struct reuse *reuse, const uint32_t *nodes)
     }
 }
 
-static void find_fusions(struct reuse *reuse, const uint32_t *nodes)
+static void find_fusions(struct reuse *reuse)
 {
-    for (uint32_t at = 0; at < reuse->count; at++) {
-        const struct sp_work_node *node = &reuse->workload->nodes[nodes[at]];
+    for (uint32_t at = 0; at < reuse->stage->count; at++) {
+        const struct sp_work_node *node = &reuse->workload->nodes[reuse->stage->nodes[at]];
         const uint32_t sum = node->folded ? NO_TENSOR : find_bias(reuse, node);
         if (sum == NO_TENSOR)
             continue;
@@ -237,7 +236,7 @@ static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t coun
         const uint32_t root = root_of(reuse, tensors[i]), buffer = reuse->buffer_of[root];
         if (buffer == NO_BUFFER || reuse->buffers[buffer].tensor != root)
             continue;
-        reuse->buffers[buffer].last = reuse->stays[root] ? reuse->count - 1 : at;
+        reuse->buffers[buffer].last = reuse->stays[root] ? reuse->stage->count - 1 : at;
         if (reuse->last[root] != at || reuse->stays[root])
             continue;
         give_free(reuse, buffer);
@@ -247,28 +246,25 @@ static void end_uses(struct reuse *reuse, const uint32_t *tensors, uint32_t coun
 
 /* ---- the peak --------------------------------------------------------------------------------------------------- */
 
-static double peak_of(const struct reuse *reuse, const uint32_t *nodes, struct sp_live *live)
+static double peak_of(const struct reuse *reuse, struct sp_live *live)
 {
     for (uint32_t i = 0; i < reuse->buffer_count; i++)
         sp_live_add(live, reuse->buffers[i].first, reuse->buffers[i].last, reuse->buffers[i].bytes);
-    for (uint32_t at = 0; at < reuse->count; at++) {
-        const struct sp_work_node *node = &reuse->workload->nodes[nodes[at]];
+    for (uint32_t at = 0; at < reuse->stage->count; at++) {
+        const struct sp_work_node *node = &reuse->workload->nodes[reuse->stage->nodes[at]];
         (void)sp_live_step(live, at, node->folded ? 0 : node->workspace_bytes);
     }
     return live->peak;
 }
 
-double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placement *placement,
-                     uint32_t stage, const uint32_t *nodes, uint32_t count)
+double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placed_stage *stage)
 {
     const struct sp_arena_mark mark = sp_arena_mark(scratch);
     uint64_t outputs = 0;
-    for (uint32_t at = 0; at < count; at++)
-        outputs += workload->nodes[nodes[at]].output_count;
+    for (uint32_t at = 0; at < stage->count; at++)
+        outputs += workload->nodes[stage->nodes[at]].output_count;
     struct reuse reuse = {.workload = workload,
-                          .placement = placement,
                           .stage = stage,
-                          .count = count,
                           .buffer_of = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
                           .last = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
                           .passed = SP_NEW_ARRAY(scratch, workload->tensor_count, uint32_t),
@@ -284,7 +280,7 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
     double peak = -1;
     if (reuse.buffer_of == NULL || reuse.last == NULL || reuse.passed == NULL || reuse.fused == NULL ||
         reuse.stays == NULL || reuse.is_flat == NULL || reuse.buffers == NULL || reuse.free == NULL ||
-        !sp_live_init(&live, scratch, count))
+        !sp_live_init(&live, scratch, stage->count))
         goto out;
     for (uint32_t i = 0; i < reuse.list_count; i++)
         reuse.free[i] = NO_BUFFER;
@@ -293,11 +289,11 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
         reuse.fused[t] = NO_TENSOR;
         reuse.passed[t] = t;
     }
-    find_passed(&reuse, nodes);
-    find_uses(&reuse, nodes);
-    find_fusions(&reuse, nodes);
-    for (uint32_t at = 0; at < count; at++) {
-        const struct sp_work_node *node = &workload->nodes[nodes[at]];
+    find_passed(&reuse);
+    find_uses(&reuse);
+    find_fusions(&reuse);
+    for (uint32_t at = 0; at < stage->count; at++) {
+        const struct sp_work_node *node = &workload->nodes[stage->nodes[at]];
         if (node->folded)
             continue;
         for (uint32_t o = 0; o < node->output_count; o++)
@@ -305,7 +301,7 @@ double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workloa
         end_uses(&reuse, node->inputs, node->input_count, at);
         end_uses(&reuse, node->outputs, node->output_count, at);
     }
-    peak = peak_of(&reuse, nodes, &live);
+    peak = peak_of(&reuse, &live);
 out:
     sp_arena_rewind(scratch, mark);
     return peak;

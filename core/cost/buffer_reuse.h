@@ -24,7 +24,6 @@
  */
 #include "cost/evaluate.h"
 
-/* The largest sum in the course of one request, in bytes, for stage `stage` with nodes[0..count), ascending; -1 without
-   memory. `scratch` is as it was afterwards. */
-double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placement *placement,
-                     uint32_t stage, const uint32_t *nodes, uint32_t count);
+/* The largest sum in the course of one request, in bytes, in a stage; -1 without memory. `scratch` is as it was
+   afterwards. */
+double sp_reuse_peak(struct sp_arena *scratch, const struct sp_workload *workload, const struct sp_placed_stage *stage);

@@ -125,7 +125,8 @@ static enum sp_status evaluate_stage(struct run *run, uint32_t s)
     const uint32_t begin = evaluator->nodes.start[s], count = evaluator->nodes.start[s + 1] - begin;
     enum sp_status status = SP_OK;
     if (run->blocks == NULL || !run->blocks->is_split(run->blocks->context, s)) {
-        sp_evaluator_stage(evaluator, run->placement, s, evaluator->nodes.items + begin, count, cost, NULL);
+        sp_evaluator_stage(
+            evaluator, &(struct sp_placed_stage){run->placement, s, count, evaluator->nodes.items + begin}, cost, NULL);
         if (run->blocks != NULL)
             cost->send_seconds = cost->receive_seconds = cost->communication_bytes = 0;
     } else {

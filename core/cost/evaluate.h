@@ -78,6 +78,13 @@ static inline uint32_t sp_placement_replicas(const struct sp_placement *placemen
     return placement->stage_replicas == NULL ? 1 : placement->stage_replicas[stage];
 }
 
+/* A stage of a placement, and its nodes: all of them that run, ascending, with folded ones among them or not. */
+struct sp_placed_stage {
+    const struct sp_placement *placement;
+    uint32_t stage, count;
+    const uint32_t *nodes;
+};
+
 /*
  * Stages of several devices whose operators are split: what only a search that splits them knows. With no such stage,
  * stages have one device for each replica.
@@ -117,21 +124,32 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
                                 struct sp_evaluation **ret_evaluation, struct sp_error *err);
 
 /*
- * One stage: the cost of stage `stage` whose nodes are nodes[0..count), ascending (folded ones may be among them or
- * not); all of `ret_cost` but start_seconds, which is 0, and waits_for. `ret_live`, unless NULL, gets the live activations of
- * one request per node; the largest `during` is the peak. Time is linear in these nodes, their operands and the
- * consumers of what they make. The placement must be in range and monotone where these nodes are concerned; nothing is
- * checked.
+ * One stage: all of `ret_cost` but start_seconds, which is 0, and waits_for. `ret_live`, unless NULL, gets the live
+ * activations of one request per node; the largest `during` is the peak. Time is linear in the nodes, their operands
+ * and the consumers of what they make. The placement must be in range and monotone where these nodes are concerned;
+ * nothing is checked.
  */
-void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
-                        struct sp_live_bytes *ret_live);
+void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placed_stage *stage,
+                        struct sp_stage_cost *ret_cost, struct sp_live_bytes *ret_live);
 
-/* What the same stage holds of activations while nodes[entry] runs: tensors that are no aliases, in the order in which
-   the nodes first name them. Their bytes and the node's workspace are `during` there. `ret_tensors` has
-   room for each operand of each of the nodes; returned is how many there are. */
-uint32_t sp_evaluator_alive(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                            const uint32_t *nodes, uint32_t count, uint32_t entry, uint32_t *ret_tensors);
+/* What one device holds of activations while a node runs. */
+struct sp_alive {
+    uint32_t tensor; /* no alias */
+    uint32_t layout; /* where operators are split (search/strategy); else 0 */
+    double bytes;
+};
+struct sp_alive_list {
+    uint32_t node;          /* that runs; SP_NO_WORK: none of the stage does */
+    double workspace_bytes; /* with it, the items are the live bytes during the node */
+    uint32_t count;
+    struct sp_alive *items;
+};
+
+/* The list for nodes[entry] of the same stage, or for the first one with the most during it, in the order in which the
+   nodes first name the tensors; in `arena`. False without memory. */
+#define SP_ENTRY_FULLEST UINT32_MAX
+bool sp_evaluator_alive(struct sp_evaluator *evaluator, struct sp_arena *arena, const struct sp_placed_stage *stage,
+                        uint32_t entry, struct sp_alive_list *ret_list);
 
 /*
  * Lower bounds that hold for every placement on this cluster, whatever the search:

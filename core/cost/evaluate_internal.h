@@ -21,6 +21,7 @@ struct sp_evaluator {
     struct sp_resident *residents; /* per tensor */
     uint32_t root_count, *roots;   /* of the stage at hand: whose memory is not a weight, in the order of first uses */
     struct sp_live live;           /* of the stage at hand */
+    uint32_t fullest;              /* position of the first node with the most alive; SP_ENTRY_FULLEST: there is none */
     uint64_t send_epoch;           /* one per tensor that is made, or sent */
     uint64_t *sent;                /* per stage: the send epoch in which it was last counted as a receiver */
     struct sp_rows nodes;          /* by stage */

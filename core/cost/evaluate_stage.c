@@ -37,7 +37,7 @@ static void next_epoch(struct sp_evaluator *evaluator)
     evaluator->root_count = 0;
 }
 
-/* A stage's walk: the stage, its device, what adds up. */
+/* A stage's walk: what adds up. */
 struct walk {
     struct sp_evaluator *evaluator;
     const struct sp_placement *placement;
@@ -114,39 +114,44 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
 }
 
 /* Counts what is alive; the uses of all roots are known. */
-static double live_peak(struct sp_evaluator *evaluator, const uint32_t *nodes, uint32_t count,
+static double live_peak(struct sp_evaluator *evaluator, const struct sp_placed_stage *stage,
                         struct sp_live_bytes *ret_live)
 {
     struct sp_live *live = &evaluator->live;
+    double most = -1;
     live->now = live->peak = 0;
-    memset(live->begins, 0, count * sizeof *live->begins);
-    memset(live->ends, 0, count * sizeof *live->ends);
+    evaluator->fullest = SP_ENTRY_FULLEST;
+    memset(live->begins, 0, stage->count * sizeof *live->begins);
+    memset(live->ends, 0, stage->count * sizeof *live->ends);
     for (uint32_t i = 0; i < evaluator->root_count; i++) {
         const struct sp_resident *resident = &evaluator->residents[evaluator->roots[i]];
         sp_live_add(live, resident->first, resident->last, evaluator->workload->tensors[evaluator->roots[i]].bytes);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sp_work_node *node = &evaluator->workload->nodes[nodes[i]];
+    for (uint32_t i = 0; i < stage->count; i++) {
+        const struct sp_work_node *node = &evaluator->workload->nodes[stage->nodes[i]];
         const struct sp_live_bytes at = sp_live_step(live, i, node->folded ? 0 : node->workspace_bytes);
+        if (!node->folded && at.during > most) {
+            most = at.during;
+            evaluator->fullest = i;
+        }
         if (ret_live != NULL)
             ret_live[i] = at;
     }
     return live->peak;
 }
 
-void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                        const uint32_t *nodes, uint32_t count, struct sp_stage_cost *ret_cost,
-                        struct sp_live_bytes *ret_live)
+void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placed_stage *stage,
+                        struct sp_stage_cost *ret_cost, struct sp_live_bytes *ret_live)
 {
     const struct sp_workload *workload = evaluator->workload;
-    uint32_t device = placement->stage_device[stage], kind = workload->kind_of[device];
-    struct walk walk = {evaluator, placement, stage, device, 0, 0, ret_cost};
+    const uint32_t device = stage->placement->stage_device[stage->stage], kind = workload->kind_of[device];
+    struct walk walk = {evaluator, stage->placement, stage->stage, device, 0, 0, ret_cost};
 
     next_epoch(evaluator);
-    *ret_cost =
-        (struct sp_stage_cost){.device = device, .device_count = 1, .node_count = count, .waits_for = SP_NO_WORK};
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sp_work_node *node = &workload->nodes[nodes[i]];
+    *ret_cost = (struct sp_stage_cost){
+        .device = device, .device_count = 1, .node_count = stage->count, .waits_for = SP_NO_WORK};
+    for (uint32_t i = 0; i < stage->count; i++) {
+        const struct sp_work_node *node = &workload->nodes[stage->nodes[i]];
         if (node->folded)
             continue;
         ret_cost->flops += node->flops;
@@ -158,22 +163,30 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placemen
         for (uint32_t j = 0; j < node->output_count; j++)
             note_output(&walk, node->outputs[j], i);
     }
-    ret_cost->activations_peak_bytes = live_peak(evaluator, nodes, count, ret_live);
+    ret_cost->activations_peak_bytes = live_peak(evaluator, stage, ret_live);
     ret_cost->communication_bytes = 2 * (walk.received_bytes + walk.sent_bytes);
     ret_cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, device);
     sp_stage_cost_sum(ret_cost, 1);
 }
 
-uint32_t sp_evaluator_alive(struct sp_evaluator *evaluator, const struct sp_placement *placement, uint32_t stage,
-                            const uint32_t *nodes, uint32_t count, uint32_t entry, uint32_t *ret_tensors)
+bool sp_evaluator_alive(struct sp_evaluator *evaluator, struct sp_arena *arena, const struct sp_placed_stage *stage,
+                        uint32_t entry, struct sp_alive_list *ret_list)
 {
     struct sp_stage_cost cost;
-    uint32_t found = 0;
-    sp_evaluator_stage(evaluator, placement, stage, nodes, count, &cost, NULL);
-    for (uint32_t i = 0; i < evaluator->root_count; i++) {
-        const struct sp_resident *resident = &evaluator->residents[evaluator->roots[i]];
+    sp_evaluator_stage(evaluator, stage, &cost, NULL);
+    entry = entry == SP_ENTRY_FULLEST ? evaluator->fullest : entry;
+    *ret_list = (struct sp_alive_list){.node = SP_NO_WORK};
+    if (entry == SP_ENTRY_FULLEST)
+        return true;
+    const struct sp_work_node *node = &evaluator->workload->nodes[stage->nodes[entry]];
+    ret_list->node = stage->nodes[entry];
+    ret_list->workspace_bytes = node->folded ? 0 : node->workspace_bytes;
+    ret_list->items = SP_NEW_ARRAY(arena, evaluator->root_count, struct sp_alive);
+    for (uint32_t i = 0; ret_list->items != NULL && i < evaluator->root_count; i++) {
+        const uint32_t root = evaluator->roots[i];
+        const struct sp_resident *resident = &evaluator->residents[root];
         if (resident->first <= entry && resident->last >= entry)
-            ret_tensors[found++] = evaluator->roots[i];
+            ret_list->items[ret_list->count++] = (struct sp_alive){root, 0, evaluator->workload->tensors[root].bytes};
     }
-    return found;
+    return ret_list->items != NULL;
 }

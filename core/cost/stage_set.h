@@ -11,9 +11,10 @@
  * A tensor that is sent counts once: to how many stages it goes, a set cannot know.
  *
  * How it works. What is alive changes inside a part only where a tensor that other parts know of begins or ends;
- * between two such places the part needs a constant more (live_bytes.h). So positions become *segments*, few where parts are
- * long, and what a tensor adds is an interval of segments. A tree over the segments keeps the largest sum; putting a
- * part in or taking it out moves the ends of the intervals of the tensors that it touches: O(operands * log(segments)).
+ * between two such places the part needs a constant more (live_bytes.h). So positions become *segments*, few where
+ * parts are long, and what a tensor adds is an interval of segments. A tree over the segments keeps the largest sum;
+ * putting a part in or taking it out moves the ends of the intervals of the tensors that it touches: O(operands *
+ * log(segments)).
  */
 #include "cost/workload.h"
 

@@ -143,8 +143,9 @@ static enum sp_status measure_arenas(struct sp_plan *plan, struct sp_error *err)
         return sp_fail_memory(err);
     for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++) {
         const uint32_t begin = plan->stage_nodes.start[s], count = plan->stage_nodes.start[s + 1] - begin;
-        plan->arena_bytes[s] =
-            sp_reuse_peak(plan->arena, workload, &plan->result->placement, s, &plan->stage_nodes.items[begin], count);
+        plan->arena_bytes[s] = sp_reuse_peak(
+            plan->arena, workload,
+            &(struct sp_placed_stage){&plan->result->placement, s, count, &plan->stage_nodes.items[begin]});
         const double copies = sp_plan_sharded(plan, s) != NULL ? copies_peak(plan, s) : 0;
         if (plan->arena_bytes[s] < 0 || copies < 0)
             return sp_fail_memory(err);

@@ -55,25 +55,33 @@ static enum sp_status keep_collective(void *context, const struct sp_plan_collec
     return SP_OK;
 }
 
+static struct sp_placed_stage placed_stage(const struct sp_schedule *schedule)
+{
+    const struct sp_plan *plan = schedule->plan;
+    const uint32_t stage = schedule->stage, first = plan->stage_nodes.start[stage];
+    return (struct sp_placed_stage){.placement = &plan->result->placement,
+                                    .stage = stage,
+                                    .count = plan->stage_nodes.start[stage + 1] - first,
+                                    .nodes = plan->stage_nodes.items + first};
+}
+
 /* The live bytes of each node of the stage. */
 static enum sp_status find_live(struct sp_schedule *schedule, struct sp_error *err)
 {
     const struct sp_plan *plan = schedule->plan;
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, schedule->stage);
-    const uint32_t first = plan->stage_nodes.start[schedule->stage],
-                   count = plan->stage_nodes.start[schedule->stage + 1] - first;
+    const struct sp_placed_stage placed = placed_stage(schedule);
     struct sp_stage_cost cost;
     if (sharded == NULL) {
-        sp_evaluator_stage(schedule->evaluator, &plan->result->placement, schedule->stage,
-                           plan->stage_nodes.items + first, count, &cost, schedule->live);
+        sp_evaluator_stage(schedule->evaluator, &placed, &cost, schedule->live);
         return SP_OK;
     }
     enum sp_status status = sp_intra_live(schedule->arena, sharded->table, sharded->node_count, sharded->nodes,
                                           sharded->strategy_of, schedule->live, err);
     /* It has the nodes that run; folded ones get a place among them, from the end. */
     uint32_t from = sharded->node_count;
-    for (uint32_t i = count; status == SP_OK && i-- > 0;) {
-        if (!plan->workload->nodes[plan->stage_nodes.items[first + i]].folded)
+    for (uint32_t i = placed.count; status == SP_OK && i-- > 0;) {
+        if (!plan->workload->nodes[placed.nodes[i]].folded)
             schedule->live[i] = schedule->live[--from];
     }
     return status;
@@ -95,40 +103,6 @@ const struct sp_plan_collective *sp_schedule_collectives(const struct sp_schedul
 
 /* ---- what is held ----------------------------------------------------------------------------------------------- */
 
-static enum sp_status whole_operators(const struct sp_schedule *schedule, struct sp_arena *arena,
-                                      struct sp_schedule_fullest *fullest, struct sp_error *err)
-{
-    const struct sp_workload *workload = schedule->plan->workload;
-    const uint32_t *nodes = schedule->plan->stage_nodes.items + schedule->plan->stage_nodes.start[schedule->stage];
-    const uint32_t count =
-        schedule->plan->stage_nodes.start[schedule->stage + 1] - schedule->plan->stage_nodes.start[schedule->stage];
-    uint32_t entry = SP_NO_WORK;
-    size_t operands = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (workload->nodes[nodes[i]].folded)
-            continue;
-        operands += workload->nodes[nodes[i]].input_count + workload->nodes[nodes[i]].output_count;
-        if (entry == SP_NO_WORK || schedule->live[i].during > schedule->live[entry].during)
-            entry = i;
-    }
-    if (entry == SP_NO_WORK)
-        return SP_OK;
-    uint32_t *alive = SP_NEW_ARRAY(arena, operands, uint32_t);
-    fullest->held = SP_NEW_ARRAY(arena, operands, struct sp_schedule_held);
-    if (alive == NULL || fullest->held == NULL)
-        return sp_fail_memory(err);
-    fullest->node = nodes[entry];
-    fullest->workspace_bytes = workload->nodes[nodes[entry]].workspace_bytes;
-    const uint32_t found = sp_evaluator_alive(schedule->evaluator, &schedule->plan->result->placement, schedule->stage,
-                                              nodes, count, entry, alive);
-    for (uint32_t i = 0; i < found; i++) {
-        const double bytes = workload->tensors[alive[i]].bytes;
-        if (bytes > 0)
-            fullest->held[fullest->count++] = (struct sp_schedule_held){.tensor = alive[i], .bytes = bytes};
-    }
-    return SP_OK;
-}
-
 /* Whether a stage has a tensor in this layout beside that of the node that makes it there, or uses it first. */
 static bool is_copy(const struct sp_schedule *schedule, uint32_t tensor, uint32_t layout)
 {
@@ -142,37 +116,34 @@ static bool is_copy(const struct sp_schedule *schedule, uint32_t tensor, uint32_
     return sp_plan_layout(schedule->plan, node, tensor) != layout;
 }
 
-static enum sp_status split_operators(const struct sp_schedule *schedule, const struct sp_sharded_stage *sharded,
-                                      struct sp_arena *arena, struct sp_schedule_fullest *fullest, struct sp_error *err)
-{
-    struct sp_intra_peak peak;
-    enum sp_status status =
-        sp_intra_peak(arena, sharded->table, sharded->node_count, sharded->nodes, sharded->strategy_of, &peak, err);
-    if (status != SP_OK)
-        return status;
-    fullest->node = peak.node;
-    fullest->workspace_bytes = peak.workspace_bytes;
-    fullest->held = SP_NEW_ARRAY(arena, peak.count, struct sp_schedule_held);
-    if (fullest->held == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < peak.count; i++) {
-        const struct sp_intra_alive *alive = &peak.alive[i];
-        if (alive->bytes > 0)
-            fullest->held[fullest->count++] =
-                (struct sp_schedule_held){.tensor = alive->tensor,
-                                          .is_copy = is_copy(schedule, alive->tensor, alive->layout),
-                                          .bytes = alive->bytes};
-    }
-    return SP_OK;
-}
-
 enum sp_status sp_schedule_find_fullest(struct sp_schedule *schedule, struct sp_arena *arena,
                                         struct sp_schedule_fullest *ret_fullest, struct sp_error *err)
 {
     const struct sp_sharded_stage *sharded = sp_plan_sharded(schedule->plan, schedule->stage);
-    *ret_fullest = (struct sp_schedule_fullest){.node = SP_NO_WORK};
-    return sharded != NULL ? split_operators(schedule, sharded, arena, ret_fullest, err)
-                           : whole_operators(schedule, arena, ret_fullest, err);
+    const struct sp_placed_stage placed = placed_stage(schedule);
+    struct sp_alive_list list;
+    enum sp_status status = SP_OK;
+    if (sharded != NULL)
+        status =
+            sp_intra_peak(arena, sharded->table, sharded->node_count, sharded->nodes, sharded->strategy_of, &list, err);
+    else if (!sp_evaluator_alive(schedule->evaluator, arena, &placed, SP_ENTRY_FULLEST, &list))
+        status = sp_fail_memory(err);
+    if (status != SP_OK)
+        return status;
+    *ret_fullest = (struct sp_schedule_fullest){.node = list.node,
+                                                .workspace_bytes = list.workspace_bytes,
+                                                .held = SP_NEW_ARRAY(arena, list.count, struct sp_schedule_held)};
+    if (ret_fullest->held == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < list.count; i++) {
+        const struct sp_alive *alive = &list.items[i];
+        if (alive->bytes > 0)
+            ret_fullest->held[ret_fullest->count++] =
+                (struct sp_schedule_held){.tensor = alive->tensor,
+                                          .is_copy = sharded != NULL && is_copy(schedule, alive->tensor, alive->layout),
+                                          .bytes = alive->bytes};
+    }
+    return SP_OK;
 }
 
 /* ---- event by event --------------------------------------------------------------------------------------------- */

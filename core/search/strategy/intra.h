@@ -77,21 +77,10 @@ enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table 
                              const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_live,
                              struct sp_error *err);
 
-/* What one device of such a stage holds of activations while the node runs at which most is alive: a tensor may be
-   there in several layouts. With `workspace_bytes` they add up to activation_peak_bytes. The list is in `arena`, in the
-   order in which they come into being. */
-struct sp_intra_alive {
-    uint32_t tensor, layout;
-    double bytes;
-};
-struct sp_intra_peak {
-    uint32_t node; /* SP_NO_WORK: the stage has none */
-    double workspace_bytes;
-    uint32_t count;
-    struct sp_intra_alive *alive;
-};
+/* What one device of such a stage holds of activations during the first node with the most: a tensor may be there in
+   several layouts. The list is in `arena`, in the order in which they come into being. */
 enum sp_status sp_intra_peak(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_peak *ret_peak,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_alive_list *ret_list,
                              struct sp_error *err);
 
 /* The choice of the problem that has these strategies, for a start; hubs are chosen best. */

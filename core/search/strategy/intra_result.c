@@ -36,7 +36,7 @@ struct counter {
     struct buffer *buffers;
     struct sp_intra_result *result;
     struct sp_live_bytes *live; /* per entry, or NULL */
-    struct sp_intra_peak *peak; /* to be listed, or NULL */
+    struct sp_alive_list *list; /* of the peak, or NULL */
     uint32_t use_capacity;
     struct sp_intra_use *uses;
 };
@@ -246,20 +246,20 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
 /* What is alive while the node of an entry runs. */
 static enum sp_status list_alive(struct counter *counter, uint32_t entry)
 {
-    struct sp_intra_peak *peak = counter->peak;
-    *peak = (struct sp_intra_peak){.node = SP_NO_WORK};
+    struct sp_alive_list *list = counter->list;
+    *list = (struct sp_alive_list){.node = SP_NO_WORK};
     if (counter->node_count == 0)
         return SP_OK;
-    peak->node = counter->nodes[entry];
-    peak->workspace_bytes =
-        sp_strategy_of(counter->table, peak->node)->items[counter->strategy_of[entry]].workspace_bytes;
-    peak->alive = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_intra_alive);
-    if (peak->alive == NULL)
+    list->node = counter->nodes[entry];
+    list->workspace_bytes =
+        sp_strategy_of(counter->table, list->node)->items[counter->strategy_of[entry]].workspace_bytes;
+    list->items = SP_NEW_ARRAY(counter->arena, counter->buffer_count, struct sp_alive);
+    if (list->items == NULL)
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++) {
         const struct buffer *buffer = &counter->buffers[b];
         if (buffer->first <= entry && buffer->last >= entry)
-            peak->alive[peak->count++] = (struct sp_intra_alive){buffer->tensor, buffer->layout, buffer->bytes};
+            list->items[list->count++] = (struct sp_alive){buffer->tensor, buffer->layout, buffer->bytes};
     }
     return SP_OK;
 }
@@ -285,7 +285,7 @@ static enum sp_status find_peak(struct counter *counter)
     }
     result->activation_peak_bytes = live.peak;
     result->peak_node = counter->node_count > 0 ? counter->nodes[peak] : SP_NO_WORK;
-    return counter->peak != NULL ? list_alive(counter, peak) : SP_OK;
+    return counter->list != NULL ? list_alive(counter, peak) : SP_OK;
 }
 
 static enum sp_status count_all(struct counter *counter)
@@ -319,10 +319,10 @@ static enum sp_status count_all(struct counter *counter)
     return SP_OK;
 }
 
-/* What is asked of a stage: `live` and `peak` where they are not NULL, and always the result. */
+/* What is asked of a stage: `live` and `list` where they are not NULL, and always the result. */
 struct counted {
     struct sp_live_bytes *live;
-    struct sp_intra_peak *peak;
+    struct sp_alive_list *list;
     struct sp_intra_result *result;
 };
 
@@ -345,7 +345,7 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                               .strategy_of = copy,
                               .result = result,
                               .live = counted->live,
-                              .peak = counted->peak};
+                              .list = counted->list};
     if (node_count > 0)
         memcpy(copy, strategy_of, node_count * sizeof *copy);
     result->node_count = node_count;
@@ -379,10 +379,10 @@ enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table 
 }
 
 enum sp_status sp_intra_peak(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,
-                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_intra_peak *ret_peak,
+                             const uint32_t *nodes, const uint32_t *strategy_of, struct sp_alive_list *ret_list,
                              struct sp_error *err)
 {
-    return evaluate(arena, table, node_count, nodes, strategy_of, &(struct counted){.peak = ret_peak}, err);
+    return evaluate(arena, table, node_count, nodes, strategy_of, &(struct counted){.list = ret_list}, err);
 }
 
 enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,

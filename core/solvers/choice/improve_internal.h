@@ -198,7 +198,8 @@ void sp_window_terms(struct sp_improver *improver);
 /* The best candidates under the window's prices, into `chosen`; returns their priced cost. */
 int64_t sp_window_minimum(struct sp_improver *improver);
 
-/* Into window->tables.value: what each candidate of place i costs with the best of all later places, earlier ones chosen. */
+/* Into window->tables.value: what each candidate of place i costs with the best of all later places, earlier ones
+   chosen. */
 void sp_window_values(struct sp_improver *improver, uint32_t i);
 
 /* What `chosen` costs, without prices. */

@@ -492,7 +492,7 @@ Test(evaluate, stages_one_by_one)
         struct sp_stage_cost cost, expected = whole->stages[s];
         for (uint32_t i = 0; i < 10; i++)
             nodes[i] = 10 * s + i;
-        sp_evaluator_stage(evaluator, &placement, s, nodes, 10, &cost, NULL);
+        sp_evaluator_stage(evaluator, &(struct sp_placed_stage){&placement, s, 10, nodes}, &cost, NULL);
         expected.start_seconds = 0;
         expected.waits_for = SP_NO_WORK;
         cr_assert_arr_eq(&cost, &expected, sizeof cost);
@@ -510,34 +510,43 @@ Test(evaluate, what_is_alive_adds_up_to_the_live_bytes)
         struct sp_workload *work = workload_random(arena, cluster, nodes, &seed);
         struct sp_evaluator *evaluator = sp_evaluator_create(arena, work, cluster);
         uint32_t stage_of[64], devices[] = {0, 1, 2}, in_stage[64];
-        uint32_t alive[64 * 2 * WORKLOAD_OPERANDS];
         struct sp_placement placement = {stages, stage_of, devices};
         for (uint32_t n = 0; n < nodes; n++)
             stage_of[n] = n * stages / nodes;
         for (uint32_t s = 0; s < stages; s++) {
             struct sp_live_bytes live[64];
             struct sp_stage_cost cost;
-            uint32_t count = 0;
+            uint32_t count = 0, fullest = SP_NO_WORK;
             for (uint32_t n = 0; n < nodes; n++) {
                 if (stage_of[n] == s)
                     in_stage[count++] = n;
             }
-            sp_evaluator_stage(evaluator, &placement, s, in_stage, count, &cost, live);
+            const struct sp_placed_stage placed = {&placement, s, count, in_stage};
+            sp_evaluator_stage(evaluator, &placed, &cost, live);
             for (uint32_t i = 0; i < count; i++) {
                 const struct sp_work_node *node = &work->nodes[in_stage[i]];
-                const uint32_t found = sp_evaluator_alive(evaluator, &placement, s, in_stage, count, i, alive);
+                struct sp_alive_list alive;
+                cr_assert(sp_evaluator_alive(evaluator, arena, &placed, i, &alive));
+                cr_assert_eq(alive.node, in_stage[i]);
                 double sum = node->folded ? 0 : node->workspace_bytes;
-                for (uint32_t k = 0; k < found; k++) {
-                    const struct sp_work_tensor *tensor = &work->tensors[alive[k]];
+                cr_assert_eq(alive.workspace_bytes, sum);
+                for (uint32_t k = 0; k < alive.count; k++) {
+                    const struct sp_work_tensor *tensor = &work->tensors[alive.items[k].tensor];
                     cr_assert_eq(tensor->alias_of, SP_NO_WORK);
+                    cr_assert_eq(alive.items[k].bytes, tensor->bytes);
                     for (uint32_t l = 0; l < k; l++)
-                        cr_assert_neq(alive[l], alive[k]);
+                        cr_assert_neq(alive.items[l].tensor, alive.items[k].tensor);
                     sum += tensor->bytes;
                     inputs += tensor->kind == SP_WORK_INPUT;
                 }
                 assert_near(sum, live[i].during, "alive");
-                listed += found;
+                listed += alive.count;
+                fullest =
+                    !node->folded && (fullest == SP_NO_WORK || live[i].during > live[fullest].during) ? i : fullest;
             }
+            struct sp_alive_list peak;
+            cr_assert(sp_evaluator_alive(evaluator, arena, &placed, SP_ENTRY_FULLEST, &peak));
+            cr_assert_eq(peak.node, fullest == SP_NO_WORK ? SP_NO_WORK : in_stage[fullest]);
         }
     }
     cr_expect_gt(listed, 10000);

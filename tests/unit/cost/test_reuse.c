@@ -26,7 +26,7 @@ static double peak(const struct sp_workload *workload, uint32_t *stage_of, uint3
     for (uint32_t n = 0; n < workload->node_count; n++)
         if (stage_of[n] == stage)
             nodes[count++] = n;
-    return sp_reuse_peak(arena, workload, &placement, stage, nodes, count);
+    return sp_reuse_peak(arena, workload, &(struct sp_placed_stage){&placement, stage, count, nodes});
 }
 
 /* a(10) b(10) c(10) d(20): c takes a's memory, which keeps it alive; d is new while c's is still there. */

@@ -66,8 +66,8 @@ static struct sp_stage_cost evaluate(struct subject *s, const bool *is_in)
         if (stage_of[n] == 0)
             nodes[count++] = n;
     }
-    sp_evaluator_stage(sp_evaluator_create(s->arena, s->workload, s->cluster), &placement, 0, nodes, count, &cost,
-                       NULL);
+    sp_evaluator_stage(sp_evaluator_create(s->arena, s->workload, s->cluster),
+                       &(struct sp_placed_stage){&placement, 0, count, nodes}, &cost, NULL);
     return cost;
 }
 

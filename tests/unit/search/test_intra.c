@@ -59,7 +59,7 @@ static void expect_as_evaluated(const struct sp_placement *placement, uint32_t s
     uint32_t *whole = SP_NEW_ARRAY(subject.arena, count, uint32_t);
     struct sp_stage_cost cost;
     struct sp_intra_result *result = NULL;
-    sp_evaluator_stage(evaluator, placement, stage, nodes, count, &cost, NULL);
+    sp_evaluator_stage(evaluator, &(struct sp_placed_stage){placement, stage, count, nodes}, &cost, NULL);
     cr_assert_eq(sp_intra_evaluate(subject.arena, table, count, nodes, whole, &result, &subject.err), SP_OK, "%s",
                  subject.err.message);
     EXPECT_NEAR(result->compute_seconds, cost.compute_seconds);
