@@ -13,13 +13,17 @@
 #define CACHED_RANK 8 /* tensors of more axes are not kept */
 #define CACHE_WAYS  4 /* entries that a question may be in; the one that was used longest ago gives way */
 
+/* What an answer depends on, as bytes: shape, bytes of an element, layouts. */
+struct key {
+    uint32_t size;
+    unsigned char bytes[CACHED_RANK * sizeof(int64_t) + sizeof(double) + 4 * SP_RESHARD_MAX_DIGITS];
+};
+
 struct entry {
     uint64_t used; /* the time of the last use; 0: empty */
     uint64_t hash;
-    double element_bytes, seconds, bytes;
-    int64_t shape[CACHED_RANK];
-    uint32_t rank;
-    struct sp_layout from, to;
+    double seconds, bytes;
+    struct key key;
 };
 
 struct sp_reshard_costs {
@@ -231,57 +235,44 @@ static bool closed_form(const struct sp_reshard_costs *costs, const struct quest
 
 /* ---- the table ---- */
 
-static uint64_t hash_question(const struct question *question, uint32_t digits)
+static void add(struct key *key, const void *bytes, size_t size)
 {
-    uint64_t hash = sp_digest(question->shape, question->rank * sizeof *question->shape, question->rank);
-    hash = sp_digest(&question->element_bytes, sizeof question->element_bytes, hash);
-    hash = sp_digest(question->from->axis, digits, hash);
-    hash = sp_digest(question->from->place, digits, hash);
-    hash = sp_digest(question->to->axis, digits, hash);
-    return sp_digest(question->to->place, digits, hash);
+    memcpy(key->bytes + key->size, bytes, size);
+    key->size += (uint32_t)size;
 }
 
-static bool is_same(const struct entry *entry, const struct question *question, uint32_t digits)
+/* The entry of a question, or the one to be replaced by it, which has its key then; NULL without a table. */
+static struct entry *find(struct sp_reshard_costs *costs, const struct question *question, bool *ret_found)
 {
-    return entry->rank == question->rank && entry->element_bytes == question->element_bytes &&
-           memcmp(entry->shape, question->shape, question->rank * sizeof *question->shape) == 0 &&
-           memcmp(entry->from.axis, question->from->axis, digits) == 0 &&
-           memcmp(entry->from.place, question->from->place, digits) == 0 &&
-           memcmp(entry->to.axis, question->to->axis, digits) == 0 &&
-           memcmp(entry->to.place, question->to->place, digits) == 0;
-}
-
-/* The entry of a question, or the one to be replaced by it; NULL without a table. */
-static struct entry *find(struct sp_reshard_costs *costs, const struct question *question, uint64_t hash,
-                          bool *ret_found)
-{
+    const uint32_t digits = costs->grid->count;
     struct entry *oldest = NULL;
+    struct key key;
 
     *ret_found = false;
     if (costs->entry_count == 0 || question->rank > CACHED_RANK)
         return NULL;
+    key.size = 0;
+    add(&key, question->shape, question->rank * sizeof *question->shape);
+    add(&key, &question->element_bytes, sizeof question->element_bytes);
+    add(&key, question->from->axis, digits);
+    add(&key, question->from->place, digits);
+    add(&key, question->to->axis, digits);
+    add(&key, question->to->place, digits);
+    const uint64_t hash = sp_digest(key.bytes, key.size, 0);
     struct entry *set = costs->entries + (hash & (costs->entry_count / CACHE_WAYS - 1)) * CACHE_WAYS;
     for (uint32_t i = 0; i < CACHE_WAYS; i++) {
-        if (set[i].used != 0 && set[i].hash == hash && is_same(&set[i], question, costs->grid->count)) {
+        if (set[i].used != 0 && set[i].hash == hash && set[i].key.size == key.size &&
+            memcmp(set[i].key.bytes, key.bytes, key.size) == 0) {
             *ret_found = true;
             return &set[i];
         }
         if (oldest == NULL || set[i].used < oldest->used)
             oldest = &set[i];
     }
+    oldest->hash = hash;
+    oldest->key.size = key.size;
+    memcpy(oldest->key.bytes, key.bytes, key.size);
     return oldest;
-}
-
-static void remember(struct entry *entry, const struct question *question, uint64_t hash, double seconds, double bytes)
-{
-    entry->hash = hash;
-    entry->rank = question->rank;
-    entry->element_bytes = question->element_bytes;
-    memcpy(entry->shape, question->shape, question->rank * sizeof *question->shape);
-    entry->from = *question->from;
-    entry->to = *question->to;
-    entry->seconds = seconds;
-    entry->bytes = bytes;
 }
 
 /* ---- the search ---- */
@@ -313,8 +304,7 @@ double sp_reshard_cost(struct sp_reshard_costs *costs, uint32_t rank, const int6
     if (closed_form(costs, &question, &seconds, &bytes)) {
         costs->counts.fast++;
     } else {
-        uint64_t hash = hash_question(&question, costs->grid->count);
-        struct entry *entry = find(costs, &question, hash, &found);
+        struct entry *entry = find(costs, &question, &found);
 
         if (found) {
             seconds = entry->seconds;
@@ -323,11 +313,12 @@ double sp_reshard_cost(struct sp_reshard_costs *costs, uint32_t rank, const int6
         } else {
             seconds = search(costs, &question, &bytes);
             costs->counts.searched++;
-            if (entry != NULL)
-                remember(entry, &question, hash, seconds, bytes);
         }
-        if (entry != NULL)
+        if (entry != NULL) {
             entry->used = ++costs->time;
+            entry->seconds = seconds;
+            entry->bytes = bytes;
+        }
     }
     if (ret_bytes != NULL)
         *ret_bytes = bytes;
