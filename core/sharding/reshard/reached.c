@@ -37,18 +37,6 @@ static uint64_t hash_code(const struct sp_code *code)
 
 _Static_assert(sizeof(struct sp_code) == 16, "codes are hashed and compared as two words");
 
-/* A larger array with the old contents; NULL without memory. What it replaces stays with the arena. */
-static void *grow(struct sp_reshard_search *search, const void *old, size_t count, size_t capacity, size_t size)
-{
-    void *array = sp_arena_array(search->arena, capacity, size);
-
-    if (array == NULL)
-        search->out_of_memory = true;
-    else if (count > 0)
-        memcpy(array, old, count * size);
-    return array;
-}
-
 static uint32_t *find_slot(struct sp_reshard_search *search, const struct sp_code *code)
 {
     uint32_t at = (uint32_t)hash_code(code) & (search->table_size - 1);
@@ -67,18 +55,19 @@ static void enter(struct sp_reshard_search *search, uint32_t node)
     search->nodes[node].slot = (uint32_t)(slot - search->table);
 }
 
+/* Room for one more node, with a table that is at most a quarter full. It is not one of base/hash_map.h: searches are
+   many, and each takes what the one before has entered out of the table again, node by node. */
 static bool make_room(struct sp_reshard_search *search)
 {
     if (search->node_count < search->node_capacity)
         return true;
-    uint32_t capacity = search->node_capacity > 0 ? 2 * search->node_capacity : 256;
-    struct sp_search_node *nodes = grow(search, search->nodes, search->node_count, capacity, sizeof *nodes);
-    uint32_t *table = grow(search, NULL, 0, 4 * (size_t)capacity, sizeof *table);
-    if (nodes == NULL || table == NULL)
+    const uint32_t capacity = search->node_capacity > 0 ? 2 * search->node_capacity : 256;
+    uint32_t *table = SP_NEW_ARRAY(search->arena, 4 * (size_t)capacity, uint32_t);
+    search->out_of_memory = table == NULL || !SP_MAKE_ROOM(search->arena, search->nodes, search->node_count,
+                                                           search->node_capacity, capacity - search->node_count);
+    if (search->out_of_memory)
         return false;
-    search->nodes = nodes;
     search->table = table;
-    search->node_capacity = capacity;
     search->table_size = 4 * capacity;
     for (uint32_t n = 0; n < search->node_count; n++)
         enter(search, n);
