@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
+#include "base/sorted.h"
 #include "partition/node_internal.h"
 
 /* One device in its group. */
@@ -25,17 +25,7 @@ static bool is_listed(uint32_t count, const uint8_t *factors, uint32_t factor)
     return false;
 }
 
-static int compare_seats(const void *a, const void *b)
-{
-    const struct seat *left = a, *right = b;
-    if (left->group != right->group)
-        return left->group < right->group ? -1 : 1;
-    if (left->replica != right->replica)
-        return left->replica < right->replica ? -1 : 1;
-    if (left->shard != right->shard)
-        return left->shard < right->shard ? -1 : 1;
-    return left->at < right->at ? -1 : left->at > right->at;
-}
+SP_ASCENDING(compare_seats, struct seat, group, replica, shard, at)
 
 /* The devices in the order of groups, replicas and shards. */
 static enum sp_status seat_devices(struct sp_part_run *run, uint32_t count, const uint8_t *factors,
@@ -103,7 +93,9 @@ static enum sp_status whole_piece_box(struct sp_part_run *run, const struct sp_p
 
 /* ---- what an operator asks for ---------------------------------------------------------------------------------- */
 
-static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events)
+/* The members of a collective, one for each device: what they hold is the whole of their pieces. */
+static enum sp_status list_members(struct sp_part_run *run, const uint32_t *events, uint32_t *ret_groups,
+                                   struct sp_exchange_member **ret_members)
 {
     const struct sp_lower_event *first = &run->records[0]->events[events[0]];
     uint32_t count = run->placement.device_count, groups = 0;
@@ -121,8 +113,22 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
                                                  .before = seats[i].is_listener ? NULL : from,
                                                  .after = event->piece};
         status = whole_piece_box(run, from, &members[i].held);
-        members[i].needed = members[i].held;
     }
+    *ret_groups = groups;
+    *ret_members = members;
+    return status;
+}
+
+static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events)
+{
+    const struct sp_lower_event *first = &run->records[0]->events[events[0]];
+    uint32_t count = run->placement.device_count, groups;
+    struct sp_exchange_member *members;
+    enum sp_status status = list_members(run, events, &groups, &members);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        members[i].needed = members[i].held;
     const struct sp_piece *piece = first->piece;
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
                                    .combiner = first->collective.combiner,
@@ -135,7 +141,7 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
                                    .members = members};
     if (exchange.shape == NULL)
         exchange.rank = 0;
-    return status == SP_OK ? sp_part_exchange(run->part, &exchange) : status;
+    return sp_part_exchange(run->part, &exchange);
 }
 
 /* Each group has its own extent along the axis: pieces stand one after the other. */
@@ -165,22 +171,9 @@ static enum sp_status gather_group(struct sp_part_run *run, struct sp_exchange_m
 static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events)
 {
     const struct sp_lower_event *first = &run->records[0]->events[events[0]];
-    uint32_t count = run->placement.device_count, axis = first->collective.axis, groups = 0;
-    struct seat *seats = NULL;
-    struct sp_exchange_member *members = SP_NEW_ARRAY(run->part->scratch, count, struct sp_exchange_member);
-    enum sp_status status = seat_devices(run, first->collective.factor_count, first->collective.factors, &seats);
-    if (status != SP_OK || members == NULL)
-        return status != SP_OK ? status : sp_fail_memory(run->part->err);
-    for (uint32_t i = 0; i < count && status == SP_OK; i++) {
-        const struct sp_lower_event *event = &run->records[seats[i].at]->events[events[seats[i].at]];
-        const struct sp_piece *from = sp_part_resolved(run, seats[i].at, event->collective.from);
-        groups += starts_group(seats, i);
-        members[i] = (struct sp_exchange_member){.device = run->placement.devices[seats[i].at],
-                                                 .group = groups - 1,
-                                                 .before = seats[i].is_listener ? NULL : from,
-                                                 .after = event->piece};
-        status = whole_piece_box(run, from, &members[i].held);
-    }
+    uint32_t count = run->placement.device_count, axis = first->collective.axis, groups;
+    struct sp_exchange_member *members;
+    enum sp_status status = list_members(run, events, &groups, &members);
     /* A group is an exchange of its own: the extents of what is gathered may differ. Where they do not, it is one. */
     uint32_t begin = 0;
     int64_t extent = 0, common = -1;

@@ -1,7 +1,6 @@
 #include "ops/table/shape_helpers.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -302,6 +301,14 @@ struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count)
 
 /* ---- common computations ------------------------------------------------------------------------------------- */
 
+enum sp_status sp_check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
+{
+    const struct sp_shape *shape = sp_in_shape(context, input);
+    if (shape != NULL && shape->rank != rank)
+        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
+    return SP_OK;
+}
+
 enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis)
 {
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
@@ -380,11 +387,8 @@ const char *sp_op_subject(const struct sp_node *node, char *text, size_t size)
 
 enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const char *format, ...)
 {
-    va_list args;
     char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     sp_op_subject(context->node, subject, sizeof subject);
     (void)sp_fail(context->err, SP_ERR_MODEL, code, "%s: %s.", subject, text);
     subject[0] = 'n';

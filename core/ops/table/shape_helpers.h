@@ -77,6 +77,9 @@ struct sp_dim *sp_new_dims(struct sp_op_context *context, uint64_t count);
 
 /* ---- common computations ---- */
 
+/* SP_ERR_MODEL for an input that is there with another rank. */
+enum sp_status sp_check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank);
+
 /* An axis in [-rank, rank-1] made non-negative; SP_ERR_MODEL otherwise, naming the node. */
 enum sp_status sp_normalize_axis(struct sp_op_context *context, int64_t axis, uint32_t rank, uint32_t *ret_axis);
 

@@ -21,25 +21,21 @@
 
 /* ---- one pair of elements ------------------------------------------------------------------------------------- */
 
-static double real_add(double a, double b)
-{
-    return a + b;
-}
+#define ON_REALS(type, function, body)                                                                                 \
+    static type function(double a, double b)                                                                           \
+    {                                                                                                                  \
+        body;                                                                                                          \
+    }
 
-static double real_sub(double a, double b)
-{
-    return a - b;
-}
-
-static double real_mul(double a, double b)
-{
-    return a * b;
-}
-
-static double real_div(double a, double b)
-{
-    return a / b;
-}
+ON_REALS(double, real_add, return a + b)
+ON_REALS(double, real_sub, return a - b)
+ON_REALS(double, real_mul, return a * b)
+ON_REALS(double, real_div, return a / b)
+ON_REALS(bool, test_equal, return a == b)
+ON_REALS(bool, test_greater, return a > b)
+ON_REALS(bool, test_greater_equal, return a >= b)
+ON_REALS(bool, test_less, return a < b)
+ON_REALS(bool, test_less_equal, return a <= b)
 
 /* C's remainder, with the sign of the dividend (Mod with fmod = 1). */
 static struct sp_dim int_remainder(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
@@ -105,29 +101,18 @@ static struct sp_dim bool_or(struct sp_dims *dims, struct sp_dim a, struct sp_di
     return truth(sp_dim_is(a, 1) || sp_dim_is(b, 1), sp_dim_is(a, 0) && sp_dim_is(b, 0));
 }
 
-static struct sp_dim bool_xor(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
-{
-    (void)dims;
-    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value != b.value) : sp_dim_unknown();
-}
+/* Of two numbers; symbols make it unknown. */
+#define ON_NUMBERS(function, result)                                                                                   \
+    static struct sp_dim function(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)                              \
+    {                                                                                                                  \
+        (void)dims;                                                                                                    \
+        return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(result) : sp_dim_unknown();                     \
+    }
 
-static struct sp_dim int_and(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
-{
-    (void)dims;
-    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value & b.value) : sp_dim_unknown();
-}
-
-static struct sp_dim int_or(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
-{
-    (void)dims;
-    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value | b.value) : sp_dim_unknown();
-}
-
-static struct sp_dim int_xor(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
-{
-    (void)dims;
-    return sp_dim_is_known(a) && sp_dim_is_known(b) ? sp_dim_known(a.value ^ b.value) : sp_dim_unknown();
-}
+ON_NUMBERS(bool_xor, a.value != b.value)
+ON_NUMBERS(int_and, (a.value & b.value))
+ON_NUMBERS(int_or, a.value | b.value)
+ON_NUMBERS(int_xor, a.value ^ b.value)
 
 /* Shifts of unsigned numbers are products and quotients with a power of two; bits that leave the element type make the
    result unknown (sp_data_attach()). */
@@ -145,31 +130,6 @@ static struct sp_dim int_shift_left(struct sp_dims *dims, struct sp_dim a, struc
 static struct sp_dim int_shift_right(struct sp_dims *dims, struct sp_dim a, struct sp_dim b)
 {
     return sp_dim_floordiv(dims, a, power_of_two(b));
-}
-
-static bool test_equal(double a, double b)
-{
-    return a == b;
-}
-
-static bool test_greater(double a, double b)
-{
-    return a > b;
-}
-
-static bool test_greater_equal(double a, double b)
-{
-    return a >= b;
-}
-
-static bool test_less(double a, double b)
-{
-    return a < b;
-}
-
-static bool test_less_equal(double a, double b)
-{
-    return a <= b;
 }
 
 /* ---- shapes --------------------------------------------------------------------------------------------------- */
@@ -380,84 +340,49 @@ static enum sp_status rule_legacy_prelu(struct sp_op_context *context, struct sp
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
-/* Operators that were there before NumPy broadcasting. */
+/* A name, its versions, its least and most inputs. Operators that were there before NumPy broadcasting have two
+   entries. */
+#define BROADCAST(name_, since_, last_, least_, most_, shapes_, ...)                                                   \
+    SP_ENTRY("", name_, since_, last_, least_, most_, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",             \
+             "ONNX operator " name_ " and Broadcasting in ONNX", .shapes = shapes_, __VA_ARGS__)
 
 const struct sp_op sp_ops_elementwise[] = {
-    SP_ENTRY("", "Add", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Add and Broadcasting in ONNX", .shapes = shapes_add, .rule = rule_legacy),
-    SP_ENTRY("", "Add", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Add and Broadcasting in ONNX", .shapes = shapes_add, .flops = 1),
-    SP_ENTRY("", "Sub", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Sub and Broadcasting in ONNX", .shapes = shapes_sub, .rule = rule_legacy),
-    SP_ENTRY("", "Sub", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Sub and Broadcasting in ONNX", .shapes = shapes_sub, .flops = 1),
-    SP_ENTRY("", "Mul", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mul and Broadcasting in ONNX", .shapes = shapes_mul, .rule = rule_legacy),
-    SP_ENTRY("", "Mul", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mul and Broadcasting in ONNX", .shapes = shapes_mul, .flops = 1),
-    SP_ENTRY("", "Div", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Div and Broadcasting in ONNX", .shapes = shapes_div, .rule = rule_legacy),
-    SP_ENTRY("", "Div", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Div and Broadcasting in ONNX", .shapes = shapes_div, .flops = 1),
-    SP_ENTRY("", "Pow", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Pow and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_pow,
-             .rule = rule_legacy),
-    SP_ENTRY("", "Pow", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Pow and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_pow, .flops = 1),
-    SP_ENTRY("", "And", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator And and Broadcasting in ONNX", .shapes = shapes_and, .rule = rule_legacy),
-    SP_ENTRY("", "And", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator And and Broadcasting in ONNX", .shapes = shapes_and, .flops = 1),
-    SP_ENTRY("", "Or", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Or and Broadcasting in ONNX", .shapes = shapes_or, .rule = rule_legacy),
-    SP_ENTRY("", "Or", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Or and Broadcasting in ONNX", .shapes = shapes_or, .flops = 1),
-    SP_ENTRY("", "Xor", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Xor and Broadcasting in ONNX", .shapes = shapes_xor, .rule = rule_legacy),
-    SP_ENTRY("", "Xor", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Xor and Broadcasting in ONNX", .shapes = shapes_xor, .flops = 1),
-    SP_ENTRY("", "Equal", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Equal and Broadcasting in ONNX", .shapes = shapes_equal, .rule = rule_legacy),
-    SP_ENTRY("", "Equal", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Equal and Broadcasting in ONNX", .shapes = shapes_equal, .flops = 1),
-    SP_ENTRY("", "Greater", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Greater and Broadcasting in ONNX", .shapes = shapes_greater, .rule = rule_legacy),
-    SP_ENTRY("", "Greater", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Greater and Broadcasting in ONNX", .shapes = shapes_greater, .flops = 1),
-    SP_ENTRY("", "Less", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Less and Broadcasting in ONNX", .shapes = shapes_less, .rule = rule_legacy),
-    SP_ENTRY("", "Less", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Less and Broadcasting in ONNX", .shapes = shapes_less, .flops = 1),
-    SP_ENTRY("", "GreaterOrEqual", 12, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator GreaterOrEqual and Broadcasting in ONNX", .shapes = shapes_greater_equal, .flops = 1),
-    SP_ENTRY("", "LessOrEqual", 12, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator LessOrEqual and Broadcasting in ONNX", .shapes = shapes_less_equal, .flops = 1),
-    SP_ENTRY("", "Mod", 10, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mod and Broadcasting in ONNX", .shapes = shapes_mod, .flops = 1),
-    SP_ENTRY("", "BitShift", 11, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitShift and Broadcasting in ONNX", .shapes = shapes_shift, .flops = 1),
-    SP_ENTRY("", "BitwiseAnd", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseAnd and Broadcasting in ONNX", .shapes = shapes_bits_and, .flops = 1),
-    SP_ENTRY("", "BitwiseOr", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseOr and Broadcasting in ONNX", .shapes = shapes_bits_or, .flops = 1),
-    SP_ENTRY("", "BitwiseXor", 18, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator BitwiseXor and Broadcasting in ONNX", .shapes = shapes_bits_xor, .flops = 1),
-    SP_ENTRY("", "SwiGLU", 28, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator SwiGLU and Broadcasting in ONNX", .flags = SP_OP_FUNCTION, .shapes = shapes_plain,
-             .flops = 1),
-    SP_ENTRY("", "Min", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Min and Broadcasting in ONNX", .shapes = shapes_min, .flops = -1, .flops_each = 1),
-    SP_ENTRY("", "Max", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Max and Broadcasting in ONNX", .shapes = shapes_max, .flops = -1, .flops_each = 1),
-    SP_ENTRY("", "Sum", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Sum and Broadcasting in ONNX", .shapes = shapes_add, .flops = -1, .flops_each = 1),
-    SP_ENTRY("", "Mean", 1, 0, 1, UINT32_MAX, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Mean and Broadcasting in ONNX", .shapes = shapes_plain, .flops_each = 1),
-    SP_ENTRY("", "Where", 9, 0, 3, 3, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator Where and Broadcasting in ONNX", .shapes = shapes_where, .flops = 1),
-    SP_ENTRY("", "PRelu", 1, 6, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator PRelu and Broadcasting in ONNX", .shapes = shapes_prelu, .rule = rule_legacy_prelu),
-    SP_ENTRY("", "PRelu", 7, 0, 2, 2, 1, 1, "[i..] [i..] -> [i..]; size-1 axes broadcast",
-             "ONNX operator PRelu and Broadcasting in ONNX", .shapes = shapes_prelu, .flops = 1),
+    BROADCAST("Add", 1, 6, 2, 2, shapes_add, .rule = rule_legacy),
+    BROADCAST("Add", 7, 0, 2, 2, shapes_add, .flops = 1),
+    BROADCAST("Sub", 1, 6, 2, 2, shapes_sub, .rule = rule_legacy),
+    BROADCAST("Sub", 7, 0, 2, 2, shapes_sub, .flops = 1),
+    BROADCAST("Mul", 1, 6, 2, 2, shapes_mul, .rule = rule_legacy),
+    BROADCAST("Mul", 7, 0, 2, 2, shapes_mul, .flops = 1),
+    BROADCAST("Div", 1, 6, 2, 2, shapes_div, .rule = rule_legacy),
+    BROADCAST("Div", 7, 0, 2, 2, shapes_div, .flops = 1),
+    BROADCAST("Pow", 1, 6, 2, 2, shapes_pow, .flags = SP_OP_FUNCTION, .rule = rule_legacy),
+    BROADCAST("Pow", 7, 0, 2, 2, shapes_pow, .flags = SP_OP_FUNCTION, .flops = 1),
+    BROADCAST("And", 1, 6, 2, 2, shapes_and, .rule = rule_legacy),
+    BROADCAST("And", 7, 0, 2, 2, shapes_and, .flops = 1),
+    BROADCAST("Or", 1, 6, 2, 2, shapes_or, .rule = rule_legacy),
+    BROADCAST("Or", 7, 0, 2, 2, shapes_or, .flops = 1),
+    BROADCAST("Xor", 1, 6, 2, 2, shapes_xor, .rule = rule_legacy),
+    BROADCAST("Xor", 7, 0, 2, 2, shapes_xor, .flops = 1),
+    BROADCAST("Equal", 1, 6, 2, 2, shapes_equal, .rule = rule_legacy),
+    BROADCAST("Equal", 7, 0, 2, 2, shapes_equal, .flops = 1),
+    BROADCAST("Greater", 1, 6, 2, 2, shapes_greater, .rule = rule_legacy),
+    BROADCAST("Greater", 7, 0, 2, 2, shapes_greater, .flops = 1),
+    BROADCAST("Less", 1, 6, 2, 2, shapes_less, .rule = rule_legacy),
+    BROADCAST("Less", 7, 0, 2, 2, shapes_less, .flops = 1),
+    BROADCAST("GreaterOrEqual", 12, 0, 2, 2, shapes_greater_equal, .flops = 1),
+    BROADCAST("LessOrEqual", 12, 0, 2, 2, shapes_less_equal, .flops = 1),
+    BROADCAST("Mod", 10, 0, 2, 2, shapes_mod, .flops = 1),
+    BROADCAST("BitShift", 11, 0, 2, 2, shapes_shift, .flops = 1),
+    BROADCAST("BitwiseAnd", 18, 0, 2, 2, shapes_bits_and, .flops = 1),
+    BROADCAST("BitwiseOr", 18, 0, 2, 2, shapes_bits_or, .flops = 1),
+    BROADCAST("BitwiseXor", 18, 0, 2, 2, shapes_bits_xor, .flops = 1),
+    BROADCAST("SwiGLU", 28, 0, 2, 2, shapes_plain, .flags = SP_OP_FUNCTION, .flops = 1),
+    BROADCAST("Min", 1, 0, 1, UINT32_MAX, shapes_min, .flops = -1, .flops_each = 1),
+    BROADCAST("Max", 1, 0, 1, UINT32_MAX, shapes_max, .flops = -1, .flops_each = 1),
+    BROADCAST("Sum", 1, 0, 1, UINT32_MAX, shapes_add, .flops = -1, .flops_each = 1),
+    BROADCAST("Mean", 1, 0, 1, UINT32_MAX, shapes_plain, .flops_each = 1),
+    BROADCAST("Where", 9, 0, 3, 3, shapes_where, .flops = 1),
+    BROADCAST("PRelu", 1, 6, 2, 2, shapes_prelu, .rule = rule_legacy_prelu),
+    BROADCAST("PRelu", 7, 0, 2, 2, shapes_prelu, .flops = 1),
     {.name = NULL},
 };

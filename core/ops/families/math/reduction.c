@@ -12,11 +12,9 @@
  * FLOPs: 1 for each input element.
  */
 #include <assert.h>
-#include <stdio.h>
 
 #include "ops/families/tensor/axis_lines.h"
 #include "ops/lowering/functions.h"
-#include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"
 #include "ops/table/shape_helpers.h"
@@ -298,31 +296,23 @@ static enum sp_status shapes_arg_min(struct sp_op_context *context)
     return shapes_arg(context, false);
 }
 
-#define OR_WHOLE "; whole where the axes are not known"
+/* A name, the combiner, shapes with known values, axes, and the local form or NULL. */
+#define REDUCTION(name_, combiner_, shapes_, axes_, lower_)                                                            \
+    SP_ENTRY("", name_, 1, 0, 1, 2, 1, 1,                                                                              \
+             "[i.., j..] -> [i..]; j.. " combiner_ "; whole where the axes are not known", "ONNX operator " name_,     \
+             .shapes = shapes_, .axes = axes_, .flops = 1, .lower = lower_)
 
 const struct sp_op sp_ops_reduction[] = {
-    SP_ENTRY("", "ReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceSum",
-             .shapes = shapes_sum, .axes = sum_axes, .flops = 1),
-    SP_ENTRY("", "ReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceMean",
-             .shapes = shapes_mean, .axes = reduced_axes, .flops = 1, .lower = sp_lower_reduce_mean),
-    SP_ENTRY("", "ReduceProd", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. product" OR_WHOLE,
-             "ONNX operator ReduceProd", .shapes = shapes_prod, .axes = reduced_axes, .flops = 1),
-    SP_ENTRY("", "ReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max" OR_WHOLE, "ONNX operator ReduceMax",
-             .shapes = shapes_max, .axes = reduced_axes, .flops = 1),
-    SP_ENTRY("", "ReduceMin", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. min" OR_WHOLE, "ONNX operator ReduceMin",
-             .shapes = shapes_min, .axes = reduced_axes, .flops = 1),
-    SP_ENTRY("", "ReduceL1", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL1",
-             .shapes = shapes_plain, .axes = reduced_axes, .flops = 1),
-    SP_ENTRY("", "ReduceL2", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE, "ONNX operator ReduceL2",
-             .shapes = shapes_plain, .axes = reduced_axes, .flops = 1, .lower = sp_lower_reduce_l2),
-    SP_ENTRY("", "ReduceLogSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
-             "ONNX operator ReduceLogSum", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1,
-             .lower = sp_lower_reduce_log_sum),
-    SP_ENTRY("", "ReduceSumSquare", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum" OR_WHOLE,
-             "ONNX operator ReduceSumSquare", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1),
-    SP_ENTRY("", "ReduceLogSumExp", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. softmax" OR_WHOLE,
-             "ONNX operator ReduceLogSumExp", .shapes = shapes_plain, .axes = reduced_axes, .flops = 1,
-             .lower = sp_lower_reduce_log_sum_exp),
+    REDUCTION("ReduceSum", "sum", shapes_sum, sum_axes, NULL),
+    REDUCTION("ReduceMean", "sum", shapes_mean, reduced_axes, sp_lower_reduce_mean),
+    REDUCTION("ReduceProd", "product", shapes_prod, reduced_axes, NULL),
+    REDUCTION("ReduceMax", "max", shapes_max, reduced_axes, NULL),
+    REDUCTION("ReduceMin", "min", shapes_min, reduced_axes, NULL),
+    REDUCTION("ReduceL1", "sum", shapes_plain, reduced_axes, NULL),
+    REDUCTION("ReduceL2", "sum", shapes_plain, reduced_axes, sp_lower_reduce_l2),
+    REDUCTION("ReduceLogSum", "sum", shapes_plain, reduced_axes, sp_lower_reduce_log_sum),
+    REDUCTION("ReduceSumSquare", "sum", shapes_plain, reduced_axes, NULL),
+    REDUCTION("ReduceLogSumExp", "softmax", shapes_plain, reduced_axes, sp_lower_reduce_log_sum_exp),
     SP_ENTRY("", "ArgMax", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMax",
              .shapes = shapes_arg_max, .rule = rule_arg, .axes = arg_axes, .lower = sp_lower_arg_max),
     SP_ENTRY("", "ArgMin", 1, 0, 1, 1, 1, 1, "[i.., j..] -> [i..]; j.. select", "ONNX operator ArgMin",

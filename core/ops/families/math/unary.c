@@ -83,61 +83,23 @@ static enum sp_status shapes_values(struct sp_op_context *context, sp_data_int1 
     return status != SP_OK ? status : sp_data_unary(context, on_ints, on_reals);
 }
 
-static enum sp_status shapes_neg(struct sp_op_context *context)
-{
-    return shapes_values(context, int_neg, real_neg);
-}
+#define VALUES(function, on_ints, on_reals)                                                                            \
+    static enum sp_status function(struct sp_op_context *context)                                                      \
+    {                                                                                                                  \
+        return shapes_values(context, on_ints, on_reals);                                                              \
+    }
 
-static enum sp_status shapes_abs(struct sp_op_context *context)
-{
-    return shapes_values(context, int_abs, fabs);
-}
-
-static enum sp_status shapes_relu(struct sp_op_context *context)
-{
-    return shapes_values(context, int_relu, real_relu);
-}
-
-static enum sp_status shapes_sign(struct sp_op_context *context)
-{
-    return shapes_values(context, int_sign, real_sign);
-}
-
-static enum sp_status shapes_sqrt(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, sqrt);
-}
-
-static enum sp_status shapes_ceil(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, ceil);
-}
-
-static enum sp_status shapes_floor(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, floor);
-}
-
-/* Halves go to the even neighbour, which is rint()'s default mode. */
-static enum sp_status shapes_round(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, rint);
-}
-
-static enum sp_status shapes_exp(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, exp);
-}
-
-static enum sp_status shapes_log(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, log);
-}
-
-static enum sp_status shapes_reciprocal(struct sp_op_context *context)
-{
-    return shapes_values(context, NULL, real_reciprocal);
-}
+VALUES(shapes_neg, int_neg, real_neg)
+VALUES(shapes_abs, int_abs, fabs)
+VALUES(shapes_relu, int_relu, real_relu)
+VALUES(shapes_sign, int_sign, real_sign)
+VALUES(shapes_sqrt, NULL, sqrt)
+VALUES(shapes_ceil, NULL, ceil)
+VALUES(shapes_floor, NULL, floor)
+VALUES(shapes_round, NULL, rint) /* Halves go to the even neighbour, which is rint()'s default mode. */
+VALUES(shapes_exp, NULL, exp)
+VALUES(shapes_log, NULL, log)
+VALUES(shapes_reciprocal, NULL, real_reciprocal)
 
 static enum sp_status shapes_not(struct sp_op_context *context)
 {
@@ -237,84 +199,54 @@ static enum sp_status rule_dropout(struct sp_op_context *context, struct sp_rule
 
 /* ---- the entries ---------------------------------------------------------------------------------------------- */
 
+/* A name, the first version, shapes with known values, and flags. */
+#define UNARY(name_, since_, shapes_, flags_)                                                                          \
+    SP_ENTRY("", name_, since_, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator " name_, .flags = flags_,              \
+             .shapes = shapes_, .flops = 1)
+
 const struct sp_op sp_ops_unary[] = {
-    SP_ENTRY("", "Abs", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Abs", .shapes = shapes_abs, .flops = 1),
-    SP_ENTRY("", "Acos", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Acos", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Acosh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Acosh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Asin", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Asin", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Asinh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Asinh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Atan", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Atan", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Atanh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Atanh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "BitwiseNot", 18, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator BitwiseNot", .shapes = shapes_same,
-             .flops = 1),
-    SP_ENTRY("", "Ceil", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Ceil", .shapes = shapes_ceil, .flops = 1),
-    SP_ENTRY("", "Celu", 12, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Celu", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Cos", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Cos", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Cosh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Cosh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Elu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Elu",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Erf", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Erf", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Exp", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Exp", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_exp, .flops = 1),
-    SP_ENTRY("", "Floor", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Floor", .shapes = shapes_floor,
-             .flops = 1),
-    SP_ENTRY("", "Gelu", 20, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Gelu", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "HardSigmoid", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator HardSigmoid",
-             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "HardSwish", 14, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator HardSwish", .shapes = shapes_same,
-             .flops = 1),
-    SP_ENTRY("", "IsInf", 10, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator IsInf", .shapes = shapes_bool,
-             .flops = 1),
-    SP_ENTRY("", "IsNaN", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator IsNaN", .shapes = shapes_bool, .flops = 1),
-    SP_ENTRY("", "LeakyRelu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator LeakyRelu", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Log", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Log", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_log, .flops = 1),
-    SP_ENTRY("", "Mish", 18, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Mish", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Neg", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Neg", .shapes = shapes_neg, .flops = 1),
-    SP_ENTRY("", "Not", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Not", .shapes = shapes_not, .flops = 1),
-    SP_ENTRY("", "Reciprocal", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Reciprocal",
-             .shapes = shapes_reciprocal, .flops = 1),
-    SP_ENTRY("", "Relu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Relu", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_relu, .flops = 1),
-    SP_ENTRY("", "Round", 11, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Round", .shapes = shapes_round,
-             .flops = 1),
-    SP_ENTRY("", "Selu", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Selu",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Shrink", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Shrink", .shapes = shapes_same,
-             .flops = 1),
-    SP_ENTRY("", "Sigmoid", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sigmoid",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Sign", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sign", .shapes = shapes_sign, .flops = 1),
-    SP_ENTRY("", "Sin", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sin", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Sinh", 9, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sinh", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Softplus", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Softplus",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Softsign", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Softsign", .flags = SP_OP_IN_PLACE,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Sqrt", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Sqrt", .shapes = shapes_sqrt, .flops = 1),
-    SP_ENTRY("", "Swish", 24, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Swish", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Tan", 7, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Tan", .flags = SP_OP_FUNCTION,
-             .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "Tanh", 1, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Tanh",
-             .flags = SP_OP_FUNCTION | SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
-    SP_ENTRY("", "ThresholdedRelu", 10, 0, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator ThresholdedRelu",
-             .flags = SP_OP_IN_PLACE, .shapes = shapes_same, .flops = 1),
+    UNARY("Abs", 1, shapes_abs, 0),
+    UNARY("Acos", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Acosh", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("Asin", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Asinh", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("Atan", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Atanh", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("BitwiseNot", 18, shapes_same, 0),
+    UNARY("Ceil", 1, shapes_ceil, 0),
+    UNARY("Celu", 12, shapes_same, SP_OP_FUNCTION),
+    UNARY("Cos", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Cosh", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("Elu", 1, shapes_same, SP_OP_FUNCTION | SP_OP_IN_PLACE),
+    UNARY("Erf", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("Exp", 1, shapes_exp, SP_OP_FUNCTION),
+    UNARY("Floor", 1, shapes_floor, 0),
+    UNARY("Gelu", 20, shapes_same, SP_OP_FUNCTION),
+    UNARY("HardSigmoid", 1, shapes_same, SP_OP_IN_PLACE),
+    UNARY("HardSwish", 14, shapes_same, 0),
+    UNARY("IsInf", 10, shapes_bool, 0),
+    UNARY("IsNaN", 9, shapes_bool, 0),
+    UNARY("LeakyRelu", 1, shapes_same, SP_OP_IN_PLACE),
+    UNARY("Log", 1, shapes_log, SP_OP_FUNCTION),
+    UNARY("Mish", 18, shapes_same, SP_OP_FUNCTION),
+    UNARY("Neg", 1, shapes_neg, 0),
+    UNARY("Not", 1, shapes_not, 0),
+    UNARY("Reciprocal", 1, shapes_reciprocal, 0),
+    UNARY("Relu", 1, shapes_relu, SP_OP_IN_PLACE),
+    UNARY("Round", 11, shapes_round, 0),
+    UNARY("Selu", 1, shapes_same, SP_OP_FUNCTION | SP_OP_IN_PLACE),
+    UNARY("Shrink", 9, shapes_same, 0),
+    UNARY("Sigmoid", 1, shapes_same, SP_OP_FUNCTION | SP_OP_IN_PLACE),
+    UNARY("Sign", 9, shapes_sign, 0),
+    UNARY("Sin", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Sinh", 9, shapes_same, SP_OP_FUNCTION),
+    UNARY("Softplus", 1, shapes_same, SP_OP_FUNCTION | SP_OP_IN_PLACE),
+    UNARY("Softsign", 1, shapes_same, SP_OP_IN_PLACE),
+    UNARY("Sqrt", 1, shapes_sqrt, 0),
+    UNARY("Swish", 24, shapes_same, SP_OP_FUNCTION),
+    UNARY("Tan", 7, shapes_same, SP_OP_FUNCTION),
+    UNARY("Tanh", 1, shapes_same, SP_OP_FUNCTION | SP_OP_IN_PLACE),
+    UNARY("ThresholdedRelu", 10, shapes_same, SP_OP_IN_PLACE),
     SP_ENTRY("", "Clip", 1, 10, 1, 1, 1, 1, "[i..] -> [i..]", "ONNX operator Clip (1, 6)", .shapes = shapes_clip,
              .flops = 1),
     SP_ENTRY("", "Clip", 11, 0, 1, 3, 1, 1, "[i..] [] [] -> [i..]", "ONNX operator Clip (11, 12, 13)",

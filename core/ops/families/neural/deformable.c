@@ -10,7 +10,6 @@
  * FLOPs, 1 multiply-add = 2: 2 * n * g*m * places * o*c * taps as Conv, and 8 for each element that is read between
  * four others (n * channels * places * taps), 1 more with a mask; 1 for each output element with a bias.
  */
-#include <stdio.h>
 
 #include "base/limits.h"
 #include "ops/families/neural/window.h"
@@ -35,14 +34,6 @@ static enum sp_status read_groups(struct sp_op_context *context, struct groups *
 }
 
 /* ---- shapes --------------------------------------------------------------------------------------------------- */
-
-static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape != NULL && shape->rank != rank)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
-    return SP_OK;
-}
 
 static enum sp_status check_divides(struct sp_op_context *context, const char *what, struct sp_dim extent,
                                     int64_t divisor)
@@ -102,9 +93,9 @@ static enum sp_status shapes_deform_conv(struct sp_op_context *context)
                           ranked->rank);
     static const uint32_t inputs[] = {IN_W, IN_OFFSET, IN_MASK};
     for (uint32_t i = 0; status == SP_OK && i < 3; i++)
-        status = check_rank(context, inputs[i], ranked->rank);
+        status = sp_check_rank(context, inputs[i], ranked->rank);
     if (status == SP_OK)
-        status = check_rank(context, IN_B, 1);
+        status = sp_check_rank(context, IN_B, 1);
     if (status == SP_OK)
         status = check_channels(context, &groups);
     if (status == SP_OK)

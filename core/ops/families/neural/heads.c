@@ -8,14 +8,6 @@ enum sp_status sp_check_same(struct sp_op_context *context, const char *what, st
     return SP_OK;
 }
 
-enum sp_status sp_check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape != NULL && shape->rank != rank)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
-    return SP_OK;
-}
-
 enum sp_status sp_heads_read(struct sp_op_context *context, uint32_t input, int64_t count, struct sp_heads *ret_heads)
 {
     const struct sp_shape *shape = sp_in_shape(context, input);

@@ -30,9 +30,6 @@ enum sp_status sp_heads_set_output(struct sp_op_context *context, uint32_t outpu
 /* SP_ERR_MODEL, naming `what` of two operands, for extents that are surely different. */
 enum sp_status sp_check_same(struct sp_op_context *context, const char *what, struct sp_dim a, struct sp_dim b);
 
-/* SP_ERR_MODEL for an input that is there with another rank. */
-enum sp_status sp_check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank);
-
 /* The factors of one axis, major to minor. */
 struct sp_chain {
     uint32_t count;

@@ -20,7 +20,6 @@
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
-#include "ops/table/known_values.h"
 #include "ops/table/shape_helpers.h"
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */

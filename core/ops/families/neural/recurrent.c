@@ -9,12 +9,9 @@
  *
  * FLOPs, 1 multiply-add = 2: 2 * t * b * d * gate * h * (i + h); the gates' elementwise functions are not counted.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "ops/lowering/functions.h"
-#include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
@@ -25,14 +22,6 @@ struct layer {
     struct sp_dim hidden;
     bool batch_first;
 };
-
-static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape != NULL && shape->rank != rank)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
-    return SP_OK;
-}
 
 /* Axis `axis` of an input has `extent` elements, as far as both are numbers. */
 static enum sp_status check_extent(struct sp_op_context *context, uint32_t input, uint32_t axis, struct sp_dim extent)
@@ -59,7 +48,7 @@ static enum sp_status read_layer(struct sp_op_context *context, int64_t gates, s
     layer.batch_first = context->version >= 14 && sp_node_int(context->node, "layout", 0) != 0;
     for (uint32_t input = IN_X; input <= IN_P; input++) {
         static const uint32_t ranks[] = {3, 3, 3, 2, 1, 3, 3, 2};
-        enum sp_status status = check_rank(context, input, ranks[input]);
+        enum sp_status status = sp_check_rank(context, input, ranks[input]);
         if (status != SP_OK)
             return status;
     }

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "ops/table/shape_helpers.h"
 
 /* Which input holds the scales; UINT32_MAX when they are attributes. */

@@ -15,22 +15,11 @@
  * AffineGrid 2 for each k. A region that MaxRoiPool looks at is not known: the whole image once for each region.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "ops/lowering/functions.h"
-#include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
-
-static enum sp_status check_rank(struct sp_op_context *context, uint32_t input, uint32_t rank)
-{
-    const struct sp_shape *shape = sp_in_shape(context, input);
-    if (shape != NULL && shape->rank != rank)
-        return sp_op_fail(context, "OPERAND_SHAPE", "its input %u has rank %u instead of %u", input, shape->rank, rank);
-    return SP_OK;
-}
 
 /* Axis `axis` of an input has `extent` elements, as far as both are numbers. */
 static enum sp_status check_extent(struct sp_op_context *context, uint32_t input, uint32_t axis, int64_t extent)
@@ -49,7 +38,7 @@ static enum sp_status shapes_affine_grid(struct sp_op_context *context)
     const struct sp_shape *theta = sp_in_shape(context, 0);
     struct sp_dim dims[5] = {{0}};
     struct sp_list size = {0};
-    enum sp_status status = check_rank(context, 0, 3);
+    enum sp_status status = sp_check_rank(context, 0, 3);
     if (status == SP_OK)
         status = sp_get_list(context, "size", 1, 1, &size);
     if (status != SP_OK)
@@ -83,7 +72,7 @@ static enum sp_status shapes_grid_sample(struct sp_op_context *context)
         return sp_set_output_unranked(context, 0, sp_in_dtype(context, 0));
     if (ranked->rank < 3)
         return sp_op_fail(context, "OPERAND_SHAPE", "its input has rank %u, and at least 3 is needed", ranked->rank);
-    enum sp_status status = check_rank(context, 1, ranked->rank);
+    enum sp_status status = sp_check_rank(context, 1, ranked->rank);
     if (status == SP_OK)
         status = check_extent(context, 1, ranked->rank - 1, (int64_t)ranked->rank - 2);
     struct sp_dim *dims = sp_new_dims(context, ranked->rank);
@@ -121,9 +110,9 @@ static enum sp_status shapes_regions(struct sp_op_context *context, uint32_t coo
 {
     const struct sp_shape *x = sp_in_shape(context, 0), *rois = sp_in_shape(context, 1);
     struct sp_dim dims[4] = {{0}};
-    enum sp_status status = check_rank(context, 0, 4);
+    enum sp_status status = sp_check_rank(context, 0, 4);
     if (status == SP_OK)
-        status = check_rank(context, 1, 2);
+        status = sp_check_rank(context, 1, 2);
     if (status == SP_OK)
         status = check_extent(context, 1, 1, coordinates);
     for (uint32_t i = 0; status == SP_OK && i < 2; i++) {
@@ -145,7 +134,7 @@ static enum sp_status shapes_roi_align(struct sp_op_context *context)
     const int64_t pooled[2] = {sp_node_int(context->node, "output_height", 1),
                                sp_node_int(context->node, "output_width", 1)};
     struct sp_dim ignored;
-    enum sp_status status = check_rank(context, 2, 1);
+    enum sp_status status = sp_check_rank(context, 2, 1);
     if (status == SP_OK && rois != NULL && rois->rank == 2 && batch != NULL)
         status = sp_join_dims(context, rois->dims[0], batch->dims[0], &ignored);
     return status != SP_OK ? status : shapes_regions(context, 4, pooled);
@@ -180,7 +169,7 @@ static enum sp_status rule_max_roi_pool(struct sp_op_context *context, struct sp
 static enum sp_status shapes_image_decoder(struct sp_op_context *context)
 {
     const char *format = sp_node_string(context->node, "pixel_format", "RGB");
-    enum sp_status status = check_rank(context, 0, 1);
+    enum sp_status status = sp_check_rank(context, 0, 1);
     if (status != SP_OK)
         return status;
     bool is_gray = strcmp(format, "Grayscale") == 0;

@@ -1,6 +1,5 @@
 #include "ops/families/neural/window.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arith.h"
