@@ -14,6 +14,7 @@
  */
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum sp_status {
     SP_OK = 0,
@@ -43,6 +44,16 @@ struct sp_error {
     /* SP_ERR_NOFIT: with so many bytes on each device a plan was found, with so many none was; 0: not known. */
     int64_t least_memory_bytes, too_little_memory_bytes;
 };
+
+/* For functions that take a format and what it formats: the text, cut where it is too long, in the array `text`; `format`
+   is the last parameter before the dots. */
+#define SP_FORMAT(text, format)                                                                                        \
+    do {                                                                                                               \
+        va_list rest_;                                                                                                 \
+        va_start(rest_, format);                                                                                       \
+        (void)vsnprintf(text, sizeof text, format, rest_);                                                             \
+        va_end(rest_);                                                                                                 \
+    } while (0)
 
 /* Makes `err` empty (SP_OK). */
 void sp_error_clear(struct sp_error *err);

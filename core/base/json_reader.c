@@ -38,11 +38,7 @@ enum sp_status sp_members_refuse(struct sp_members_reader *reader, const char *p
                                  const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     if (pointer == NULL)
         return sp_fail_memory(reader->err);
     (void)sp_fail(reader->err, SP_ERR_REQUEST, code, "%s", message);

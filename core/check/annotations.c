@@ -2,12 +2,9 @@
 #include "check/annotations.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/array.h"
-#include "base/limits.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 

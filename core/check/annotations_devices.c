@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "check/annotations.h"
 
 /* A group with its members in order and once each. */
@@ -27,17 +28,9 @@ struct device_check {
     bool is_sound;
 };
 
-static int compare_groups(const void *a, const void *b)
-{
-    const struct group *left = a, *right = b;
-    return (left->key > right->key) - (left->key < right->key);
-}
+SP_ASCENDING(compare_groups, struct group, key)
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
+SP_ASCENDING_NUMBERS(compare_numbers, int64_t)
 
 static int compare_members(const void *a, const void *b)
 {
@@ -47,13 +40,7 @@ static int compare_members(const void *a, const void *b)
     return memcmp(left->members, right->members, left->count * sizeof *left->members);
 }
 
-static int compare_placements(const void *a, const void *b)
-{
-    const struct placement *left = a, *right = b;
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    return (left->entry > right->entry) - (left->entry < right->entry);
-}
+SP_ASCENDING(compare_placements, struct placement, device, entry)
 
 static struct group *find_group(const struct device_check *devices, int64_t key)
 {

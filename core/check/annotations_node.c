@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "check/annotations.h"
 #include "onnx/reader.h"
 

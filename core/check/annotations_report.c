@@ -1,11 +1,9 @@
 /* Findings about annotations, and what is known of names. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/limits.h"
 #include "check/annotations.h"
 
 #define MAX_MESSAGE 2048
@@ -33,10 +31,7 @@ enum sp_status sp_annotation_report(struct sp_annotation_check *check, const cha
     struct sp_finding finding = {.code = code, .node = check->node, .tensor = tensor, .hint = hint};
     char message[MAX_MESSAGE];
     bool fresh = true;
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     if (entry != NULL && entry->configuration_id[0] != '\0')
         finding.configuration = entry->configuration_id;
     else if (check->node == NULL && check->device != NULL && check->device->name[0] != '\0')

@@ -1,7 +1,6 @@
 /* Findings: the list, and the words for places. */
 #include "check/diagnostic.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,10 +140,7 @@ enum sp_status sp_diagnose(struct sp_diagnostics *list, const struct sp_finding 
                            const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     return add(list, finding, message, err);
 }
 

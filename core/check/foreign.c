@@ -1,8 +1,6 @@
 /* Shardings that other programs write into a model. */
 #include "check/foreign.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "infer/dataflow.h"

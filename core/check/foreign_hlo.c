@@ -1,9 +1,7 @@
 /* XLA's shardings in metadata: text or bytes, against the tensors that they are for. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "check/foreign.h"
 #include "sharding/hlo/hlo.h"
 

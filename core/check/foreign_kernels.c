@@ -3,7 +3,6 @@
  * that they know, refuse most others when they run, and of some compute a wrong result.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "check/foreign.h"

@@ -1,6 +1,4 @@
 /* Findings about notations of other tools, and what their checks have in common. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "check/foreign.h"
@@ -10,10 +8,7 @@ enum sp_status sp_foreign_report(struct sp_foreign_check *check, const char *cod
 {
     const struct sp_finding finding = {.code = code, .node = node, .tensor = tensor};
     char message[2048];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     return sp_diagnose(check->list, &finding, check->err, "%s", message);
 }
 

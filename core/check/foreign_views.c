@@ -1,6 +1,5 @@
 /* What Distributed* nodes make devices exchange, by the rule of the operator that they distribute. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"

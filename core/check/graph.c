@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/limits.h"
 #include "check/graph_internal.h"
 #include "onnx/reader.h"
 

@@ -1,5 +1,4 @@
 /* Which operator a node is of, remembered by the pointers of its interned names. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "check/graph_internal.h"

@@ -1,13 +1,9 @@
 /* Shardings against the operators' rules. */
 #include "check/meaning.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
-#include "base/units.h"
 #include "infer/forward.h"
 
 /* ---- model inputs and outputs --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "check/meaning.h"
 
 #define LARGEST 3 /* tensors that the message names */
@@ -139,14 +140,7 @@ static void clear_pieces(struct memory *memory)
 
 /* ---- weights -------------------------------------------------------------------------------------------------- */
 
-static int by_tensor(const void *a, const void *b)
-{
-    const struct weight_use *left = a, *right = b;
-    if (left->tensor != right->tensor)
-        return left->tensor < right->tensor ? -1 : 1;
-    return left->node != right->node ? (left->node < right->node ? -1 : 1)
-                                     : (left->operand > right->operand) - (left->operand < right->operand);
-}
+SP_ASCENDING(by_tensor, struct weight_use, tensor, node, operand)
 
 static bool is_weight_input(const struct sp_dataflow *dataflow, const struct sp_relation *relation, uint32_t operand)
 {

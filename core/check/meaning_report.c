@@ -1,5 +1,4 @@
 /* Findings about what annotations mean. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/units.h"
@@ -17,10 +16,7 @@ enum sp_status sp_meaning_report(struct sp_meaning *meaning, const char *code, c
                                        .hint = hint,
                                        .bytes = bytes};
     char message[MAX_MESSAGE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     return sp_diagnose(meaning->list, &finding, meaning->err, "%s", message);
 }
 

@@ -1,11 +1,11 @@
 /* Pipeline stages along edges. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash_map.h"
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "check/meaning.h"
 
 /* A node with a stage, and on which devices it is. */
@@ -88,13 +88,7 @@ static enum sp_status check_missing(struct sp_meaning *meaning)
 
 /* ---- devices of a stage --------------------------------------------------------------------------------------- */
 
-static int by_stage(const void *a, const void *b)
-{
-    const struct staged *left = a, *right = b;
-    if (left->stage != right->stage)
-        return left->stage < right->stage ? -1 : 1;
-    return (left->node > right->node) - (left->node < right->node);
-}
+SP_ASCENDING(by_stage, struct staged, stage, node)
 
 /* The devices that the node's own specs name. */
 static enum sp_status hash_devices(struct sp_meaning *meaning, uint32_t node, uint8_t *is_named, uint64_t *ret_hash)

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "export/internal.h"
 #include "infer/view/view.h"
 
@@ -315,15 +316,9 @@ enum sp_status sp_export_csv_tensors(struct sp_export *out, struct sp_error *err
 /* Which of the ascending devices of the cluster this is. */
 static size_t number_of(const uint32_t *cluster, size_t count, uint32_t device)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (cluster[middle] < device)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t at;
+    SP_LOWER_BOUND(at, count, cluster[at] < device);
+    return at;
 }
 
 /* The devices of one replica of a stage, as the annotated model numbers them. */

@@ -183,10 +183,7 @@ __attribute__((format(printf, 5, 6))) static enum sp_status problem(struct sp_or
                                                                     struct sp_error *err, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE], label[264];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     (void)sp_node_label(node, label, sizeof label);
     if (plan->problem_count++ == 0)
         (void)sp_fail(&plan->first, SP_ERR_UNSUPPORTED, code, "%s: %s", label, text);

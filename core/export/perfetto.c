@@ -12,7 +12,6 @@
  *   send to D, ..    a slice for each tensor; an arrow leads to the same slice of the receiver
  *   memory           weights, buffers of what crosses the border, and live activations, in bytes
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

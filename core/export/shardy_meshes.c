@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "export/shardy_meshes.h"
 #include "infer/propagate/internal.h"
 
@@ -14,11 +15,7 @@ enum sp_status sp_meshes_begin(struct sp_export_meshes *meshes, struct sp_arena 
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
+SP_ASCENDING_NUMBERS(ascending, int64_t)
 
 static enum sp_status sorted_devices(struct sp_arena *arena, const struct sp_device_order *order, int64_t **ret_devices,
                                      struct sp_error *err)

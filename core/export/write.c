@@ -156,16 +156,13 @@ enum sp_status sp_export_note(struct sp_export *out, const char *code, const str
 {
     char message[SP_ERROR_MESSAGE_SIZE];
     struct sp_export_note note = {code, node, message};
-    va_list args;
     if (out->request->note == NULL || out->notes == SP_MAX_EXPORT_NOTES)
         return SP_OK;
     if (++out->notes == SP_MAX_EXPORT_NOTES) {
         note = (struct sp_export_note){"MORE_NOTES", NULL, "There are more notes than are told."};
         return out->request->note(out->request->note_context, &note, err);
     }
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     return out->request->note(out->request->note_context, &note, err);
 }
 

@@ -4,17 +4,13 @@
 
 #include "base/array.h"
 #include "base/rows.h"
+#include "base/sorted.h"
 #include "index/graph_internal.h"
 
 /* Places of nodes: the boxes, then what is before them and what is after them. */
 enum { BEFORE, AFTER };
 
-static int by_place(const void *a, const void *b)
-{
-    const struct sp_graph_edge *left = a, *right = b;
-    return left->from != right->from ? (left->from > right->from) - (left->from < right->from)
-                                     : (left->to > right->to) - (left->to < right->to);
-}
+SP_ASCENDING(by_place, struct sp_graph_edge, from, to)
 
 static int by_bytes(const void *a, const void *b)
 {

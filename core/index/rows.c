@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sorted.h"
 #include "index/modules.h"
 
 #define BIT(table) (1u << (table))
@@ -123,18 +124,10 @@ static bool sort_others(struct asking *asking, struct sp_arena *arena)
 static uint32_t other_spec(const struct asking *asking, const char *name)
 {
     const struct sp_index *other = asking->query->differs_from;
-    uint32_t low = 0, high = asking->sorted_count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        const int order = strcmp(tensor_name(other, asking->sorted[middle]), name);
-        if (order == 0)
-            return other->tensors[asking->sorted[middle]].spec;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return SP_INDEX_NONE;
+    uint32_t at;
+    SP_LOWER_BOUND(at, asking->sorted_count, strcmp(tensor_name(other, asking->sorted[at]), name) < 0);
+    bool is_found = at < asking->sorted_count && strcmp(tensor_name(other, asking->sorted[at]), name) == 0;
+    return is_found ? other->tensors[asking->sorted[at]].spec : SP_INDEX_NONE;
 }
 
 /* ---- which rows match ------------------------------------------------------------------------------------------- */

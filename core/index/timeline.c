@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "index/label.h"
 
 /* Of a span, the finest that is shown apart: two slices that are not joined take more than that, so a row stays below
@@ -108,15 +109,9 @@ static void add_slice(struct row *row, const struct sp_index_slice *slice, doubl
 /* The first of some slices, in the order of their beginnings, that begins at this time or later. */
 static uint32_t first_from(const struct sp_index_slice *slices, uint32_t count, double time)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (slices[middle].begin < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, count, slices[at].begin < time);
+    return at;
 }
 
 /* A stage's slices of one kind. */
@@ -126,15 +121,9 @@ static const struct sp_index_slice *slices_of(const struct sp_index *index, cons
     const struct sp_index_slice *slices = index->slices + stage->slices.first;
     uint32_t bounds[2]; /* where what is of this kind begins, and where it ends */
     for (uint32_t b = 0; b < 2; b++) {
-        uint32_t low = 0, high = stage->slices.count;
-        while (low < high) {
-            const uint32_t middle = low + (high - low) / 2;
-            if (slices[middle].what < what + b)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        bounds[b] = low;
+        uint32_t at;
+        SP_LOWER_BOUND(at, stage->slices.count, slices[at].what < what + b);
+        bounds[b] = at;
     }
     *ret_count = bounds[1] - bounds[0];
     return slices + bounds[0];

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/limits.h"
 #include "index/write_internal.h"
 
 static_assert(SP_SCHEDULE_MOST_REQUESTS <= SP_INDEX_MOST_REQUESTS, "a timeline shows all requests of the trace");

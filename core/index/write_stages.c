@@ -1,6 +1,7 @@
 /* The tables of an index that are of stages: what one device does and holds in the course of a request. */
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "index/write_internal.h"
 
 #define SEND "send" /* the kind of transfers, as in the plan's JSON */
@@ -137,15 +138,7 @@ static void add_sendings(struct stages *stages, enum sp_index_what what, const s
         add_slice(stages, what, sendings[*next].transfer, sendings[*next].begin, sendings[*next].end);
 }
 
-static int by_stage_and_begin(const void *a, const void *b)
-{
-    const struct sending *x = a, *y = b;
-    if (x->stage != y->stage)
-        return x->stage < y->stage ? -1 : 1;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return (x->transfer > y->transfer) - (x->transfer < y->transfer);
-}
+SP_ASCENDING(by_stage_and_begin, struct sending, stage, begin, transfer)
 
 /* When each transfer takes place, as its sender's and as its receiver's. */
 static enum sp_status find_sendings(struct stages *stages, struct sp_error *err)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "index/write_internal.h"
 
 static void write_counts(const struct sp_writing *writing, struct sp_json *json)
@@ -64,13 +65,7 @@ static void write_collectives(const struct sp_writing *writing, struct sp_json *
 
 /* ---- the longest path ------------------------------------------------------------------------------------------- */
 
-static int by_stages(const void *a, const void *b)
-{
-    const struct sp_schedule_link *x = a, *y = b;
-    if (x->from_stage != y->from_stage)
-        return x->from_stage < y->from_stage ? -1 : 1;
-    return (x->to_stage > y->to_stage) - (x->to_stage < y->to_stage);
-}
+SP_ASCENDING(by_stages, struct sp_schedule_link, from_stage, to_stage)
 
 static void write_link(const struct sp_plan *plan, const struct sp_schedule_link *link, struct sp_json *json)
 {

@@ -1,7 +1,6 @@
 #include "infer/assignment.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,10 +26,7 @@ enum sp_status sp_assignment_stop(struct sp_assignment *assignment, const char *
     if (!SP_MAKE_ROOM(assignment->arena, assignment->stops, assignment->stop_count, assignment->stop_capacity, 1))
         return sp_fail_memory(err);
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     char *copy = sp_arena_string(assignment->arena, message, strlen(message));
     if (copy == NULL)
         return sp_fail_memory(err);

@@ -1,13 +1,8 @@
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/arith.h"
-#include "base/array.h"
 #include "base/limits.h"
 #include "infer/communication_internal.h"
-#include "sharding/convert_forms.h"
 
 /* ---- ways from one sharding to another ------------------------------------------------------------------------- */
 

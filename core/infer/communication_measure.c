@@ -1,4 +1,3 @@
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +5,6 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "infer/communication_internal.h"
-#include "sharding/convert_forms.h"
 
 enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_communication *what, const char *format, ...)
 {
@@ -15,10 +13,7 @@ enum sp_status sp_communicate(struct sp_communicator *all, const struct sp_commu
     char text[SP_ERROR_MESSAGE_SIZE];
     if (!SP_MAKE_ROOM(arena, list->items, list->count, list->capacity, 1))
         return sp_fail_memory(all->err);
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     struct sp_communication *item = &list->items[list->count];
     *item = *what;
     item->node = all->relation->node;

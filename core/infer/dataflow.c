@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 
 struct sp_dataflow_rules {
     struct sp_arena *arena;
@@ -321,11 +322,7 @@ struct addressed {
     uint32_t index;
 };
 
-static int by_address(const void *a, const void *b)
-{
-    const struct addressed *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
+SP_ASCENDING(by_address, struct addressed, address)
 
 static enum sp_status sort_graphs(struct sp_arena *arena, struct sp_arena *scratch, struct sp_dataflow *dataflow,
                                   struct sp_error *err)
@@ -347,18 +344,11 @@ static const struct sp_dataflow_graph *find_graph(const struct sp_dataflow *data
 {
     if (graph == dataflow->graphs[0].graph)
         return &dataflow->graphs[0];
-    uint32_t low = 0, high = dataflow->graph_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        const struct sp_dataflow_graph *candidate = &dataflow->graphs[dataflow->by_address[middle]];
-        if (candidate->graph == graph)
-            return candidate;
-        if ((uintptr_t)candidate->graph < (uintptr_t)graph)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    const struct sp_dataflow_graph *all = dataflow->graphs;
+    const uint32_t *order = dataflow->by_address, count = dataflow->graph_count;
+    uint32_t at;
+    SP_LOWER_BOUND(at, count, (uintptr_t)all[order[at]].graph < (uintptr_t)graph);
+    return at < count && all[order[at]].graph == graph ? &all[order[at]] : NULL;
 }
 
 uint32_t sp_dataflow_tensor(const struct sp_dataflow *dataflow, const struct sp_value *value)

@@ -1,6 +1,5 @@
 #include "infer/forward.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,10 +124,7 @@ __attribute__((format(printf, 5, 6))) static enum sp_status infer_spec(struct pa
                                                                        ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     const char *because = sp_arena_string(pass->assignment->arena, text, strlen(text));
     if (because == NULL)
         return sp_fail_memory(pass->err);

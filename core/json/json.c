@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "onnx.pb-c.h"
 #include "onnx/reader.h"
 #include "ops/shapes/shapes.h"

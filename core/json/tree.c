@@ -429,10 +429,7 @@ enum sp_status sp_tree_at(const struct sp_tree *tree, uint32_t value)
 void sp_tree_record(const struct sp_tree *tree, uint32_t value, const char *code, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(tree->err, SP_ERR_MALFORMED, code, "%s", message);
     (void)sp_tree_at(tree, value);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/rows.h"
+#include "base/sorted.h"
 #include "onnx/read.h"
 
 /*
@@ -162,16 +163,10 @@ enum sp_status sp_sort_functions(struct sp_reader *r)
 
 const struct sp_function *sp_onnx_function(const struct sp_model *model, const struct sp_node *node)
 {
-    uint32_t low = 0, high = model->function_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = compare_keys(&model->functions[middle], node->domain, node->op_type, node->overload);
-        if (order == 0)
-            return &model->functions[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    const struct sp_function *all = model->functions;
+    uint32_t at;
+    SP_LOWER_BOUND(at, model->function_count, compare_keys(&all[at], node->domain, node->op_type, node->overload) < 0);
+    bool is_found =
+        at < model->function_count && compare_keys(&all[at], node->domain, node->op_type, node->overload) == 0;
+    return is_found ? &all[at] : NULL;
 }

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "onnx/read.h"
 
 static enum sp_status bind_dims(struct sp_model *model, const struct sp_read_options *options, struct sp_error *err)

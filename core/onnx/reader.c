@@ -1,7 +1,6 @@
 #include "onnx/reader.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -245,9 +244,6 @@ enum sp_status sp_reader_where(struct sp_reader *r, enum sp_status status)
 enum sp_status sp_reader_fail(struct sp_reader *r, const char *code, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     return sp_reader_where(r, sp_fail(r->err, SP_ERR_MODEL, code, "%s", text));
 }

@@ -1,12 +1,12 @@
 #include "onnx/splice.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "base/words.h"
 
 /*
@@ -155,15 +155,9 @@ enum sp_status sp_splice_stream(const struct sp_splice *splice, const struct sp_
 /* The segment that holds this offset of the result, which is inside it. */
 static size_t find_segment(const struct sp_splice *splice, uint64_t offset)
 {
-    size_t low = 0, high = splice->count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (splice->segments[middle].at <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    size_t after;
+    SP_LOWER_BOUND(after, splice->count, splice->segments[after].at <= offset);
+    return after - 1;
 }
 
 enum sp_status sp_splice_read(const struct sp_splice *splice, const struct sp_source *source, uint64_t offset,

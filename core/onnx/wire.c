@@ -1,8 +1,6 @@
 #include "onnx/wire.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MAX_FIELD_NUMBER ((UINT64_C(1) << 29) - 1)
@@ -13,10 +11,7 @@
 enum sp_status sp_wire_fail(struct sp_error *err, uint64_t at, const char *what, ...)
 {
     char text[256];
-    va_list args;
-    va_start(args, what);
-    (void)vsnprintf(text, sizeof text, what, args);
-    va_end(args);
+    SP_FORMAT(text, what);
     sp_fail(err, SP_ERR_MALFORMED, "MALFORMED_PROTOBUF", "The protobuf data is broken at byte %" PRIu64 ": %s.", at,
             text);
     sp_error_at(err, "byte %" PRIu64, at);

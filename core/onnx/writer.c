@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "base/utf8.h"
-#include "onnx/read.h"
 #include "onnx/write.h"
 
 #define MAX_MESSAGE ((UINT64_C(1) << 31) - 1) /* protobuf's own bound */
@@ -109,11 +109,7 @@ static enum sp_status assemble(const struct sp_change_set *set, struct sp_splice
     return SP_OK;
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const struct sp_edit *a = left, *b = right;
-    return (a->at > b->at) - (a->at < b->at);
-}
+SP_ASCENDING(by_place, struct sp_edit, at)
 
 /* An edit that the walk could not make in order (ir_version may stand anywhere): moved to its place. */
 static enum sp_status insert_edit(struct sp_change_set *set, uint64_t at, uint64_t remove, size_t literal, size_t add)

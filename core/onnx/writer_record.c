@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +5,7 @@
 #include "base/array.h"
 #include "base/json_writer.h"
 #include "base/limits.h"
-#include "onnx/read.h"
+#include "base/sorted.h"
 #include "onnx/write.h"
 
 /*
@@ -109,17 +108,9 @@ bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs)
 
 const struct sp_interned_note *sp_record_kept(const struct sp_record *record, uint32_t box)
 {
-    uint32_t low = 0, high = record->kept_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (record->kept[middle].box == box)
-            return &record->kept[middle];
-        if (record->kept[middle].box < box)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    uint32_t at;
+    SP_LOWER_BOUND(at, record->kept_count, record->kept[at].box < box);
+    return at < record->kept_count && record->kept[at].box == box ? &record->kept[at] : NULL;
 }
 
 bool sp_record_completes(const struct sp_record *record, const unsigned char *name, size_t size)

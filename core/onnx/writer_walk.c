@@ -3,7 +3,7 @@
 
 #include "base/array.h"
 #include "base/limits.h"
-#include "onnx/read.h"
+#include "base/sorted.h"
 #include "onnx/write.h"
 
 /* The messages on the way to nodes, and how to get from one to the next. */
@@ -83,18 +83,10 @@ static enum sp_status meet_configuration(struct sp_change_set *set, const struct
    before the one around them. */
 static const struct sp_annotation *find_annotation(const struct sp_annotations *annotations, uint64_t offset)
 {
-    uint32_t low = 0, high = annotations->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t at = annotations->nodes[middle].node->span.offset;
-        if (at == offset)
-            return &annotations->nodes[middle];
-        if (at < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    const struct sp_annotation *nodes = annotations->nodes;
+    uint32_t at;
+    SP_LOWER_BOUND(at, annotations->count, nodes[at].node->span.offset < offset);
+    return at < annotations->count && nodes[at].node->span.offset == offset ? &nodes[at] : NULL;
 }
 
 /* ---- entries of nodes ------------------------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "partition/partition_internal.h"
 
 /* A stretch along an axis: indices of the whole. */
@@ -68,11 +69,7 @@ static uint32_t sole_source(const struct cutter *cutter, uint32_t member)
     return SP_NO_TENSOR;
 }
 
-static int compare_marks(const void *a, const void *b)
-{
-    const int64_t *left = a, *right = b;
-    return *left < *right ? -1 : *left > *right;
-}
+SP_ASCENDING_NUMBERS(compare_marks, int64_t)
 
 /* The stretches of one axis: what is needed, cut at every border of a source. */
 static enum sp_status cut_axis(struct cutter *cutter, uint32_t axis, uint32_t sole)

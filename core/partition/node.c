@@ -5,10 +5,8 @@
  * are the same but for numbers, so they are gone through together: inputs are brought first; then every device's
  * operators up to the next collective, the collective, and so on; then the outputs.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "partition/node_internal.h"
 
 /* ---- one device's call ------------------------------------------------------------------------------------------ */

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
 #include "partition/node_internal.h"
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
 #include "partition/node_internal.h"
 
 /* ---- what is needed --------------------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
  * slices what it has whole, which costs nothing. What contradicts, and a cut that leaves a device without any part, is
  * whole.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/arith.h"

@@ -8,23 +8,18 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "partition/partition_internal.h"
 
 /* ---- what is there already -------------------------------------------------------------------------------------- */
 
 static const struct sp_piece *piece_on(const struct sp_part_held *held, int64_t device, const struct sp_box *box)
 {
-    uint32_t low = 0, high = held->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (held->devices[middle] < device)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == held->count || held->devices[low] != device || !sp_box_equal(&held->boxes[low], box))
+    uint32_t at;
+    SP_LOWER_BOUND(at, held->count, held->devices[at] < device);
+    if (at == held->count || held->devices[at] != device || !sp_box_equal(&held->boxes[at], box))
         return NULL;
-    return held->pieces[low];
+    return held->pieces[at];
 }
 
 /* The pieces that are there under any of the ways in which the tensor is; false where some device lacks its piece. */
@@ -58,13 +53,7 @@ static enum sp_status start_exchange(struct sp_partitioner *part, const struct s
     return SP_OK;
 }
 
-static int compare_members(const void *a, const void *b)
-{
-    const struct sp_exchange_member *left = a, *right = b;
-    if (left->group != right->group)
-        return left->group < right->group ? -1 : 1;
-    return left->device < right->device ? -1 : left->device > right->device;
-}
+SP_ASCENDING(compare_members, struct sp_exchange_member, group, device)
 
 /* Which group of a step a device is in: devices that differ along the step's axes only are together. */
 static uint32_t group_of(const struct sp_reshard_step *step, int64_t device)
@@ -339,12 +328,9 @@ enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const
                             const char *tensor, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list list;
     if (part->sink->note == NULL)
         return SP_OK;
-    va_start(list, format);
-    (void)vsnprintf(message, sizeof message, format, list);
-    va_end(list);
+    SP_FORMAT(message, format);
     struct sp_part_note note = {code, node, tensor, message};
     return part->sink->note(part->sink->context, &note, part->err);
 }

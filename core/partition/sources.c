@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
 #include "partition/partition_internal.h"
 
 const struct sp_tensor *sp_part_weight(const struct sp_value *value)

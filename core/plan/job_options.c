@@ -38,10 +38,7 @@ __attribute__((format(printf, 3, 4))) static enum sp_status refuse(struct sp_err
                                                                    const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     (void)sp_fail(err, SP_ERR_REQUEST, "INVALID_OPTION", "%s", text);
     return sp_error_at(err, "%s", pointer);
 }

@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-#include <stdlib.h>
 #include <xxhash.h>
 
 #include "plan/internal.h"

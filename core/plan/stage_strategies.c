@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "plan/internal.h"
 #include "sharding/dialect.h"
 
@@ -272,11 +273,7 @@ static bool note_use(const struct sp_plan *plan, struct sp_places *places, uint3
     return add_place(places, place);
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
+SP_ASCENDING_NUMBERS(by_number, uint32_t)
 
 bool sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_places *places)
 {

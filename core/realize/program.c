@@ -1,10 +1,6 @@
 #include "realize/program.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/limits.h"
-#include "realize/protobuf_fields.h"
 
 #define DEFAULT_OPSET 13 /* of ai.onnx, for a model that does not import it */
 

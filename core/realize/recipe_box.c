@@ -1,7 +1,7 @@
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "realize/recipe_internal.h"
 
 /* ---- making a box ----------------------------------------------------------------------------------------------- */
@@ -229,15 +229,10 @@ static const struct sp_box_range *ranges_of(const struct walk *walk, uint32_t ax
 static struct place find_place(const struct walk *walk, uint32_t axis, uint64_t number)
 {
     const struct sp_box_range *ranges = ranges_of(walk, axis);
-    uint32_t low = 0, high = walk->axes[axis].range_count;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (ranges[middle].before <= number)
-            low = middle;
-        else
-            high = middle;
-    }
-    return (struct place){low, ranges[low].start + (number - ranges[low].before)};
+    uint32_t after;
+    SP_LOWER_BOUND(after, walk->axes[axis].range_count, ranges[after].before <= number);
+    const struct sp_box_range *range = &ranges[after - 1];
+    return (struct place){after - 1, range->start + (number - range->before)};
 }
 
 static void start_walk(struct walk *walk, uint64_t skip)

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "realize/recipe_internal.h"
 
 static enum sp_status read_failed(const struct sp_recipe *recipe, uint32_t source, struct sp_error *err)
@@ -19,15 +20,9 @@ static enum sp_status write_failed(struct sp_error *err)
 /* The segment that holds this offset of the result, which is inside it. */
 static uint32_t find_segment(const struct sp_recipe *recipe, uint64_t offset)
 {
-    uint32_t low = 0, high = recipe->segment_count;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (recipe->segments[middle].at <= offset)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t after;
+    SP_LOWER_BOUND(after, recipe->segment_count, recipe->segments[after].at <= offset);
+    return after - 1;
 }
 
 enum sp_status sp_recipe_read(const struct sp_recipe *recipe, const struct sp_recipe_reader *reader, uint64_t offset,

@@ -1,4 +1,5 @@
 #include "search/constraints.h"
+#include "base/sorted.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,15 +62,9 @@ static bool splits_nothing(const struct sp_strategy_mesh *mesh, const struct sp_
 /* The first pin of a tensor, or split_count. */
 static uint32_t first_pin(const struct sp_constraints *constraints, uint32_t tensor)
 {
-    uint32_t low = 0, high = constraints->split_count;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (constraints->splits[middle].tensor < tensor)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, constraints->split_count, constraints->splits[at].tensor < tensor);
+    return at;
 }
 
 bool sp_constraints_allow(const struct sp_constraints *constraints, const struct sp_workload *workload,
@@ -124,10 +119,7 @@ static enum sp_status conflict(struct sp_error *err, const char *where, const ch
 static enum sp_status conflict(struct sp_error *err, const char *where, const char *other, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     const size_t length = strlen(message) - 1; /* the places stand before the stop */
     (void)sp_fail(err, SP_ERR_REQUEST, "CONSTRAINT_CONFLICT", "%.*s (%s%s%s).", (int)length, message, where,
                   other == NULL ? "" : " against ", other == NULL ? "" : other);

@@ -1,5 +1,4 @@
 #include "sharding/equal_internal.h"
-#include "sharding/internal.h"
 
 /* The axes of an iota's result, cut where groups of tiles begin: so many of them lie in each group. */
 struct pieces {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/sorted.h"
 
 /* ---- iotas ---- */
 
@@ -151,13 +152,7 @@ struct placed {
     uint32_t position;
 };
 
-static int compare_placed(const void *a, const void *b)
-{
-    const struct placed *left = a, *right = b;
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    return left->position < right->position ? -1 : left->position > right->position;
-}
+SP_ASCENDING(compare_placed, struct placed, device, position)
 
 /* Sorts the positions by their devices; fails on a device that stands at two of them. */
 static enum sp_status index_list(struct sp_arena *arena, int64_t count, const int64_t *ids, uint32_t *by_device,
@@ -226,16 +221,10 @@ static int64_t list_find(const struct sp_device_order *order, int64_t device)
                 return i;
         return -1;
     }
-    int64_t low = 0, high = order->count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (order->ids[order->by_device[middle]] < device)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < order->count && order->ids[order->by_device[low]] == device)
-        return order->by_device[low];
+    int64_t at;
+    SP_LOWER_BOUND(at, order->count, order->ids[order->by_device[at]] < device);
+    if (at < order->count && order->ids[order->by_device[at]] == device)
+        return order->by_device[at];
     return -1;
 }
 

@@ -1,11 +1,11 @@
 #include "sharding/sharding.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "sharding/internal.h"
 
 enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, struct sp_error *err, const char *code,
@@ -19,10 +19,7 @@ enum sp_status sp_losses_add(struct sp_arena *arena, struct sp_losses *losses, s
     if (!SP_MAKE_ROOM(arena, losses->items, losses->count, losses->capacity, 1))
         return sp_fail_memory(err);
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     /* It quotes names of strangers, and may be cut inside a character: the same is done to it as to an error. */
     struct sp_error printable = {0};
     (void)sp_fail(&printable, SP_ERR_UNSUPPORTED, code, "%s", message);
@@ -166,13 +163,7 @@ int sp_compare_numbers(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static int compare_holders(const void *a, const void *b)
-{
-    const struct sp_holder *left = a, *right = b;
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    return left->shard < right->shard ? -1 : left->shard > right->shard;
-}
+SP_ASCENDING(compare_holders, struct sp_holder, device, shard)
 
 enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_sharding *sharding,
                                    struct sp_holders *ret_holders, struct sp_error *err)

@@ -5,9 +5,9 @@
  * first (flows of very many operands come last). A flow is queued at a level when its directions there are new, and
  * whenever one of its tensors grows.
  */
+#include "base/sorted.h"
 #include "infer/propagate/propagate.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -435,15 +435,7 @@ static enum sp_status run_levels(struct run *run)
     return SP_OK;
 }
 
-static int by_priority(const void *a, const void *b)
-{
-    const struct hidden_dim *x = a, *y = b;
-    if (x->dim.priority != y->dim.priority)
-        return x->dim.priority < y->dim.priority ? -1 : 1;
-    if (x->tensor != y->tensor)
-        return x->tensor < y->tensor ? -1 : 1;
-    return x->axis < y->axis ? -1 : x->axis > y->axis;
-}
+SP_ASCENDING(by_priority, struct hidden_dim, dim.priority, tensor, axis)
 
 /* Takes out priorities, and with user priorities the dims of those above 0. */
 static enum sp_status hide_dims(struct run *run)

@@ -9,10 +9,8 @@
  *   finish      node by node in order: operands that agree with the rule (resolve_operands.c), on the node's
  *               devices, with the reason (reason.c)
  */
-#include <inttypes.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "infer/propagate/internal.h"
 
 /* ---- relate ----------------------------------------------------------------------------------------------------- */

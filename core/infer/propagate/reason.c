@@ -1,12 +1,10 @@
 /*
  * reason - the sentences: why an operand is sharded as it is, and what stood against a split.
  */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "infer/propagate/internal.h"
 
 static const struct sp_node *node_of_flow(const struct sp_inference *all, uint32_t flow)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/sorted.h"
 #include "infer/propagate/internal.h"
 
 /* ---- positions -------------------------------------------------------------------------------------------------- */
@@ -17,23 +18,13 @@ struct placing {
     int64_t *index;   /* place in the sharding's own mesh, by position; NULL: the position itself */
 };
 
-static int by_number(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
+SP_ASCENDING_NUMBERS(by_number, int64_t)
 
 static int64_t find(const int64_t *sorted, int64_t count, int64_t device)
 {
-    int64_t low = 0, high = count;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (sorted[middle] < device)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    int64_t at;
+    SP_LOWER_BOUND(at, count, sorted[at] < device);
+    return at;
 }
 
 static enum sp_status place(struct sp_arena *arena, const struct sp_mesh *mesh, const struct sp_mesh *base,

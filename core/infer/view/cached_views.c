@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
 #include "infer/view/internal.h"
 
 struct known_view {

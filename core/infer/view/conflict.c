@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,8 @@ enum sp_status sp_viewer_conflict(struct sp_viewer *viewer, const struct sp_conf
         return SP_OK;
     if (!SP_MAKE_ROOM(viewer->arena, view->conflicts, view->conflict_count, viewer->conflict_capacity, 1))
         return sp_fail_memory(viewer->err);
-    va_list args;
-    va_start(args, format);
     char text[SP_ERROR_MESSAGE_SIZE];
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     const char *message = sp_arena_string(viewer->arena, text, strlen(text));
     if (message == NULL)
         return sp_fail_memory(viewer->err);

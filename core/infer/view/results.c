@@ -1,7 +1,6 @@
 /* What a node computes from its inputs' shardings. */
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/rows.h"
 #include "infer/view/internal.h"
 

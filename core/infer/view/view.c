@@ -1,13 +1,9 @@
 #include "infer/view/view.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arith.h"
-#include "base/array.h"
 #include "base/limits.h"
 #include "infer/view/internal.h"
 #include "sharding/convert_forms.h"

@@ -1,5 +1,3 @@
-#include <inttypes.h>
-
 #include "ops/lowering/internal.h"
 #include "ops/table/shape_helpers.h"
 

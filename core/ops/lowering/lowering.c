@@ -1,11 +1,8 @@
 #include "ops/lowering/lowering.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "base/array.h"
 #include "base/limits.h"
 #include "ops/lowering/internal.h"
@@ -33,12 +30,9 @@ enum sp_status sp_lower_status(const struct sp_lowering *lower)
 void sp_lower_fail(struct sp_lowering *lower, enum sp_status status, const char *code, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
     if (!sp_lower_is_fine(lower))
         return;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     lower->recorder->status = sp_fail(lower->err, status, code, "%s", text);
 }
 
@@ -51,10 +45,7 @@ void sp_lower_failed(struct sp_lowering *lower, enum sp_status status)
 void sp_lower_misuse(struct sp_lowering *lower, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE], subject[300];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     sp_lower_fail(lower, SP_ERR_INTERNAL, "LOCAL_PROGRAM", "%s: its local form %s.",
                   sp_op_subject(lower->node, subject, sizeof subject), text);
 }
@@ -63,16 +54,13 @@ void sp_lower_whole(struct sp_lowering *lower, uint8_t factor, const char *forma
 {
     struct sp_lower_recorder *recorder = lower->recorder;
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
     if (!sp_lower_is_fine(lower))
         return;
     if (factor >= lower->factor_count || !lower->factors[factor].is_split) {
         sp_lower_misuse(lower, "asks for factor %u whole, which is not split", factor);
         return;
     }
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     recorder->again_message = sp_arena_string(lower->arena, text, strlen(text));
     if (recorder->again_message == NULL) {
         sp_lower_failed(lower, sp_fail_memory(lower->err));

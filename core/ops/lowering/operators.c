@@ -1,8 +1,6 @@
-#include <inttypes.h>
 #include <string.h>
 
 #include "ops/lowering/internal.h"
-#include "ops/table/shape_helpers.h"
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 

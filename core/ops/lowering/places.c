@@ -1,8 +1,5 @@
 #include "ops/lowering/places.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "base/limits.h"
 #include "ops/lowering/internal.h"
 #include "ops/table/shape_helpers.h"
@@ -12,10 +9,7 @@
 void sp_lower_any_whole(struct sp_lowering *lower, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     uint32_t factor = 0;
     while (factor < lower->factor_count && !lower->factors[factor].is_split)
         factor++;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/limits.h"
-#include "ops/shapes/declared.h"
 #include "ops/shapes/internal.h"
 
 /* An input axis of no stated size is the same size wherever the input goes: it gets a symbol of its own. */

@@ -1,7 +1,5 @@
 #include "ops/table/known_values.h"
 
-#include "base/limits.h"
-
 bool sp_data_available(const struct sp_op_context *context, uint32_t input)
 {
     return sp_has_input(context, input) && sp_value_has_elements(context->node->inputs[input]);

@@ -1,4 +1,3 @@
-#include <assert.h>
 #include <string.h>
 
 #include "ops/table/rule.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "ops/table/signature_internal.h"
 #include "ops/table/signature_table.h"
 
@@ -44,15 +45,9 @@ static void build(void)
 /* The first of the sorted signatures that is not before (domain, name). */
 static uint32_t lower_bound(const struct sp_signature *all, uint32_t count, const char *domain, const char *name)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (compare_names(domain, name, &all[middle]) > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, count, compare_names(domain, name, &all[at]) > 0);
+    return at;
 }
 
 static const char *canonical(const char *domain)

@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <pthread.h>
 
+#include "base/sorted.h"
 #include "ops/table/families.h"
 
 /* One family a line, in the order in which sp_op_all() lists them. */
@@ -99,17 +100,11 @@ const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t ver
     (void)pthread_once(&built, build);
     if (strcmp(domain, "ai.onnx") == 0)
         domain = "";
-    uint32_t low = 0, high = entry_count; /* the first entry that is not before (domain, name) */
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (compare_name(domain, name, by_name[middle]) > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < entry_count && compare_name(domain, name, by_name[low]) == 0; low++) {
-        if (sp_op_has_version(by_name[low], version))
-            return by_name[low];
+    uint32_t at; /* the first entry that is not before (domain, name) */
+    SP_LOWER_BOUND(at, entry_count, compare_name(domain, name, by_name[at]) > 0);
+    for (; at < entry_count && compare_name(domain, name, by_name[at]) == 0; at++) {
+        if (sp_op_has_version(by_name[at], version))
+            return by_name[at];
     }
     return NULL;
 }

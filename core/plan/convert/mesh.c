@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "base/arith.h"
 #include "plan/convert/internal.h"
 
 #define ORT_SHAPE    "device_mesh_shape"

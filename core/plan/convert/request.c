@@ -1,7 +1,6 @@
 /*
  * Requests of the conversion facade: what a stranger wrote, member by member.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"

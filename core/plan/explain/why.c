@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/contract.h"
 #include "plan/answer/readable_text.h"
 
 #define EQUAL 1e-9 /* share up to which two figures are the same */

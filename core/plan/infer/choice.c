@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "plan/infer/internal.h"
 #include "sharding/dialect.h"
 
@@ -181,11 +182,7 @@ static enum sp_status annotate_node(const struct sp_completion *completion, stru
     return status;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct sp_annotation *x = a, *y = b;
-    return (x->node->span.offset > y->node->span.offset) - (x->node->span.offset < y->node->span.offset);
-}
+SP_ASCENDING(by_place, struct sp_annotation, node->span.offset)
 
 static int64_t devices_in(const struct sp_node_configuration *configuration)
 {

@@ -24,10 +24,7 @@ static enum sp_status refuse(const struct resolving *r, const char *where, const
 static enum sp_status refuse(const struct resolving *r, const char *where, const char *code, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(r->err, SP_ERR_REQUEST, code, "%s", message);
     return sp_error_at(r->err, "%s", where);
 }

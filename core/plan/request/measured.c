@@ -6,6 +6,7 @@
 
 #include "base/intern.h"
 #include "base/json_reader.h"
+#include "base/sorted.h"
 
 #define KERNEL       "_kernel_time"
 #define MICROSECONDS 1e6 /* of a second */
@@ -151,11 +152,7 @@ static size_t node_name(const json_t *event, const char **ret_name)
                                                                                                        : 0;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-    const struct run *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
+SP_ASCENDING(by_begin, struct run, begin)
 
 static void find_runs(struct events *events)
 {
@@ -175,15 +172,9 @@ static void find_runs(struct events *events)
 /* The run in which a kernel began, or UINT32_MAX. */
 static uint32_t run_at(const struct events *events, double time)
 {
-    uint32_t low = 0, high = events->run_count; /* the first run that begins later */
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (events->runs[middle].begin <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && time <= events->runs[low - 1].end ? low - 1 : UINT32_MAX;
+    uint32_t at; /* the first run that begins later */
+    SP_LOWER_BOUND(at, events->run_count, events->runs[at].begin <= time);
+    return at > 0 && time <= events->runs[at - 1].end ? at - 1 : UINT32_MAX;
 }
 
 static enum sp_status take_samples(struct parse *parse, struct events *events, const char *pointer)
@@ -214,19 +205,9 @@ static enum sp_status take_samples(struct parse *parse, struct events *events, c
     return check_size(parse, sp_intern_count(events->names));
 }
 
-static int by_node(const void *a, const void *b)
-{
-    const struct sample *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return (x->run > y->run) - (x->run < y->run);
-}
+SP_ASCENDING(by_node, struct sample, node, run)
 
-static int by_seconds(const void *a, const void *b)
-{
-    const struct sample *x = a, *y = b;
-    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+SP_ASCENDING(by_seconds, struct sample, seconds)
 
 /* The median over the runs of samples[0 .. count), all of one node and in the order of the runs. The first run of all
    is left out where the node is in others too. */

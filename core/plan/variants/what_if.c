@@ -1,5 +1,4 @@
 /* One thing of the cluster changed at a time, and what that would bring. */
-#include <math.h>
 #include <string.h>
 
 #include "base/buf.h"

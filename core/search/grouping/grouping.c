@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "search/grouping/internal.h"
 
 /* How many different placements are improved to the end; of large models only the best one. */
@@ -162,13 +163,7 @@ struct ranked {
     uint32_t device;
 };
 
-static int by_rank(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->device > y->device) - (x->device < y->device);
-}
+SP_ASCENDING(by_rank, struct ranked, key, device)
 
 /* The devices in order number `order`; false without memory. */
 static bool order_devices(struct sp_grouping_search *search, uint32_t order)

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "search/grouping/internal.h"
 
 /*
@@ -27,15 +28,7 @@ struct move {
     uint32_t subgraph, group;
 };
 
-static int by_key(const void *a, const void *b)
-{
-    const struct move *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    if (x->subgraph != y->subgraph)
-        return x->subgraph < y->subgraph ? -1 : 1;
-    return (x->group > y->group) - (x->group < y->group);
-}
+SP_ASCENDING(by_key, struct move, key, subgraph, group)
 
 /* Calls for each edge between different subgraphs; with `fill` it writes the lists, else it counts. */
 static void walk_edges(struct moves *moves, bool fill)

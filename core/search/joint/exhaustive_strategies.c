@@ -1,4 +1,5 @@
 #include "search/joint/exhaustive_strategies.h"
+#include "base/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +114,7 @@ static bool count_up(const struct sp_strategy_table *table, const struct sp_ways
     return false;
 }
 
-static int by_seconds(const void *a, const void *b)
-{
-    const struct sp_way *x = a, *y = b;
-    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+SP_ASCENDING(by_seconds, struct sp_way, seconds)
 
 enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option, const uint32_t *live,
                               uint32_t live_count, uint32_t mask, struct sp_ways *ret_ways, struct sp_error *err)

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/sorted.h"
+
 static enum sp_status whole_operators(struct sp_arena *arena, const struct sp_workload *workload,
                                       const struct sp_cluster *cluster, const struct sp_placement *placement,
                                       uint32_t stage, struct sp_alive_list *ret_list, struct sp_error *err)
@@ -19,11 +21,7 @@ static enum sp_status whole_operators(struct sp_arena *arena, const struct sp_wo
                : sp_fail_memory(err);
 }
 
-static int by_tensor(const void *a, const void *b)
-{
-    const struct sp_alive *x = a, *y = b;
-    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
-}
+SP_ASCENDING(by_tensor, struct sp_alive, tensor)
 
 static int by_bytes(const void *a, const void *b)
 {

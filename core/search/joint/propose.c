@@ -1,6 +1,5 @@
 /* The units as a stages problem, and its stages as a placement. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "search/grouping/internal.h"

@@ -45,10 +45,7 @@ static enum sp_status broken(const struct keeping *k, const char *where, const c
 static enum sp_status broken(const struct keeping *k, const char *where, const char *format, ...)
 {
     char message[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(k->err, SP_ERR_REQUEST, "CONSTRAINT_NOT_KEPT", "%s", message);
     return sp_error_at(k->err, "%s", where == NULL ? "" : where);
 }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "search/strategy/blocks_internal.h"
 
 struct finder {
@@ -31,11 +32,7 @@ static int by_savings(const void *left, const void *right)
     return a->first_node < b->first_node ? -1 : a->first_node > b->first_node;
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const struct sp_block_run *a = left, *b = right;
-    return a->first_node < b->first_node ? -1 : a->first_node > b->first_node;
-}
+SP_ASCENDING(by_place, struct sp_block_run, first_node)
 
 /* ---- candidates ------------------------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "search/strategy/blocks_internal.h"
 
 #define PRIME   (((uint64_t)1 << 61) - 1)
@@ -131,13 +132,7 @@ static bool grow(struct repeats *r, uint32_t i, struct sp_blocks_repeat *ret_rep
     return true;
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const struct sp_blocks_repeat *a = left, *b = right;
-    if (a->begin != b->begin)
-        return a->begin < b->begin ? -1 : 1;
-    return a->period < b->period ? -1 : a->period > b->period;
-}
+SP_ASCENDING(by_place, struct sp_blocks_repeat, begin, period)
 
 /* Sorts, and leaves one of those that both orders have found. */
 static uint32_t remove_duplicates(struct sp_blocks_repeat *repeats, uint32_t count)

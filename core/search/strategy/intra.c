@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "search/strategy/intra_internal.h"
 
 /* ---- members ---------------------------------------------------------------------------------------------------- */
@@ -126,27 +127,9 @@ static enum sp_status note_operands(struct sp_intra_maker *maker, struct use_lis
     return status;
 }
 
-static int compare_uses(const void *a, const void *b)
-{
-    const struct sp_intra_operand_use *left = a, *right = b;
-    if (left->group != right->group)
-        return left->group < right->group ? -1 : 1;
-    if (left->tensor != right->tensor)
-        return left->tensor < right->tensor ? -1 : 1;
-    return left->position < right->position ? -1 : left->position > right->position;
-}
+SP_ASCENDING(compare_uses, struct sp_intra_operand_use, group, tensor, position)
 
-static int compare_users(const void *a, const void *b)
-{
-    const struct sp_intra_operand_use *left = a, *right = b;
-    if (left->group != right->group)
-        return left->group < right->group ? -1 : 1;
-    if (left->member != right->member)
-        return left->member < right->member ? -1 : 1;
-    if (left->operand != right->operand)
-        return left->operand < right->operand ? -1 : 1;
-    return left->position < right->position ? -1 : left->position > right->position;
-}
+SP_ASCENDING(compare_users, struct sp_intra_operand_use, group, member, operand, position)
 
 /* Uses of one group by one operand of one member are one, counted as often as there are. */
 static void merge_uses(struct sp_intra *intra, struct use_list *list)

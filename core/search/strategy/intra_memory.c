@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "search/strategy/intra_internal.h"
 
 enum source { FROM_OUTPUT, FROM_INPUT, FROM_HUB, FROM_WORKSPACE, FROM_WEIGHTS };
@@ -112,15 +113,9 @@ static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
 /* The place of an entry's node in the order of all that are not folded. */
 static uint32_t find_place(const struct sp_blocks *blocks, uint32_t node)
 {
-    uint32_t low = 0, high = blocks->order_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (blocks->order[middle] < node)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, blocks->order_count, blocks->order[at] < node);
+    return at;
 }
 
 /* Drops the moments of all blocks of a run but one. Entries first .. last - 1 are those in the run. */
@@ -278,17 +273,7 @@ static enum sp_status add_pieces(struct memory *memory)
 
 /* ---- stretches -------------------------------------------------------------------------------------------------- */
 
-static int compare_pieces(const void *a, const void *b)
-{
-    const struct piece *left = a, *right = b;
-    if (left->node != right->node)
-        return left->node < right->node ? -1 : 1;
-    if (left->source != right->source)
-        return left->source < right->source ? -1 : 1;
-    if (left->operand != right->operand)
-        return left->operand < right->operand ? -1 : 1;
-    return left->from < right->from ? -1 : left->from > right->from;
-}
+SP_ASCENDING(compare_pieces, struct piece, node, source, operand, from)
 
 static int compare_times(const void *a, const void *b)
 {
@@ -307,13 +292,7 @@ struct event {
     int64_t change;
 };
 
-static int compare_events(const void *a, const void *b)
-{
-    const struct event *left = a, *right = b;
-    if (left->moment != right->moment)
-        return left->moment < right->moment ? -1 : 1;
-    return left->change < right->change ? -1 : left->change > right->change;
-}
+SP_ASCENDING(compare_events, struct event, moment, change)
 
 /* Pieces of the same source, those of different blocks, as steps: how many there are at a time. */
 static enum sp_status split_steps(struct memory *memory, uint32_t count, const struct piece *pieces,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "cost/cache.h"
 #include "ops/table/op.h"
 #include "search/strategy/strategy_internal.h"
@@ -439,11 +440,7 @@ static int compare_memory(const void *a, const void *b)
     return left->order < right->order ? -1 : 1;
 }
 
-static int compare_order(const void *a, const void *b)
-{
-    const struct found *left = a, *right = b;
-    return left->order < right->order ? -1 : left->order > right->order;
-}
+SP_ASCENDING(compare_order, struct found, order)
 
 /* Of too many, three quarters are the fastest and the rest the smallest. The first one, whole, always stays. */
 static void choose(struct maker *maker)

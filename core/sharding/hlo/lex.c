@@ -13,10 +13,7 @@
 enum sp_status sp_hlo_fail_at(struct sp_error *err, size_t offset, const char *code, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     sp_fail(err, SP_ERR_MALFORMED, code, "%s", text);
     sp_error_at(err, "offset %zu", offset);
     return SP_ERR_MALFORMED;

@@ -1,8 +1,6 @@
 /* Text of V3: a mesh and the axes that split each dim. */
-#include <inttypes.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "base/array.h"
 #include "sharding/hlo/internal.h"
 

@@ -4,10 +4,10 @@
  * Iotas stay iotas wherever the tile dims cut them (internal.h); where they do not, XLA lists the devices, and so
  * do we up to SP_MAX_LISTED_DEVICES. Above that the order of replicas stays as it was given: it says the same.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/hlo/internal.h"
 
 void sp_hlo_make_plain(struct sp_hlo *hlo, enum sp_hlo_type type)
@@ -55,17 +55,9 @@ static int64_t *list_devices(struct sp_arena *arena, const struct sp_device_orde
     return ids;
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
+SP_ASCENDING_NUMBERS(compare_numbers, int64_t)
 
-static int compare_indices(const void *left, const void *right)
-{
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
-}
+SP_ASCENDING_NUMBERS(compare_indices, uint32_t)
 
 /* Puts the devices of each group of replicas, `size` neighbours each, in ascending order. */
 static enum sp_status sort_replicas(struct sp_arena *arena, int64_t size, struct sp_device_order *order,

@@ -1,8 +1,8 @@
 /* Fields of protobuf messages by table, and OpMetadata. */
+#include "base/sorted.h"
 #include "sharding/hlo/proto.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +22,7 @@ enum sp_status sp_hlo_fail_field(const struct sp_hlo_reader *reader, const char 
                                  const char *code, const char *format, ...)
 {
     char text[SP_ERROR_MESSAGE_SIZE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    SP_FORMAT(text, format);
     sp_fail(err, SP_ERR_MALFORMED, code, "%s", text);
     return sp_hlo_error_at(reader, field, SP_ERR_MALFORMED, err);
 }
@@ -160,13 +157,7 @@ struct kept {
     uint64_t at, size;
 };
 
-static int compare_kept(const void *left, const void *right)
-{
-    const struct kept *a = left, *b = right;
-    if (a->number != b->number)
-        return a->number < b->number ? -1 : 1;
-    return (a->at > b->at) - (a->at < b->at);
-}
+SP_ASCENDING(compare_kept, struct kept, number, at)
 
 static enum sp_status keep_others(const struct sp_hlo_reader *reader, uint32_t count, struct kept *kept,
                                   struct sp_hlo_metadata *entry, struct sp_error *err)

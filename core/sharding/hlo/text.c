@@ -1,7 +1,6 @@
 /* HloSharding text of V1 and V2, tuples and the tile tensor; named.c reads V3, metadata.c metadata. */
 #include <inttypes.h>
 
-#include "base/arith.h"
 #include "base/array.h"
 #include "sharding/hlo/internal.h"
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/hlo/internal.h"
 
 /* The mesh axes of a tile assignment, one per piece: pieces in the order of the array, and the axis of each. */
@@ -62,11 +63,7 @@ static enum sp_status make_mesh(struct sp_arena *arena, const struct cut *cut, s
     return sp_mesh_create(arena, cut->count > 0 ? cut->count : 1, axes, &cut->order, ret_mesh, err);
 }
 
-static int compare_refs(const void *left, const void *right)
-{
-    const struct sp_axis_ref *a = left, *b = right;
-    return (a->axis > b->axis) - (a->axis < b->axis);
-}
+SP_ASCENDING(compare_refs, struct sp_axis_ref, axis)
 
 /* The axes of one tile dim, major to minor. */
 static enum sp_status take_axes(struct sp_arena *arena, const struct cut *cut, const struct sp_mesh *mesh,

@@ -35,10 +35,7 @@ struct pointer {
 __attribute__((format(printf, 1, 2))) static struct pointer pointer_of(const char *format, ...)
 {
     struct pointer pointer;
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(pointer.text, sizeof pointer.text, format, args);
-    va_end(args);
+    SP_FORMAT(pointer.text, format);
     return pointer;
 }
 
@@ -46,10 +43,7 @@ __attribute__((format(printf, 3, 4))) static enum sp_status refuse(struct json_r
                                                                    const char *format, ...)
 {
     char message[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(reader->err, SP_ERR_MALFORMED, "ONNX_JSON", "%s", message);
     return sp_error_at(reader->err, "%s", pointer);
 }

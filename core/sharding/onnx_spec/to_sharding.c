@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/dialect.h"
 #include "sharding/internal.h"
 
@@ -35,10 +36,7 @@ __attribute__((format(printf, 4, 5))) static enum sp_status refuse(struct spec_r
                                                                    const char *code, const char *format, ...)
 {
     char message[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(reader->err, SP_ERR_MALFORMED, code, "%s", message);
     return sp_error_at(reader->err, "%s", where);
 }
@@ -166,11 +164,7 @@ static enum sp_status read_axes(struct spec_reader *reader)
 
 /* ---- groups ---- */
 
-static int compare_groups(const void *a, const void *b)
-{
-    const struct sp_device_group *left = a, *right = b;
-    return (left->key > right->key) - (left->key < right->key);
-}
+SP_ASCENDING(compare_groups, struct sp_device_group, key)
 
 static const struct sp_device_group *find_group(const struct spec_reader *reader, int64_t key)
 {

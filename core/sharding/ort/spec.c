@@ -3,7 +3,6 @@
  * mesh axis twice, mesh strings up to the first character that is no number. All that is refused here.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sharding/dialect.h"
@@ -13,10 +12,7 @@ __attribute__((format(printf, 4, 5))) static enum sp_status refuse(struct sp_err
                                                                    const char *format, ...)
 {
     char message[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(err, SP_ERR_MALFORMED, code, "%s", message);
     return sp_error_at(err, "offset %zu", at);
 }

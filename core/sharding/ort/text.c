@@ -15,10 +15,7 @@ __attribute__((format(printf, 3, 4))) static enum sp_status refuse(struct sp_err
                                                                    const char *format, ...)
 {
     char message[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(err, SP_ERR_MALFORMED, "ORT_SYNTAX", "%s", message);
     return sp_error_at(err, "%s", where);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/dialect.h"
 #include "sharding/internal.h"
 
@@ -16,13 +17,7 @@ struct placed {
     int64_t device, position;
 };
 
-static int compare_placed(const void *a, const void *b)
-{
-    const struct placed *left = a, *right = b;
-    if (left->device != right->device)
-        return left->device < right->device ? -1 : 1;
-    return (left->position > right->position) - (left->position < right->position);
-}
+SP_ASCENDING(compare_placed, struct placed, device, position)
 
 static enum sp_status study_devices(struct sp_arena *arena, const struct sp_ort_spec *spec, struct device_run *ret_run,
                                     struct sp_error *err)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "sharding/reshard/internal.h"
 
 double sp_reshard_element_bytes(enum sp_dtype dtype)
@@ -58,12 +59,7 @@ struct place {
     double load;
 };
 
-static int by_device(const void *a, const void *b)
-{
-    const struct place *left = a, *right = b;
-
-    return left->device < right->device ? -1 : left->device > right->device;
-}
+SP_ASCENDING(by_device, struct place, device)
 
 static int by_tile(const void *a, const void *b)
 {
@@ -140,19 +136,11 @@ static struct place *nearest(const struct sp_links *links, struct place *const *
 /* The first holder of a tile among all, which are sorted by tile, and how many there are. */
 static size_t find_holders(struct place *const *sorted, size_t count, int64_t tile, size_t *ret_first)
 {
-    size_t low = 0, high = count, size = 0;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (sorted[middle]->has < tile)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low + size < count && sorted[low + size]->has == tile)
+    size_t at, size = 0;
+    SP_LOWER_BOUND(at, count, sorted[at]->has < tile);
+    while (at + size < count && sorted[at + size]->has == tile)
         size++;
-    *ret_first = low;
+    *ret_first = at;
     return size;
 }
 
@@ -282,17 +270,9 @@ static int by_box_and_holder(const void *a, const void *b)
 
 static uint32_t rank_of_device(const struct exchange *exchange, int64_t device)
 {
-    uint32_t low = 0, high = exchange->device_count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (exchange->devices[middle] < device)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, exchange->device_count, exchange->devices[at] < device);
+    return at;
 }
 
 /* The boxes of one shard, one after the other: one range of each axis. */

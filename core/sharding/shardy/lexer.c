@@ -1,5 +1,4 @@
 /* The words of Shardy's texts: blanks, tokens, MLIR strings, symbols, numbers. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,10 +21,7 @@ enum sp_status sp_shardy_begin(struct sp_arena *arena, const char *text, size_t 
 void sp_shardy_report(struct sp_shardy_cursor *cursor, size_t at, const char *format, ...)
 {
     char message[MESSAGE_BYTES];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
+    SP_FORMAT(message, format);
     (void)sp_fail(cursor->err, SP_ERR_MALFORMED, "SHARDY_SYNTAX", "%s", message);
     (void)sp_error_at(cursor->err, "offset %zu", at);
 }

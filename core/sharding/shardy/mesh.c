@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/sorted.h"
 #include "sharding/shardy/internal.h"
 
 struct mesh_parts {
@@ -90,11 +91,7 @@ static enum sp_status read_ids(struct sp_shardy_cursor *cursor, struct mesh_part
     return status == SP_OK ? sp_shardy_expect(cursor, "]", "after the device ids") : status;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
+SP_ASCENDING_NUMBERS(compare_ids, int64_t)
 
 /* The ids must be a permutation of 0..n-1; the message lists the first few sorted ids, as Shardy lists all. */
 static enum sp_status check_ids(struct sp_shardy_cursor *cursor, const struct mesh_parts *parts, bool *ret_is_range)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "solvers/choice/improve_internal.h"
 
 /* Allocates an array for `field`, and says whether there was memory. */
@@ -153,12 +154,7 @@ static void prepare_own(struct sp_improver *improver)
     }
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-
-    return (left > right) - (left < right);
-}
+SP_ASCENDING_NUMBERS(compare_edges, uint64_t)
 
 /* Where ranges of the window begin and end, sorted; returns how many. */
 static uint32_t list_edges(struct sp_improver *improver)

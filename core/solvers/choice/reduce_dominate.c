@@ -3,6 +3,7 @@
  * whatever the rest is, is dropped. At leaves the same is asked for each state of the neighbour: a pair is forbidden
  * where the leaf has something that is as cheap and as small beside it.
  */
+#include "base/sorted.h"
 #include "solvers/choice/reducer.h"
 
 /* What a node's test may cost, in table entries looked at; larger ones are tested in part. */
@@ -106,15 +107,7 @@ struct pair {
     uint32_t state;
 };
 
-static int by_cost(const void *a, const void *b)
-{
-    const struct pair *x = a, *y = b;
-    if (x->cost != y->cost)
-        return x->cost < y->cost ? -1 : 1;
-    if (x->usage != y->usage)
-        return x->usage < y->usage ? -1 : 1;
-    return x->state < y->state ? -1 : 1;
-}
+SP_ASCENDING(by_cost, struct pair, cost, usage, state)
 
 /* Sorts the pairs; those that are not dominated come first then. Returns how many. */
 static uint32_t find_fronts(const struct sp_reducer_node *node, struct pair *pairs, uint32_t count)

@@ -1,5 +1,6 @@
 /* Rows of usage that another row implies: whatever is chosen, as much is used there and no more is allowed. */
 #include "base/rows.h"
+#include "base/sorted.h"
 #include "solvers/choice/reducer.h"
 
 /* Comparisons over more changes than this are left out; few rows are implied across so much. */
@@ -14,17 +15,11 @@ struct rows {
 
 static const int64_t *usage_at(const struct sp_reducer_node *node, uint32_t state, uint32_t moment)
 {
-    uint32_t low = 0, high = node->range_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (node->ranges[middle].to <= moment)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == node->range_count || node->ranges[low].from > moment)
+    uint32_t at;
+    SP_LOWER_BOUND(at, node->range_count, node->ranges[at].to <= moment);
+    if (at == node->range_count || node->ranges[at].from > moment)
         return NULL;
-    return &node->usage[(size_t)state * node->range_count + low];
+    return &node->usage[(size_t)state * node->range_count + at];
 }
 
 /* Whether row a implies row b: all changed variables use as much at a, and a's room is no larger. */

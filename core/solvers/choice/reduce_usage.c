@@ -1,4 +1,5 @@
 /* Rows of usage: moments, what variables use at them, and which rows can never be exceeded. */
+#include "base/sorted.h"
 #include "solvers/choice/reducer.h"
 
 struct event {
@@ -27,15 +28,9 @@ static bool uses_anything(const struct sp_choice_problem *problem, uint32_t v)
 /* The first moment at or behind a time. */
 static uint32_t moment_at(const struct sp_reducer *reducer, int64_t time)
 {
-    uint32_t low = 0, high = reducer->moment_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (reducer->moment_of[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, reducer->moment_count, reducer->moment_of[at] < time);
+    return at;
 }
 
 static bool make_moments(struct sp_reducer *reducer, size_t uses, size_t moments)
@@ -154,11 +149,7 @@ static int64_t usage_of(const struct sp_reducer *reducer, uint32_t use, uint32_t
     return of->usage[(of->node == root ? state : reducer->nodes[of->node].map[state]) * of->stride];
 }
 
-static int by_point(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
+SP_ASCENDING_NUMBERS(by_point, uint32_t)
 
 static uint32_t gather_points(struct profiler *profiler, uint32_t root)
 {
@@ -176,15 +167,9 @@ static uint32_t gather_points(struct profiler *profiler, uint32_t root)
 
 static uint32_t index_of(const uint32_t *points, uint32_t count, uint32_t point)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (points[middle] < point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t at;
+    SP_LOWER_BOUND(at, count, points[at] < point);
+    return at;
 }
 
 /* What is the same in all states becomes base load; ranges that then are empty are dropped, equal ones joined. */

@@ -6,7 +6,6 @@
  * soon as both of its ends are placed.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "solvers/stages/assign.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "solvers/stages/assign.h"
 
 static struct sp_assign_model *allocate(struct sp_arena *arena, const struct sp_stages_problem *problem, uint32_t units,
@@ -82,11 +83,7 @@ enum sp_status sp_assign_model_create(struct sp_arena *arena, const struct sp_st
     return SP_OK;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
+SP_ASCENDING_NUMBERS(compare_numbers, uint32_t)
 
 /* The links that stay, with the joined users, sorted; equal ones of a producer become one. */
 struct joined_links {

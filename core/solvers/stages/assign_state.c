@@ -1,6 +1,5 @@
 /* An assignment of units to slots, with loads, memory and energy kept up to date. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "solvers/stages/assign.h"

@@ -2,7 +2,7 @@
 
 #include "base/components.h"
 #include "base/heap.h"
-#include "base/limits.h"
+#include "base/sorted.h"
 #include "solvers/stages/lists.h"
 
 /* Nodes become units: colours are joined, then what lies on cycles of the colours, then what may as well be in the same
@@ -12,13 +12,7 @@ struct color_of {
     uint32_t color, node;
 };
 
-static int by_color(const void *a, const void *b)
-{
-    const struct color_of *x = a, *y = b;
-    if (x->color != y->color)
-        return x->color < y->color ? -1 : 1;
-    return (x->node > y->node) - (x->node < y->node);
-}
+SP_ASCENDING(by_color, struct color_of, color, node)
 
 /* unit_of: the first node of the same colour; numbered later. */
 static bool join_colors(struct sp_arena *scratch, const struct sp_stages_problem *problem, uint32_t *first)

@@ -9,7 +9,6 @@
  * FLOPs, 1 multiply-add = 2 as in datasheets and torch.utils.flop_counter: 2 * b * m * n * k, and 1 per output element
  * for Gemm's third input.
  */
-#include <stdio.h>
 
 #include "ops/families/math/broadcast.h"
 #include "ops/lowering/functions.h"

@@ -16,11 +16,9 @@
  */
 #include <math.h>
 
-#include "base/limits.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
-#include "ops/table/known_values.h"
 #include "ops/table/shape_helpers.h"
 
 /* An input of one integer: its value, or unknown. */

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "base/limits.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"

@@ -2,7 +2,6 @@
  * optional - a value that may be absent. Whether it is there is known where it is made in sight, and where a plain
  * tensor or sequence stands for one (since opset 18).
  */
-#include "ops/shapes/merge.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 

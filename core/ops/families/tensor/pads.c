@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "base/arith.h"
-
 /* Pad-18 may give pads for some axes only. */
 static enum sp_status padded_axes(struct sp_op_context *context, uint32_t rank, uint32_t *ret_count,
                                   uint32_t axes[SP_MAX_RANK], bool *ret_known)

@@ -13,7 +13,6 @@
  * FLOPs: 1 per element that is drawn; Multinomial 5 per class (a softmax) besides.
  */
 #include "ops/lowering/functions.h"
-#include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 

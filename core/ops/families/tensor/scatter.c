@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"

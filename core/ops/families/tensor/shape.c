@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "base/limits.h"
 #include "onnx/reader.h"
 #include "ops/lowering/functions.h"

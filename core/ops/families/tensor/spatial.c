@@ -14,11 +14,9 @@
  *
  * FLOPs: none for what moves only; Col2Im adds each input element once.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
-#include "ops/families/neural/window.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"

@@ -5,7 +5,6 @@
  *     TensorScatter     [b, s, d..] [b, u, d..] [b]   -> [b, s, d..]      u whole; s parallel: each part of the cache
  *                                                                         takes the updates that fall into it
  */
-#include "base/limits.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"

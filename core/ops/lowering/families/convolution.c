@@ -10,8 +10,6 @@
  *     groups split   group is that of the part
  *     sums split     the bias counts on the first shard only
  */
-#include "base/arith.h"
-#include "base/limits.h"
 #include "ops/families/neural/window.h"
 #include "ops/lowering/functions.h"
 #include "ops/lowering/parts.h"

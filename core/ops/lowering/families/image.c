@@ -18,7 +18,6 @@
 #include "ops/lowering/functions.h"
 #include "ops/lowering/parts.h"
 #include "ops/lowering/places.h"
-#include "ops/table/shape_helpers.h"
 
 #define MAX_TAPS 4
 

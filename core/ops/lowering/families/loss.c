@@ -15,7 +15,6 @@
 #include "ops/lowering/parts.h"
 #include "ops/lowering/places.h"
 #include "ops/lowering/statistics.h"
-#include "ops/table/shape_helpers.h"
 
 enum { IN_SCORES, IN_TARGET, IN_WEIGHT };
 

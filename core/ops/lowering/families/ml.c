@@ -8,16 +8,13 @@
  * the best) come after that, from the operator itself with one coefficient of 1 for each score. Runtimes have models of
  * scores of their own (one score for two classes, for example), and so each of these comes out as it would.
  */
-#include <inttypes.h>
 #include <string.h>
 
-#include "base/arith.h"
 #include "ops/lowering/functions.h"
 #include "ops/lowering/internal.h"
 #include "ops/lowering/parts.h"
 #include "ops/lowering/places.h"
 #include "ops/lowering/statistics.h"
-#include "ops/table/shape_helpers.h"
 
 #define ML "ai.onnx.ml"
 

@@ -6,7 +6,6 @@
  * These functions are called where nothing is split, too, as long as several devices draw.
  */
 #include "ops/lowering/functions.h"
-#include "ops/lowering/statistics.h"
 
 #define SEEDS (INT64_C(1) << 24) /* whole numbers that a float32 holds: the seed's type in most operators */
 

@@ -4,7 +4,6 @@
  */
 #include "base/limits.h"
 #include "ops/lowering/functions.h"
-#include "ops/lowering/internal.h"
 #include "ops/lowering/places.h"
 #include "ops/table/shape_helpers.h"
 

@@ -9,7 +9,6 @@
 #include "ops/lowering/internal.h"
 #include "ops/lowering/parts.h"
 #include "ops/lowering/statistics.h"
-#include "ops/table/shape_helpers.h"
 
 /* ---- STFT ------------------------------------------------------------------------------------------------------- */
 

@@ -9,11 +9,9 @@
  */
 #include <string.h>
 
-#include "base/limits.h"
 #include "ops/lowering/functions.h"
 #include "ops/lowering/parts.h"
 #include "ops/lowering/statistics.h"
-#include "ops/table/shape_helpers.h"
 
 enum { IN_CACHE, IN_UPDATE, IN_INDICES };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "search/constraints.h"
 #include "search/grouping/internal.h"
 #include "search/joint/pinned/cuts.h"
@@ -430,15 +431,7 @@ struct ranked {
     uint32_t node, first, second;
 };
 
-static int by_rank(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    if (x->first != y->first)
-        return x->first < y->first ? -1 : 1;
-    if (x->second != y->second)
-        return x->second < y->second ? -1 : 1;
-    return x->node < y->node ? -1 : x->node > y->node;
-}
+SP_ASCENDING(by_rank, struct ranked, first, second, node)
 
 /* The nodes that run, by the earliest stage that pins leave them and then by the latest, or the other way round. */
 static const uint32_t *make_line(const struct sp_joint *joint, bool by_latest, uint32_t *ret_count)

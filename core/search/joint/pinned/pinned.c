@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "base/union_find.h"
 #include "search/constraints.h"
 #include "search/grouping/internal.h"
@@ -98,15 +99,7 @@ struct cutting {
     uint32_t *ends, *best, *try; /* per stage */
 };
 
-static int by_pins(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-    if (x->earliest != y->earliest)
-        return x->earliest < y->earliest ? -1 : 1;
-    if (x->latest != y->latest)
-        return x->latest < y->latest ? -1 : 1;
-    return x->node < y->node ? -1 : x->node > y->node;
-}
+SP_ASCENDING(by_pins, struct place, earliest, latest, node)
 
 static bool is_edge(const struct sp_workload *workload, const struct sp_work_tensor *tensor)
 {
