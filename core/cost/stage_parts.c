@@ -166,10 +166,10 @@ static bool list_links(struct sp_arena *arena, struct builder *b)
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         uses += workload->tensors[t].consumer_count;
     uint32_t *users = SP_NEW_ARRAY(b->scratch, uses, uint32_t);
-    parts->links = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_part_link);
-    if (seen == NULL || parts->links == NULL || users == NULL ||
-        !sp_rows_begin(arena, parts->part_count, &parts->made) ||
-        !sp_rows_begin(arena, parts->part_count, &parts->taken))
+    parts->links.items = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_part_link);
+    if (seen == NULL || parts->links.items == NULL || users == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->links.made) ||
+        !sp_rows_begin(arena, parts->part_count, &parts->links.taken))
         return false;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         const struct sp_work_tensor *tensor = &workload->tensors[t];
@@ -184,21 +184,21 @@ static bool list_links(struct sp_arena *arena, struct builder *b)
                 continue;
             seen[user] = t + 1;
             users[user_count++] = user;
-            sp_rows_count(&parts->taken, user);
+            sp_rows_count(&parts->links.taken, user);
         }
         if (user_count == first)
             continue;
-        parts->links[parts->link_count++] =
+        parts->links.items[parts->links.count++] =
             (struct sp_part_link){t, b->memory_of[sp_work_root(workload, t)], producer, user_count - first};
-        sp_rows_count(&parts->made, producer);
+        sp_rows_count(&parts->links.made, producer);
     }
-    if (!sp_rows_end_count(arena, parts->part_count, &parts->made) ||
-        !sp_rows_end_count(arena, parts->part_count, &parts->taken))
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->links.made) ||
+        !sp_rows_end_count(arena, parts->part_count, &parts->links.taken))
         return false;
-    for (uint32_t l = 0, at = 0; l < parts->link_count; l++) {
-        sp_rows_put(&parts->made, parts->links[l].producer, l);
-        for (uint32_t i = 0; i < parts->links[l].user_count; i++)
-            sp_rows_put(&parts->taken, users[at++], l);
+    for (uint32_t l = 0, at = 0; l < parts->links.count; l++) {
+        sp_rows_put(&parts->links.made, parts->links.items[l].producer, l);
+        for (uint32_t i = 0; i < parts->links.items[l].user_count; i++)
+            sp_rows_put(&parts->links.taken, users[at++], l);
     }
     return true;
 }
@@ -215,9 +215,9 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
     for (uint32_t p = 0; p < b->live_count; p++)
         operands += operand_count(node_at(b, p));
     pairs = SP_NEW_ARRAY(b->scratch, operands, struct share);
-    parts->weights = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
-    if (index == NULL || last == NULL || pairs == NULL || parts->weights == NULL ||
-        !sp_rows_begin(arena, parts->part_count, &parts->shares))
+    parts->weights.tensors = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
+    if (index == NULL || last == NULL || pairs == NULL || parts->weights.tensors == NULL ||
+        !sp_rows_begin(arena, parts->part_count, &parts->weights.shares))
         return false;
     for (uint32_t p = 0; p < b->live_count; p++) {
         const struct sp_work_node *node = node_at(b, p);
@@ -230,23 +230,23 @@ static bool list_weights(struct sp_arena *arena, struct builder *b)
             last[root] = part + 1;
             for (uint32_t k = 0; k < parts->block_count; k++) {
                 const double bytes = parts->blocks[k].tensor_bytes[root];
-                parts->minimum_weights[k][part] += is_first ? bytes : 0;
-                parts->own_weights[k][part] += b->is_known[root] ? 0 : bytes;
+                parts->weights.minimum[k][part] += is_first ? bytes : 0;
+                parts->weights.own[k][part] += b->is_known[root] ? 0 : bytes;
             }
             if (!b->is_known[root])
                 continue;
             if (index[root] == 0) {
-                parts->weights[parts->weight_count++] = root;
-                index[root] = parts->weight_count;
+                parts->weights.tensors[parts->weights.count++] = root;
+                index[root] = parts->weights.count;
             }
             pairs[count++] = (struct share){index[root] - 1, part};
-            sp_rows_count(&parts->shares, part);
+            sp_rows_count(&parts->weights.shares, part);
         }
     }
-    if (!sp_rows_end_count(arena, parts->part_count, &parts->shares))
+    if (!sp_rows_end_count(arena, parts->part_count, &parts->weights.shares))
         return false;
     for (size_t i = 0; i < count; i++)
-        sp_rows_put(&parts->shares, pairs[i].part, pairs[i].weight);
+        sp_rows_put(&parts->weights.shares, pairs[i].part, pairs[i].weight);
     return true;
 }
 
@@ -268,8 +268,8 @@ static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
         const struct sp_work_node *node = node_at(b, p);
         const uint32_t part = part_at(b, p), id = b->order[p];
         double operands = 0;
-        parts->own_weights[k][part] += block->persistent_bytes[id];
-        parts->minimum_weights[k][part] += block->persistent_bytes[id];
+        parts->weights.own[k][part] += block->persistent_bytes[id];
+        parts->weights.minimum[k][part] += block->persistent_bytes[id];
         for (uint32_t i = 0; i < operand_count(node); i++) {
             const uint32_t root = sp_work_root(workload, operand(node, i));
             if (is_weight(workload, root) || seen[root] == p + 1)
@@ -326,10 +326,10 @@ static bool build(struct sp_arena *arena, struct builder *b)
     if (!list_touches(b) || !number_segments(arena, b) || !sort_touches(arena, b) || !list_links(arena, b))
         return false;
     parts->inside = make_table(arena, blocks, parts->segment_count);
-    parts->own_weights = make_table(arena, blocks, parts->part_count);
-    parts->minimum_weights = make_table(arena, blocks, parts->part_count);
+    parts->weights.own = make_table(arena, blocks, parts->part_count);
+    parts->weights.minimum = make_table(arena, blocks, parts->part_count);
     parts->minimum_held = make_table(arena, blocks, parts->part_count);
-    if (parts->inside == NULL || parts->own_weights == NULL || parts->minimum_weights == NULL ||
+    if (parts->inside == NULL || parts->weights.own == NULL || parts->weights.minimum == NULL ||
         parts->minimum_held == NULL || !list_weights(arena, b))
         return false;
     uint32_t *seen = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
@@ -364,19 +364,19 @@ double sp_stage_parts_maximum(const struct sp_stage_parts *parts, uint32_t block
     const double *tensor_bytes = parts->blocks[block].tensor_bytes;
     double bytes = 0, inside = 0;
     for (uint32_t p = 0; p < parts->part_count; p++)
-        bytes += parts->minimum_weights[block][p];
+        bytes += parts->weights.minimum[block][p];
     for (uint32_t m = 0; m < parts->segment_count; m++)
         inside = fmax(inside, parts->inside[block][m]);
     for (uint32_t m = 0; m < parts->memory_count; m++)
         bytes += tensor_bytes[parts->memories[m].root];
-    for (uint32_t l = 0; l < parts->link_count; l++)
-        bytes += 2 * parts->links[l].user_count * tensor_bytes[parts->links[l].tensor];
+    for (uint32_t l = 0; l < parts->links.count; l++)
+        bytes += 2 * parts->links.items[l].user_count * tensor_bytes[parts->links.items[l].tensor];
     return bytes + inside;
 }
 
 void sp_stage_part_minimum(const struct sp_stage_parts *parts, uint32_t block, uint32_t part, double *ret_weights,
                            double *ret_held)
 {
-    *ret_weights = parts->minimum_weights[block][part];
+    *ret_weights = parts->weights.minimum[block][part];
     *ret_held = parts->minimum_held[block][part];
 }

@@ -28,21 +28,30 @@ struct sp_part_link {
     uint32_t user_count;               /* parts that use it */
 };
 
+struct sp_part_links {
+    uint32_t count;
+    struct sp_part_link *items;
+    struct sp_rows made, taken; /* by part: links that it makes, and uses */
+};
+
+struct sp_part_weights {
+    uint32_t count, *tensors; /* of several parts */
+    struct sp_rows shares;    /* by part: entries of `tensors` that it uses */
+    double **own;             /* [block][part]: weights of this part alone, and what its nodes keep */
+    double **minimum;         /* [block][part]: the same, and shared ones at their first part */
+};
+
 struct sp_stage_parts {
     const struct sp_workload *workload;
     const uint32_t *part_of;
-    uint32_t part_count, block_count, segment_count, memory_count, touch_count, link_count, weight_count;
+    uint32_t part_count, block_count, segment_count, memory_count, touch_count;
     const struct sp_stage_block *blocks;
     struct sp_part_memory *memories;
     struct sp_part_touch *touches;
     uint32_t *touch_of;      /* per part: the first of its touches */
     struct sp_rows segments; /* by part */
-    struct sp_part_link *links;
-    struct sp_rows made, taken; /* by part: links that it makes, and uses */
-    uint32_t *weights;          /* of several parts: tensors */
-    struct sp_rows shares;      /* by part: entries of `weights` that it uses */
-    double **inside;            /* [block][segment]: what the part needs for itself, its workspace included */
-    double **own_weights;       /* [block][part]: weights of this part alone, and what its nodes keep */
-    double **minimum_weights;   /* [block][part]: the same, and shared ones at their first part */
-    double **minimum_held;      /* [block][part]: the operands and the workspace of its hungriest node */
+    struct sp_part_links links;
+    struct sp_part_weights weights;
+    double **inside;       /* [block][segment]: what the part needs for itself, its workspace included */
+    double **minimum_held; /* [block][part]: the operands and the workspace of its hungriest node */
 };

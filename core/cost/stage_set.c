@@ -36,8 +36,8 @@ struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp
                                  .trees = SP_NEW_ARRAY(arena, parts->block_count, struct tree),
                                  .is_in = SP_NEW_ARRAY(arena, parts->part_count, bool),
                                  .intervals = SP_NEW_ARRAY(arena, parts->memory_count, struct interval),
-                                 .users_in = SP_NEW_ARRAY(arena, parts->link_count, uint32_t),
-                                 .holders = SP_NEW_ARRAY(arena, parts->weight_count, uint32_t),
+                                 .users_in = SP_NEW_ARRAY(arena, parts->links.count, uint32_t),
+                                 .holders = SP_NEW_ARRAY(arena, parts->weights.count, uint32_t),
                                  .weight_bytes = SP_NEW_ARRAY(arena, parts->block_count, double),
                                  .crossing_bytes = SP_NEW_ARRAY(arena, parts->block_count, double)};
     while (set->leaves < parts->segment_count)
@@ -155,7 +155,7 @@ static void add_crossing(struct sp_stage_set *set, const struct sp_part_link *li
 
 static void count_link(struct sp_stage_set *set, uint32_t l, double sign)
 {
-    const struct sp_part_link *link = &set->parts->links[l];
+    const struct sp_part_link *link = &set->parts->links.items[l];
     const bool is_made = set->is_in[link->producer];
     if (is_made && set->users_in[l] < link->user_count) {
         add_crossing(set, link, sign);
@@ -169,17 +169,17 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
 {
     const struct sp_stage_parts *parts = set->parts;
     const uint32_t step = is_in ? 1 : UINT32_MAX;
-    for (uint32_t i = parts->made.start[part]; i < parts->made.start[part + 1]; i++)
-        count_link(set, parts->made.items[i], -1);
-    for (uint32_t i = parts->taken.start[part]; i < parts->taken.start[part + 1]; i++)
-        count_link(set, parts->taken.items[i], -1);
+    for (uint32_t i = parts->links.made.start[part]; i < parts->links.made.start[part + 1]; i++)
+        count_link(set, parts->links.made.items[i], -1);
+    for (uint32_t i = parts->links.taken.start[part]; i < parts->links.taken.start[part + 1]; i++)
+        count_link(set, parts->links.taken.items[i], -1);
     set->is_in[part] = is_in;
-    for (uint32_t i = parts->taken.start[part]; i < parts->taken.start[part + 1]; i++) {
-        set->users_in[parts->taken.items[i]] += step;
-        count_link(set, parts->taken.items[i], 1);
+    for (uint32_t i = parts->links.taken.start[part]; i < parts->links.taken.start[part + 1]; i++) {
+        set->users_in[parts->links.taken.items[i]] += step;
+        count_link(set, parts->links.taken.items[i], 1);
     }
-    for (uint32_t i = parts->made.start[part]; i < parts->made.start[part + 1]; i++)
-        count_link(set, parts->made.items[i], 1);
+    for (uint32_t i = parts->links.made.start[part]; i < parts->links.made.start[part + 1]; i++)
+        count_link(set, parts->links.made.items[i], 1);
     for (uint32_t i = parts->touch_of[part]; i != SP_NO_TOUCH; i = parts->touches[i].next) {
         const struct sp_part_touch *touch = &parts->touches[i];
         struct interval *interval = &set->intervals[touch->memory];
@@ -192,16 +192,17 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
         update_interval(set, parts->touches[i].memory);
     for (uint32_t i = parts->segments.start[part]; i < parts->segments.start[part + 1]; i++)
         show_segment(set, parts->segments.items[i], is_in);
-    for (uint32_t i = parts->shares.start[part]; i < parts->shares.start[part + 1]; i++) {
-        uint32_t *holders = &set->holders[parts->shares.items[i]];
+    for (uint32_t i = parts->weights.shares.start[part]; i < parts->weights.shares.start[part + 1]; i++) {
+        uint32_t *holders = &set->holders[parts->weights.shares.items[i]];
         const bool counts = is_in ? *holders == 0 : *holders == 1;
         *holders += step;
         for (uint32_t k = 0; counts && k < parts->block_count; k++)
             set->weight_bytes[k] +=
-                (is_in ? 1 : -1) * parts->blocks[k].tensor_bytes[parts->weights[parts->shares.items[i]]];
+                (is_in ? 1 : -1) *
+                parts->blocks[k].tensor_bytes[parts->weights.tensors[parts->weights.shares.items[i]]];
     }
     for (uint32_t k = 0; k < parts->block_count; k++)
-        set->weight_bytes[k] += (is_in ? 1 : -1) * parts->own_weights[k][part];
+        set->weight_bytes[k] += (is_in ? 1 : -1) * parts->weights.own[k][part];
 }
 
 void sp_stage_set_put(struct sp_stage_set *set, uint32_t part)
