@@ -25,6 +25,8 @@ static const char help[] =
     "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
     "  --strategy NAME      grouping or pipeline: whole operators, stages of one device; tensor: one\n"
     "                       stage, operators split over its devices; auto (default): the best of all\n"
+    "  --placement WHICH    contiguous (default): a device runs one stage of the pipeline; any: it may\n"
+    "                       hold any nodes of a graph of costs, if that gives more throughput\n"
     "  --replicas N         at most N replicas of a stage, that take requests in turn; 1 when not given\n"
     "  --batch N            bind the symbolic batch of the inputs\n"
     "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
@@ -76,6 +78,7 @@ enum {
     OPT_WHAT_IF,
     OPT_OBJECTIVE,
     OPT_STRATEGY,
+    OPT_PLACEMENT,
     OPT_REPLICAS,
     OPT_BATCH,
     OPT_DIM,
@@ -101,6 +104,7 @@ static const struct option options[] = {
     {"what-if", no_argument, NULL, OPT_WHAT_IF},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
     {"strategy", required_argument, NULL, OPT_STRATEGY},
+    {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"replicas", required_argument, NULL, OPT_REPLICAS},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"dim", required_argument, NULL, OPT_DIM},
@@ -129,6 +133,10 @@ static int take_option(struct common *common, int option, const char *value, str
         return EXIT_DONE;
     case OPT_STRATEGY:
         return take_strategy(common, value, request);
+    case OPT_PLACEMENT:
+        if (!sp_placement_parse(value, &request->options.any_sets))
+            return report_usage(common, "There is no placement '%.64s'; it must be contiguous or any.", value);
+        return EXIT_DONE;
     case OPT_REPLICAS:
         if (!parse_integer(value, 1, &replicas) || replicas > SP_MAX_DEVICES)
             return report_usage(common, "--replicas takes a whole number from 1 to %d, not '%.64s'.", SP_MAX_DEVICES,

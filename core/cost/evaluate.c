@@ -16,7 +16,8 @@ static bool is_sent(const struct sp_workload *workload, const struct sp_work_ten
 static enum sp_status check_placement(const struct sp_workload *workload, const struct sp_cluster *cluster,
                                       const struct sp_placement *placement, struct sp_error *err)
 {
-    if (placement->stage_count == 0 || placement->stage_count > cluster->device_count)
+    const uint32_t most = placement->shares_devices ? workload->node_count : cluster->device_count;
+    if (placement->stage_count == 0 || placement->stage_count > most)
         return sp_fail(err, SP_ERR_INTERNAL, "PLACEMENT_STAGES", "A placement has %u stages on %u devices.",
                        placement->stage_count, cluster->device_count);
     for (uint32_t s = 0; s < placement->stage_count; s++) {
@@ -73,23 +74,41 @@ static enum sp_status note_transfer(struct run *run, uint32_t t, uint32_t user)
     return SP_OK;
 }
 
+/* The first stage of a device to use a tensor is the one that receives it. */
+static void receive_earlier(struct run *run, uint32_t first, uint32_t stage)
+{
+    const uint32_t *device_of = run->placement->stage_device;
+    for (uint32_t i = first; run->evaluation != NULL && i < run->count; i++) {
+        uint32_t *to = &run->evaluation->transfers[i].to_stage;
+        if (device_of[*to] == device_of[stage] && stage < *to)
+            *to = stage;
+    }
+}
+
 /* The transfers of one tensor; none may go back. */
 static enum sp_status walk_tensor(struct run *run, uint32_t t)
 {
     struct sp_evaluator *evaluator = run->evaluator;
     const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
+    const bool shares = run->placement->shares_devices;
+    const uint32_t *device_of = run->placement->stage_device;
     const uint32_t from = run->placement->stage_of[tensor->producer], first = run->count;
-    bool sorted = true;
+    bool sorted = !shares;
     evaluator->send_epoch++;
     /* Consumers ascend, so the first one that is met in a stage is the first to use the tensor there. */
     for (uint32_t i = 0; i < tensor->consumer_count; i++) {
         const uint32_t to = run->placement->stage_of[tensor->consumers[i]];
-        if (to == from || evaluator->sent[to] == evaluator->send_epoch)
-            continue;
+        const uint32_t receiver = shares ? device_of[to] : to;
         if (to < from)
             return sp_fail(run->err, SP_ERR_INTERNAL, "PLACEMENT_ORDER",
                            "A placement sends tensor %u from stage %u back to stage %u.", t, from, to);
-        evaluator->sent[to] = evaluator->send_epoch;
+        if (to == from || (shares && device_of[to] == device_of[from]))
+            continue;
+        if (evaluator->sent[receiver] == evaluator->send_epoch) {
+            receive_earlier(run, first, to);
+            continue;
+        }
+        evaluator->sent[receiver] = evaluator->send_epoch;
         if (run->evaluation != NULL) {
             enum sp_status status = note_transfer(run, t, tensor->consumers[i]);
             if (status != SP_OK)
@@ -99,7 +118,7 @@ static enum sp_status walk_tensor(struct run *run, uint32_t t)
         if (run->count++ == UINT32_MAX)
             return sp_fail_memory(run->err);
     }
-    if (!sorted)
+    if (!sorted && run->evaluation != NULL && run->count > first)
         qsort(&run->evaluation->transfers[first], run->count - first, sizeof *run->evaluation->transfers, by_stage);
     return SP_OK;
 }
@@ -142,26 +161,24 @@ static enum sp_status evaluate_stage(struct run *run, uint32_t s)
 
 /*
  * Starts of the stages and the latency. Transfers go from lower to higher stages, so one pass in stage order follows
- * every path. What one stage sends to one other adds up; different senders overlap.
+ * every path. What one stage sends to one other adds up; different senders overlap. `before` has the stage before each
+ * on its device, or is NULL.
  */
-static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluation)
+static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluation, const uint32_t *before)
 {
-    uint32_t stage_count = evaluation->stage_count, transfer_count = evaluation->transfer_count;
-    struct sp_rows incoming; /* transfers, by the stage that they go to */
-    uint32_t *to_stage = SP_NEW_ARRAY(arena, transfer_count, uint32_t);
+    uint32_t stage_count = evaluation->stage_count;
+    struct sp_rows incoming;
     uint32_t *seen = SP_NEW_ARRAY(arena, stage_count, uint32_t);
     double *arrival = SP_NEW_ARRAY(arena, stage_count, double); /* of what each sender sends to the current stage */
 
-    if (to_stage == NULL || seen == NULL || arrival == NULL)
+    if (seen == NULL || arrival == NULL || !sp_evaluation_incoming(arena, evaluation, &incoming))
         return false;
-    for (uint32_t i = 0; i < transfer_count; i++)
-        to_stage[i] = evaluation->transfers[i].to_stage;
-    if (!sp_rows_sort(arena, to_stage, transfer_count, stage_count, &incoming))
-        return false;
-
     for (uint32_t s = 0; s < stage_count; s++) {
         struct sp_stage_cost *stage = &evaluation->stages[s];
-        stage->waits_for = SP_NO_WORK;
+        stage->waits_for = before == NULL ? SP_NO_WORK : before[s];
+        if (stage->waits_for != SP_NO_WORK)
+            stage->start_seconds =
+                evaluation->stages[before[s]].start_seconds + evaluation->stages[before[s]].compute_seconds;
         for (uint32_t i = incoming.start[s]; i < incoming.start[s + 1]; i++) {
             const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming.items[i]];
             const struct sp_stage_cost *sender = &evaluation->stages[transfer->from_stage];
@@ -186,7 +203,7 @@ static void find_worst(struct sp_evaluation *evaluation)
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         const struct sp_stage_cost *stage = &evaluation->stages[s];
         double excess = stage->total_bytes - stage->capacity_bytes;
-        if (stage->interval_seconds > evaluation->interval_seconds) {
+        if (!evaluation->shares_devices && stage->interval_seconds > evaluation->interval_seconds) {
             evaluation->interval_seconds = stage->interval_seconds;
             evaluation->bottleneck_stage = s;
         }
@@ -205,8 +222,10 @@ static enum sp_status evaluate_all(struct run *run)
         status = evaluate_stage(run, s);
     if (status == SP_OK)
         status = walk_transfers(run);
-    for (uint32_t s = 0; status == SP_OK && s < placement->stage_count; s++)
+    for (uint32_t s = 0; status == SP_OK && s < placement->stage_count; s++) {
         sp_stage_cost_sum(&run->evaluation->stages[s], sp_placement_replicas(placement, s));
+        run->evaluation->device_count += run->evaluation->stages[s].device_count;
+    }
     return status;
 }
 
@@ -226,6 +245,7 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     if (evaluation == NULL)
         return sp_fail_memory(err);
     evaluation->stage_count = placement->stage_count;
+    evaluation->shares_devices = placement->shares_devices;
     evaluation->transfer_count = run.count;
     evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
     evaluation->transfers = SP_NEW_ARRAY(arena, run.count, struct sp_tensor_transfer);
@@ -234,7 +254,10 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     if (status == SP_OK)
         status = evaluate_all(&run);
     const struct sp_arena_mark temporary = sp_arena_mark(arena); /* what blocks have made there stays */
-    if (status == SP_OK && !follow_request(arena, evaluation))
+    uint32_t *before = NULL;
+    if (status == SP_OK && placement->shares_devices)
+        status = sp_share_devices(evaluator, arena, placement, evaluation, &before, err);
+    if (status == SP_OK && !follow_request(arena, evaluation, before))
         status = sp_fail_memory(err);
     if (status != SP_OK) {
         sp_arena_rewind(arena, blocks == NULL ? start : temporary);

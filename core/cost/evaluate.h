@@ -25,6 +25,22 @@
  *    inside a node        its workspace, while it runs
  * Outputs are made while inputs are still there: nothing runs in place.
  *
+ * Shared devices. With `shares_devices` several stages may name one device, which then holds any set of nodes, not only
+ * one that is convex (pieces.h cuts such sets into stages). Stages keep their order, and:
+ *  - A device's interval is max(compute, sends, receives) of all its stages together; the largest is the plan's. A
+ *    tensor is sent once to each device that uses it, to the first of its stages that does.
+ *  - Latency of one request: a device runs one stage at a time, in their order.
+ *  - The interval is kept by a schedule of periods of that length: in each, a device runs all its stages once, in
+ *    order, for different requests. What is sent in one period was made in the one before, and is used in the next one
+ *    at the earliest. So a stage is `p` periods behind the arrival of its request:
+ *        p(stage) = max over what it receives of p(sender) + 2, and p of the device's stage before it
+ *    What arrives early waits in its buffers, as everywhere.
+ *  - A device holds weights once and buffers for all that crosses its border all the time. A tensor that stage i makes
+ *    or receives and stage j of the same device uses last is there in p(j) - p(i) requests beside the one that runs;
+ *    that one has it from i to its last use in j. A stage's memory counts all of that while it runs, exactly for this
+ *    schedule.
+ * Only workloads without aliases share devices: graphs of costs.
+ *
  * Sources: Huang et al., GPipe, 2019; Narayanan et al., PipeDream, 2019; Tarnawski et al., 2020 (max-load objective).
  */
 #include "cost/live_bytes.h"
@@ -43,14 +59,18 @@ struct sp_stage_cost {
     uint32_t waits_for; /* the stage whose transfers are the last to arrive, at start_seconds; SP_NO_WORK: for none */
     double flops;
     double compute_seconds, send_seconds, receive_seconds;
+    double waiting_bytes;      /* shared devices: of activations_peak_bytes, what other requests and stages hold */
     double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
     double interval_seconds;   /* max of the three, divided by the replicas */
     double start_seconds;      /* when one request enters, counted from its arrival */
+    /* Shared devices: the activations of this stage, all else of the device; its memory is the largest total. */
     double weights_bytes, cache_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
 };
 
 struct sp_evaluation {
     uint32_t stage_count, transfer_count;
+    uint32_t device_count; /* in use */
+    bool shares_devices;   /* as the placement */
     struct sp_stage_cost *stages;
     struct sp_tensor_transfer *transfers; /* by tensor, then by stage */
     double latency_seconds, interval_seconds, communication_bytes;
@@ -62,7 +82,8 @@ struct sp_evaluation {
 struct sp_placement {
     uint32_t stage_count;
     uint32_t *stage_of;     /* work node -> stage */
-    uint32_t *stage_device; /* stage -> device, distinct; the first one of its block */
+    uint32_t *stage_device; /* stage -> device, the first one of its block; distinct, unless devices are shared */
+    bool shares_devices;    /* stages of one device each may name the same */
     /* Stages of several devices (search/joint/joint.h); NULL: one each. Replica r of stage s has the devices
        stage_device[s] + r * stage_size[s] .. + stage_size[s] - 1. */
     uint32_t *stage_size, *stage_replicas;
@@ -101,6 +122,10 @@ struct sp_block_costs {
     enum sp_status (*transfer)(void *context, uint32_t user, struct sp_tensor_transfer *transfer,
                                double *ret_sent_bytes, double *ret_received_bytes, struct sp_error *err);
 };
+
+/* What a stage's device does for one request in all its stages: sums of seconds and FLOPs, the memory of the fullest;
+   the stage's own figures where devices are not shared. */
+struct sp_stage_cost sp_evaluation_device(const struct sp_evaluation *evaluation, uint32_t stage);
 
 /*
  * Evaluates in time linear in nodes + operands. Results are allocated in `arena`, and nothing else stays there.

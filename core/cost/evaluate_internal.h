@@ -23,7 +23,7 @@ struct sp_evaluator {
     struct sp_live live;           /* of the stage at hand */
     uint32_t fullest;              /* position of the first node with the most alive; SP_ENTRY_FULLEST: there is none */
     uint64_t send_epoch;           /* one per tensor that is made, or sent */
-    uint64_t *sent;                /* per stage: the send epoch in which it was last counted as a receiver */
+    uint64_t *sent;                /* per stage, or device: the send epoch in which it was last a receiver */
     struct sp_rows nodes;          /* by stage */
 };
 
@@ -35,3 +35,18 @@ static inline void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replic
         cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
     cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / replicas;
 }
+
+/* ---- shared_devices.c ---- */
+
+/* The transfers of an evaluation by the stage that they go to; in `arena`. False without memory. */
+bool sp_evaluation_incoming(struct sp_arena *arena, const struct sp_evaluation *evaluation,
+                            struct sp_rows *ret_incoming);
+
+/*
+ * What stages have of devices that they share: seconds of transfers, memory, the interval and its
+ * bottleneck. Stages' own figures and transfers are there, and the interval is 0. *ret_before: for each stage the one
+ * before it on its device, or SP_NO_WORK. Takes memory of `arena` beside that.
+ */
+enum sp_status sp_share_devices(struct sp_evaluator *evaluator, struct sp_arena *arena,
+                                const struct sp_placement *placement, struct sp_evaluation *evaluation,
+                                uint32_t **ret_before, struct sp_error *err);

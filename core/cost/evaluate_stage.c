@@ -9,6 +9,8 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
                                          const struct sp_cluster *cluster)
 {
     struct sp_evaluator *evaluator = SP_NEW(arena, struct sp_evaluator);
+    /* Stages are on distinct devices, or each has a node. */
+    const uint32_t stages = workload->node_count > cluster->device_count ? workload->node_count : cluster->device_count;
     if (evaluator == NULL)
         return NULL;
     *evaluator = (struct sp_evaluator){
@@ -16,8 +18,8 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
         .cluster = cluster,
         .residents = SP_NEW_ARRAY(arena, workload->tensor_count, struct sp_resident),
         .roots = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t),
-        .sent = SP_NEW_ARRAY(arena, cluster->device_count, uint64_t), /* stages are on distinct devices */
-        .nodes = {.start = SP_NEW_ARRAY(arena, (size_t)cluster->device_count + 2, uint32_t),
+        .sent = SP_NEW_ARRAY(arena, stages, uint64_t),
+        .nodes = {.start = SP_NEW_ARRAY(arena, (size_t)stages + 2, uint32_t),
                   .items = SP_NEW_ARRAY(arena, workload->node_count, uint32_t)},
     };
     return !sp_live_init(&evaluator->live, arena, workload->node_count) || evaluator->residents == NULL ||
@@ -69,6 +71,23 @@ static struct sp_resident *use_root(struct walk *walk, uint32_t tensor, uint32_t
     return resident;
 }
 
+/* A tensor that other stages of the device use, too: an earlier one has brought it here, a later one needs it still. */
+static void note_shared(struct walk *walk, const struct sp_work_tensor *tensor, struct sp_resident *root)
+{
+    const struct sp_placement *placement = walk->placement;
+    bool is_here = placement->stage_device[placement->stage_of[tensor->producer]] == walk->device;
+    for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+        const uint32_t stage = placement->stage_of[tensor->consumers[i]];
+        if (stage == walk->stage || placement->stage_device[stage] != walk->device)
+            continue;
+        is_here = is_here || stage < walk->stage;
+        if (stage > walk->stage)
+            root->last = SP_LIVE_OUTSIDE;
+    }
+    if (is_here)
+        root->first = 0;
+}
+
 static void note_input(struct walk *walk, uint32_t t, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
@@ -85,6 +104,8 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
     if (from == walk->stage)
         return;
     self->received_epoch = evaluator->epoch;
+    if (walk->placement->shares_devices)
+        note_shared(walk, tensor, root);
     walk->received_bytes += tensor->bytes;
     walk->cost->receive_seconds +=
         sp_work_transfer_seconds(evaluator->cluster, tensor, walk->placement->stage_device[from], walk->device);

@@ -199,9 +199,10 @@ static bool check_alive(const struct sp_index *index, uint32_t stage)
     for (uint32_t i = 0; i < index->stages[stage].alive.count; i++) {
         const struct sp_index_alive *alive = &index->alive[index->stages[stage].alive.first + i];
         const bool is_workspace = alive->holds == SP_INDEX_HELD_WORKSPACE;
-        if (!is_number(alive->bytes) || alive->holds > SP_INDEX_HELD_WORKSPACE ||
-            (is_workspace ? alive->tensor != SP_INDEX_NONE || alive->node >= index->count.nodes
-                          : alive->tensor >= index->count.tensors || alive->node != SP_INDEX_NONE))
+        const bool has_tensor = alive->holds < SP_INDEX_HELD_WORKSPACE;
+        if (!is_number(alive->bytes) || alive->holds > SP_INDEX_HELD_WAITING ||
+            (has_tensor ? alive->tensor >= index->count.tensors : alive->tensor != SP_INDEX_NONE) ||
+            (is_workspace ? alive->node >= index->count.nodes : alive->node != SP_INDEX_NONE))
             return false;
         if (before != NULL && before->bytes < alive->bytes)
             return false;
@@ -210,12 +211,15 @@ static bool check_alive(const struct sp_index *index, uint32_t stage)
     return true;
 }
 
-/* Marks the devices of a stage; false where one of them is another stage's, or beyond what a cluster has. */
-static bool take_devices(const struct sp_index_stage *stage, unsigned char *taken)
+/* Marks the devices of a stage; false where one of them is another stage's, or beyond what a cluster has. Where devices
+   are shared, a stage has one. */
+static bool take_devices(const struct sp_index_stage *stage, bool shares, unsigned char *taken)
 {
     const uint64_t count = (uint64_t)stage->device_count * stage->replicas;
     if (count == 0 || count > SP_MAX_DEVICES || stage->first_device > SP_MAX_DEVICES - count)
         return false;
+    if (shares)
+        return count == 1;
     for (uint64_t d = stage->first_device; d < stage->first_device + count; d++) {
         if ((taken[d / 8] >> (d % 8) & 1) != 0)
             return false;
@@ -230,7 +234,7 @@ static bool check_stages(const struct sp_index *index)
     uint32_t slices = 0, points = 0, alive = 0, nodes = 0;
     for (uint32_t s = 0; s < index->count.stages; s++) {
         const struct sp_index_stage *stage = &index->stages[s];
-        if (!take_devices(stage, taken) || !is_text(index, stage->device_name) ||
+        if (!take_devices(stage, index->shares_devices, taken) || !is_text(index, stage->device_name) ||
             !takes(&nodes, index->count.nodes, nodes, stage->node_count) ||
             !takes(&slices, index->count.slices, stage->slices.first, stage->slices.count) ||
             !takes(&points, index->count.points, stage->points.first, stage->points.count) ||
@@ -296,6 +300,7 @@ static bool read_head(const char *bytes, uint64_t size, struct sp_index *index)
                   .points = (uint32_t)head.counts[SP_TABLE_POINTS],
                   .alive = (uint32_t)head.counts[SP_TABLE_ALIVE],
                   .texts = head.counts[SP_TABLE_TEXTS]},
+        .shares_devices = head.shares_devices != 0,
         .requests = head.requests,
         .plan_size = head.plan_size,
         .nodes = tables[SP_TABLE_NODES],

@@ -96,14 +96,15 @@ enum sp_index_holds {
     SP_INDEX_HELD_ACTIVATION,
     SP_INDEX_HELD_RECEIVED,
     SP_INDEX_HELD_COPY,
-    SP_INDEX_HELD_WORKSPACE
+    SP_INDEX_HELD_WORKSPACE,
+    SP_INDEX_HELD_WAITING /* what other requests and stages of the device hold: cost/evaluate.h */
 };
 
 /* What one device holds at the stage's peak; together activations_peak_bytes. Largest first. A tensor may be there in
    several layouts; a view is not listed, but what it is a view of. */
 struct sp_index_alive {
     double bytes;
-    uint32_t tensor; /* SP_INDEX_NONE of a workspace */
+    uint32_t tensor; /* SP_INDEX_NONE of a workspace, and of what waits */
     uint32_t node;   /* the node that runs, of a workspace; else SP_INDEX_NONE */
     uint32_t holds;  /* enum sp_index_holds */
     uint32_t padding;
@@ -115,7 +116,7 @@ struct sp_index_range {
 };
 
 /* Replica r has the devices first_device + r * device_count and so on; all numbers of devices are below
-   SP_MAX_DEVICES, and no two stages share one, so there are at most SP_MAX_DEVICES blocks in all. */
+   SP_MAX_DEVICES. No two stages share one, unless the plan shares devices: then each stage has one. */
 struct sp_index_stage {
     uint32_t first_device, device_count; /* of one block; at least one */
     uint32_t replicas;                   /* at least one */
@@ -143,8 +144,9 @@ struct sp_index_counts {
 
 struct sp_index {
     double latency_seconds, interval_seconds;
-    uint32_t requests;  /* that a timeline shows, as the trace does: 1 .. SP_INDEX_MOST_REQUESTS */
-    uint64_t plan_size; /* of the plan's JSON, which all rows lie in */
+    bool shares_devices; /* cost/evaluate.h */
+    uint32_t requests;   /* that a timeline shows, as the trace does: 1 .. SP_INDEX_MOST_REQUESTS */
+    uint64_t plan_size;  /* of the plan's JSON, which all rows lie in */
     struct sp_index_counts count;
     const struct sp_index_node *nodes;
     const struct sp_index_tensor *tensors;

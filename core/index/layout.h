@@ -39,7 +39,7 @@ struct sp_index_head {
     uint64_t plan_size;
     uint64_t counts[SP_TABLE_TABLES]; /* entries; bytes of texts, summary and line */
     uint32_t sizes[SP_TABLE_TABLES];  /* of one entry */
-    uint32_t padding;
+    uint32_t shares_devices;
 };
 
 static const uint32_t index_sizes[SP_TABLE_TABLES] = {

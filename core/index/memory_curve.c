@@ -3,7 +3,7 @@
 
 static const char *const hold_names[] = {
     [SP_INDEX_HELD_INPUT] = "input", [SP_INDEX_HELD_ACTIVATION] = "activation", [SP_INDEX_HELD_RECEIVED] = "received",
-    [SP_INDEX_HELD_COPY] = "copy",   [SP_INDEX_HELD_WORKSPACE] = "workspace",
+    [SP_INDEX_HELD_COPY] = "copy",   [SP_INDEX_HELD_WORKSPACE] = "workspace",   [SP_INDEX_HELD_WAITING] = "waiting",
 };
 
 static void write_point(struct sp_json *json, const struct sp_index_point *point)

@@ -33,6 +33,7 @@ static void put_file(struct sp_writing *writing, const struct sp_sink *sink)
     struct sp_index_head head = {.magic = SP_INDEX_MAGIC,
                                  .version = SP_INDEX_VERSION,
                                  .requests = sp_schedule_requests(writing->plan),
+                                 .shares_devices = writing->plan->result->placement.shares_devices,
                                  .latency_seconds = sp_writing_number(evaluation->latency_seconds),
                                  .interval_seconds = sp_writing_number(evaluation->interval_seconds),
                                  .plan_size = sp_index_scan_size(writing->source->scan)};

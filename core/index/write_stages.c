@@ -203,7 +203,8 @@ static void add_alive(struct stages *stages)
         writing->status = status;
         return;
     }
-    const uint32_t count = fullest.count + (fullest.workspace_bytes > 0);
+    const bool has_workspace = fullest.workspace_bytes > 0, has_waiting = fullest.waiting_bytes > 0;
+    const uint32_t count = fullest.count + has_workspace + has_waiting;
     struct sp_index_alive *alive = sp_writing_add(writing, SP_TABLE_ALIVE, count);
     if (alive == NULL)
         return;
@@ -213,7 +214,12 @@ static void add_alive(struct stages *stages)
                                            .node = SP_INDEX_NONE,
                                            .holds = holds(stages, &fullest.held[i])};
     }
-    if (fullest.workspace_bytes > 0)
+    if (has_waiting)
+        alive[count - 1] = (struct sp_index_alive){.bytes = sp_writing_number(fullest.waiting_bytes),
+                                                   .tensor = SP_INDEX_NONE,
+                                                   .node = SP_INDEX_NONE,
+                                                   .holds = SP_INDEX_HELD_WAITING};
+    if (has_workspace)
         alive[fullest.count] = (struct sp_index_alive){.bytes = sp_writing_number(fullest.workspace_bytes),
                                                        .tensor = SP_INDEX_NONE,
                                                        .node = fullest.node,

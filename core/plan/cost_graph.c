@@ -31,6 +31,38 @@ enum sp_status sp_costs_check_options(uint32_t dim_count, const char *const *dim
     return SP_OK;
 }
 
+enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bool is_costs, struct sp_error *err)
+{
+    if (!is_costs) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
+                      "The placement 'any' is for graphs of costs: a device that runs several pieces of a model is no "
+                      "stage of a pipeline, so the annotated model could not say it. Leave the placement out.");
+        return sp_error_at(err, "/options/placement");
+    }
+    if (options->objective != SP_OBJECTIVE_THROUGHPUT) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
+                      "The placement 'any' is for the objective throughput: for latency or the fewest devices leave "
+                      "the placement out.");
+        return sp_error_at(err, "/objective");
+    }
+    if (options->strategy != SP_STRATEGY_AUTO) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
+                      "The placement 'any' has a search of its own: leave the strategy out, or the placement.");
+        return sp_error_at(err, "/options/strategy");
+    }
+    if (options->max_replicas != 1) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
+                      "With the placement 'any' stages have no replicas: leave out the replicas, or the placement.");
+        return sp_error_at(err, "/options/replicas");
+    }
+    if (options->constraints != NULL) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
+                      "Constraints are of contiguous stages: leave them out, or the placement 'any'.");
+        return sp_error_at(err, "/constraints");
+    }
+    return SP_OK;
+}
+
 const char *sp_costs_name(const struct sp_job *job)
 {
     return job->name[0] != '\0' ? job->name : job->file.costs->graph.name;

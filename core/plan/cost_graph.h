@@ -11,6 +11,10 @@ enum sp_status sp_costs_refuse(const char *what, struct sp_error *err);
 enum sp_status sp_costs_check_options(uint32_t dim_count, const char *const *dim_names, int64_t batch,
                                       struct sp_error *err);
 
+/* SP_ERR_REQUEST "PLACEMENT_UNSUPPORTED", at the option to change, where a plan of any sets of nodes cannot be what the
+   request describes. */
+enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bool is_costs, struct sp_error *err);
+
 /* What the job's graph is to be called. */
 const char *sp_costs_name(const struct sp_job *job);
 

@@ -171,6 +171,8 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
     sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));
+    if (options->any_sets)
+        sp_json_member_string(&json, "placement", "any");
     if (options->max_replicas != 1)
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
@@ -322,6 +324,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.objective = options->objective;
     joint.strategy = options->strategy;
     joint.optimal = options->optimal;
+    joint.any_sets = options->any_sets;
     joint.max_replicas = options->max_replicas;
     joint.seed = options->seed;
     joint.executor = job->executor;
@@ -455,8 +458,10 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
     enum sp_status status = open_file(job_options, &file, err);
     if (status != SP_OK)
         return status;
-    status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
-                                : open_for_plan(&file, job_options, options, &job, &bindings, err);
+    status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : SP_OK;
+    if (status == SP_OK)
+        status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
+                                    : open_for_plan(&file, job_options, options, &job, &bindings, err);
     if (status != SP_OK) {
         sp_model_file_release(&file);
         return status;

@@ -91,6 +91,7 @@ struct sp_job_options {
 struct sp_plan_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
+    bool any_sets;         /* "placement": "any": devices may hold any sets of nodes of a graph of costs */
     uint32_t max_replicas; /* of one stage, that take requests in turn: 1 (none) unless asked for; 0: any number */
     int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
                               fixed to another number is SP_ERR_REQUEST */
@@ -110,7 +111,7 @@ struct sp_plan_options {
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
- * Reads "objective" (a string) and the members of `options` ("strategy", "batch", "dims": {NAME: N}, "optimal", "seed",
+ * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", "dims": {NAME: N}, "optimal", "seed",
  * "profile", "time_limit_seconds", "what_if", "constraints") of a request. json may be NULL. Strings stay owned by
  * `json`; arrays are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers
  * begin with "/constraints". Unknown members, wrong types and strategies that this version does not have are
@@ -121,6 +122,9 @@ enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objec
 
 /* "throughput", "latency", "devices"; static. */
 const char *sp_objective_name(enum sp_objective objective);
+
+/* "contiguous" or "any"; false for other names. */
+bool sp_placement_parse(const char *name, bool *ret_any_sets);
 
 /* The objective of that name; false when there is none. */
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);

@@ -87,6 +87,23 @@ static enum sp_status parse_strategy(const json_t *json, const char *pointer, st
     return SP_OK;
 }
 
+bool sp_placement_parse(const char *name, bool *ret_any_sets)
+{
+    *ret_any_sets = strcmp(name, "any") == 0;
+    return *ret_any_sets || strcmp(name, "contiguous") == 0;
+}
+
+static enum sp_status parse_placement(const json_t *json, const char *pointer, struct sp_plan_options *options,
+                                      struct sp_error *err)
+{
+    const char *name = json_string_value(json);
+    if (name == NULL)
+        return refuse(err, pointer, "The placement must be a string: contiguous or any.");
+    if (!sp_placement_parse(name, &options->any_sets))
+        return refuse(err, pointer, "There is no placement '%.64s'; it must be contiguous or any.", name);
+    return SP_OK;
+}
+
 static enum sp_status parse_positive(const json_t *json, const char *pointer, const char *what, int64_t *ret_value,
                                      struct sp_error *err)
 {
@@ -154,6 +171,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return refuse(err, pointer, "This option may not be null; leave it out for its default.");
     if (strcmp(name, "strategy") == 0)
         return parse_strategy(value, pointer, options, err);
+    if (strcmp(name, "placement") == 0)
+        return parse_placement(value, pointer, options, err);
     if (strcmp(name, "batch") == 0)
         return parse_positive(value, pointer, "The batch", &options->batch, err);
     if (strcmp(name, "replicas") == 0)
@@ -186,10 +205,11 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         options->time_limit_seconds = seconds;
         return SP_OK;
     }
-    return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, replicas, batch, dims, optimal, seed, profile, "
-                  "what_if, constraints and time_limit_seconds.",
-                  name);
+    return refuse(
+        err, pointer,
+        "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, optimal, seed, profile, "
+        "what_if, constraints and time_limit_seconds.",
+        name);
 }
 
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,

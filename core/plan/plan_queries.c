@@ -24,7 +24,7 @@ uint32_t *sp_plan_device_stages(const struct sp_plan *plan)
         return NULL;
     for (uint32_t d = 0; d < plan->cluster->device_count; d++)
         stages[d] = SP_NO_STAGE;
-    for (uint32_t s = 0; s < placement->stage_count; s++) {
+    for (uint32_t s = placement->stage_count; s-- > 0;) {
         for (uint32_t i = 0; i < sp_plan_stage_devices(plan, s); i++)
             stages[placement->stage_device[s] + i] = s;
     }

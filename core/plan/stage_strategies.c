@@ -12,10 +12,7 @@
 
 uint32_t sp_plan_devices_used(const struct sp_plan *plan)
 {
-    uint32_t used = 0;
-    for (uint32_t s = 0; s < plan->result->placement.stage_count; s++)
-        used += sp_plan_stage_devices(plan, s);
-    return used;
+    return plan->result->evaluation->device_count;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
@@ -238,10 +235,10 @@ enum sp_status sp_plan_mesh(const struct sp_plan *plan, struct sp_arena *arena, 
 
 bool sp_places_init(const struct sp_plan *plan, struct sp_places *places)
 {
-    const uint32_t stages = plan->result->placement.stage_count;
+    const uint32_t stages = plan->result->placement.stage_count, devices = plan->cluster->device_count;
     *places = (struct sp_places){.place_capacity = stages + 1, .arena = plan->arena};
     places->stages = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
-    places->seen = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
+    places->seen = SP_NEW_ARRAY(plan->arena, stages > devices ? stages : devices, uint32_t);
     places->latest = SP_NEW_ARRAY(plan->arena, stages, uint32_t);
     places->places = SP_NEW_ARRAY(plan->arena, places->place_capacity, struct sp_plan_place);
     return places->stages != NULL && places->seen != NULL && places->latest != NULL && places->places != NULL;
@@ -260,6 +257,14 @@ static bool note_use(const struct sp_plan *plan, struct sp_places *places, uint3
 {
     const uint32_t stage = plan->result->placement.stage_of[node];
     struct sp_plan_place place = {stage, sp_plan_layout(plan, node, tensor), node, SP_NO_PLACE};
+    if (plan->result->placement.shares_devices) {
+        uint32_t *seen = &places->seen[plan->result->placement.stage_device[stage]];
+        if (*seen == places->stamp)
+            return true;
+        *seen = places->stamp;
+        places->stages[places->count++] = stage;
+        return add_place(places, place);
+    }
     if (places->seen[stage] == places->stamp) {
         for (uint32_t i = places->latest[stage]; i != SP_NO_PLACE; i = places->places[i].next) {
             if (places->places[i].layout == place.layout)

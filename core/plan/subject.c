@@ -236,24 +236,25 @@ static enum sp_status place_costs(struct sp_subject *subject, const struct sp_pl
 {
     const struct sp_placement *placement = &plan->result->placement;
     struct sp_subject_node *nodes = SP_NEW_ARRAY(plan->arena, plan->workload->node_count, struct sp_subject_node);
-    int64_t *numbers = SP_NEW_ARRAY(plan->arena, placement->stage_count, int64_t);
-    const char **names = SP_NEW_ARRAY(plan->arena, placement->stage_count, const char *);
-    const uint32_t *stages = sp_plan_device_stages(plan);
-    if (nodes == NULL || numbers == NULL || names == NULL || stages == NULL || subject->cluster_devices == NULL)
+    int64_t *numbers = SP_NEW_ARRAY(plan->arena, plan->cluster->device_count, int64_t);
+    const char **names = SP_NEW_ARRAY(plan->arena, sp_plan_devices_used(plan), const char *);
+    if (nodes == NULL || numbers == NULL || names == NULL || subject->cluster_devices == NULL)
         return sp_fail_memory(err);
-    subject->device_count = placement->stage_count;
+    subject->device_count = sp_plan_devices_used(plan);
     subject->stage_count = (int32_t)placement->stage_count;
-    for (uint32_t d = 0; d < placement->stage_count; d++) {
+    for (uint32_t d = 0; d < subject->device_count; d++) {
         const uint32_t device = subject->cluster_devices[d];
         names[d] = sp_arena_printf(plan->arena, "%s:%u", sp_cluster_device(plan->cluster, device)->name, device);
         if (names[d] == NULL)
             return sp_fail_memory(err);
-        numbers[stages[device]] = d;
+        numbers[device] = d;
     }
     for (uint32_t n = 0; n < plan->workload->node_count; n++) {
         const uint32_t stage = placement->stage_of[n];
-        nodes[n] = (struct sp_subject_node){
-            .has_stage = true, .stage = (int32_t)stage, .device_count = 1, .devices = &numbers[stage]};
+        nodes[n] = (struct sp_subject_node){.has_stage = true,
+                                            .stage = (int32_t)stage,
+                                            .device_count = 1,
+                                            .devices = &numbers[placement->stage_device[stage]]};
     }
     subject->device_names = names;
     subject->nodes = nodes;

@@ -71,6 +71,78 @@ class Costs(DaemonCase):
         self.no_temporary_files()
 
 
+class AnyPlacement(DaemonCase):
+    """A chain whose best sets of nodes go to and fro between devices: tests/cli/test_costs.py."""
+
+    SECONDS = (9, 1, 1, 9, 1, 1, 9, 1, 1, 9, 1, 7, 2, 8)
+    GRAPH = json.dumps({
+        "nodes": [{"id": f"n{at}", "seconds": seconds * 1e-3, "memory_bytes": 1e6 * at, "output_bytes": 1e6}
+                  for at, seconds in enumerate(SECONDS)],
+        "edges": [{"from": f"n{at}", "to": f"n{at + 1}"} for at in range(len(SECONDS) - 1)]
+        + [{"from": "n0", "to": "n8"}, {"from": "n2", "to": "n13"}]}).encode()
+    THREE = {"device": "a100-sxm4-80gb", "count": 3}
+
+    def submit_any(self, data=GRAPH, expect=(200, 202), **members):
+        model = self.ask("POST", "/v1/models?name=graph", data, (200, 201),
+                         Content_Type="application/json" if data[:1] == b"{" else "application/octet-stream").json["id"]
+        body = {"model": model, "cluster": self.THREE, "options": {"placement": "any"}, **members}
+        return self.ask("POST", "/v1/plans", body, expect, Prefer="wait=60").json
+
+    def test_plan(self):
+        answer = self.submit_any()
+        self.assertEqual(answer["state"], "succeeded", answer)
+        plan, route = answer["plan"], f"/v1/plans/{answer['id']}"
+        self.assertAlmostEqual(plan["estimate"]["interval_seconds"], 0.020)
+        self.assertEqual(plan["options"]["placement"], "any")
+        self.assertTrue(any(len(device["stages"]) > 1 for device in plan["devices"]))
+        stages = plan["stages"]
+        for index, stage in enumerate(stages):
+            memory = self.ask("GET", f"{route}/memory?stage={index}").json
+            self.assertEqual(memory["devices"], [stage["devices"][0], 1])
+            self.assertAlmostEqual(max(held for _, held in memory["course"]), memory["activations_peak_bytes"])
+            alive = sum(held["bytes"] for held in memory["alive"])
+            self.assertAlmostEqual(alive, memory["activations_peak_bytes"])
+            device = plan["devices"][stage["devices"][0]]["memory"]
+            self.assertLessEqual(memory["total_bytes"], device["total_bytes"])
+        timeline = self.ask("GET", f"{route}/timeline?lanes=128", Accept="application/json").json
+        self.assertEqual((timeline["requests"], timeline["lane_count"]), (1, len(stages)))
+        self.assertEqual([lane["first_device"] for lane in timeline["lanes"]],
+                         [stage["devices"][0] for stage in stages])
+        graph = self.ask("GET", f"{route}/graph?group=stage").json
+        self.assertEqual(len(graph["boxes"]), len(stages))
+        self.assertEqual(len(self.ask("GET", f"{route}/exports/csv").body.decode().splitlines()), 15)
+        self.assertIn("stages on shared devices",
+                      self.ask("GET", route, None, 200, Accept="text/plain").body.decode())
+
+    def test_what_waits(self):
+        """What c uses of a is there for the requests that b works on, or that are on the way: p(c) - p(a) = 4."""
+        graph = {"nodes": [{"id": "a", "seconds": {"cpu-core": 1}, "output_bytes": 1000},
+                           {"id": "b", "seconds": {"a100-sxm4-80gb": 1}, "output_bytes": 10},
+                           {"id": "c", "seconds": {"cpu-core": 1}}],
+                 "edges": [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}, {"from": "a", "to": "c"}]}
+        answer = self.submit_any(json.dumps(graph).encode(), cluster=MIXED)
+        self.assertEqual([stage["devices"] for stage in answer["plan"]["stages"]], [[0], [1], [0]])
+        memory = self.ask("GET", f"/v1/plans/{answer['id']}/memory?stage=2").json
+        held = {(item["what"], item["tensor"]): item["bytes"] for item in memory["alive"]}
+        self.assertEqual(held, {("waiting", None): 4000, ("received", "a"): 1000, ("received", "b"): 10})
+        self.assertEqual(memory["activations_peak_bytes"], 5010)
+        self.assertEqual(answer["plan"]["devices"][0]["memory"]["activations_peak_bytes"], 5010)
+
+    def test_what_does_not_go_with_it_is_refused(self):
+        model = onnx_make.encode(onnx_make.chain(6, (64, 256)))
+        for data, members, pointer in (
+            (model, {}, "/options/placement"),
+            (self.GRAPH, {"objective": "latency"}, "/objective"),
+            (self.GRAPH, {"options": {"placement": "any", "strategy": "pipeline"}}, "/options/strategy"),
+            (self.GRAPH, {"options": {"placement": "any", "replicas": 2}}, "/options/replicas"),
+            (self.GRAPH, {"constraints": {"max_stages": 2}}, "/constraints"),
+        ):
+            problem = self.submit_any(data, 422, **members)
+            self.assertEqual((problem["code"], problem["errors"][0]["pointer"]), ("PLACEMENT_UNSUPPORTED", pointer))
+        problem = self.submit_any(self.GRAPH, (400, 422), options={"placement": "some"})
+        self.assertEqual((problem["code"], problem["errors"][0]["pointer"]), ("INVALID_OPTION", "/options/placement"))
+
+
 class Profiles(DaemonCase):
     """tests/unit/cost/test_profile.c says which figures the events have."""
 

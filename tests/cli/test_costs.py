@@ -115,6 +115,106 @@ class Costs(test_cli.Case):
         self.assertEqual(first, second)
 
 
+class AnyPlacement(test_cli.Case):
+    """A chain of 60 ms in all on three devices, of which no three intervals take 20 ms each, but sets of nodes do."""
+
+    SECONDS = (9, 1, 1, 9, 1, 1, 9, 1, 1, 9, 1, 7, 2, 8)
+
+    def setUp(self):
+        super().setUp()
+        self.graph = self.file("chain.json", json.dumps({
+            "nodes": [{"id": f"n{at}", "seconds": seconds * 1e-3, "memory_bytes": 1e6 * at, "output_bytes": 1e6}
+                      for at, seconds in enumerate(self.SECONDS)],
+            "edges": [{"from": f"n{at}", "to": f"n{at + 1}"} for at in range(len(self.SECONDS) - 1)]
+            + [{"from": "n0", "to": "n8"}, {"from": "n2", "to": "n13"}]}).encode())
+        self.devices = ("--devices", "3", *test_cli.DEVICE)
+
+    def plan(self, *arguments, **more):
+        return self.json("plan", self.graph, *self.devices, *arguments, **more)
+
+    def test_plan(self):
+        path = self.path("plan.json")
+        plan, contiguous = self.plan("--placement", "any", "--plan", path), self.plan("--placement", "contiguous")
+        self.assertAlmostEqual(contiguous["estimate"]["interval_seconds"], 0.021)
+        self.assertNotIn("placement", contiguous["options"])
+        self.assertTrue(all("stages" not in device for device in contiguous["devices"]))
+        estimate = plan["estimate"]
+        self.assertAlmostEqual(estimate["interval_seconds"], 0.020)
+        self.assertAlmostEqual(estimate["lower_bound_seconds"], 0.020)
+        self.assertEqual((plan["options"]["placement"], estimate["devices_used"]), ("any", 3))
+        self.assertRegex(estimate["bottleneck"], r"^Device \d \(.*\) limits the throughput: computing takes 20.0 ms")
+        for device in plan["devices"]:
+            stages = [plan["stages"][stage] for stage in device["stages"]]
+            self.assertTrue(all(stage["devices"] == [device["id"]] for stage in stages))
+            self.assertEqual(device["nodes"], [node for stage in stages for node in stage["nodes"]])
+            self.assertAlmostEqual(device["compute_seconds"], sum(stage["compute_seconds"] for stage in stages))
+            self.assertAlmostEqual(device["compute_seconds"], 0.020)
+        self.assertTrue(all("stages of device" in stage["because"] for stage in plan["stages"]))
+        starts = {stage["index"]: stage["start_seconds"] for stage in plan["stages"]}
+        for device in plan["devices"]:  # a device runs one stage at a time
+            for before, after in zip(device["stages"], device["stages"][1:]):
+                self.assertGreaterEqual(starts[after],
+                                        starts[before] + plan["stages"][before]["compute_seconds"] - 1e-12)
+        self.check_exports(plan, path)
+
+    def check_exports(self, plan, path):
+        def table(form):
+            text = self.done("export", path, "--model", self.graph, "--format", form).stdout.decode()
+            return list(csv.DictReader(io.StringIO(text)))
+
+        self.assertEqual({row["node"]: int(row["devices"]) for row in table("csv")},
+                         {node: device["id"] for device in plan["devices"] for node in device["nodes"]})
+        self.assertEqual([float(row["compute_seconds"]) for row in table("csv-devices")],
+                         [device["compute_seconds"] for device in plan["devices"]])
+        self.assertEqual(len(table("csv-collectives")), len(plan["collectives"]))
+        self.assertGreater(len(self.done("export", path, "--model", self.graph, "--format", "perfetto").stdout), 1000)
+        self.assertIn(b"[NO_OPERATORS]", self.done("export", path, "--model", self.graph, "--format", "simulation",
+                                                   "-o", self.path("out"), status=1).stderr)
+
+    def test_text(self):
+        text = self.done("plan", self.graph, *self.devices, "--placement", "any").stdout.decode()
+        self.assertIn("stages on shared devices", text)
+        self.assertIn("Device 0", text)
+        self.assertIn("placement any", text)
+        self.assertIn("no plan on these devices has an interval below 20.0 ms", text)
+
+    def test_equal_questions_have_equal_plans(self):
+        first, second = self.plan("--placement", "any"), self.plan("--placement", "any")
+        first["search"].pop("seconds"), second["search"].pop("seconds")
+        self.assertEqual(first, second)
+
+    def test_from_a_device_to_another_and_back(self):
+        """Stages of a pipeline cannot go back to a device; sets can."""
+        graph = self.file("back.json", json.dumps({
+            "nodes": [{"id": "a", "seconds": {"cpu-core": 1}}, {"id": "b", "seconds": {"a100-sxm4-80gb": 1}},
+                      {"id": "c", "seconds": {"cpu-core": 1}}],
+            "edges": [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}]}).encode())
+        cluster = self.file("cluster.json", json.dumps(
+            {"groups": [{"count": 1, "device": "cpu-core"}, {"count": 1, "device": "a100-sxm4-80gb"}],
+             "mesh": [{"name": "pcie", "size": 2, "bandwidth": 25e9, "latency": 5e-6}]}).encode())
+        self.done("plan", graph, "--cluster", cluster, status=3)
+        plan = self.json("plan", graph, "--cluster", cluster, "--placement", "any")
+        self.assertEqual([stage["devices"] for stage in plan["stages"]], [[0], [1], [0]])
+        self.assertEqual(plan["estimate"]["interval_seconds"], 2)
+
+    def test_what_does_not_go_with_it_is_refused(self):
+        model = self.file("chain.onnx", onnx_make.encode(onnx_make.chain(6, (64, 256))))
+        constraints = self.file("constraints.json", b'{"max_stages": 2}')
+        for arguments, says in (
+            ((model,), b"for graphs of costs"),
+            ((self.graph, "--objective", "latency"), b"for the objective throughput"),
+            ((self.graph, "--objective", "devices"), b"for the objective throughput"),
+            ((self.graph, "--strategy", "grouping"), b"leave the strategy out"),
+            ((self.graph, "--replicas", "2"), b"leave out the replicas"),
+            ((self.graph, "--constraints", constraints), b"leave them out"),
+        ):
+            said = self.done("plan", *arguments, *self.devices, "--placement", "any", status=2).stderr
+            self.assertIn(b"[PLACEMENT_UNSUPPORTED]", said)
+            self.assertIn(says, said)
+        self.assertIn(b"must be contiguous or any",
+                      self.done("plan", self.graph, *self.devices, "--placement", "some", status=2).stderr)
+
+
 class Readme(test_cli.Readme):
     def test_examples(self):
         os.symlink(os.path.join(test_cli.TOP, "api"), self.path("api"))

@@ -29,6 +29,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import model_facts  # noqa: E402
+import recount_shared  # noqa: E402
 
 VIEWS = {("", name) for name in ("Reshape", "Identity", "Flatten", "Squeeze", "Unsqueeze", "OptionalGetElement")} | {
     ("com.microsoft", "Distributed" + name) for name in ("Reshape", "Squeeze", "Unsqueeze")}
@@ -270,6 +271,8 @@ class Recount:
     # ---- all of them ----
 
     def check(self):
+        if any("stages" in device for device in self.plan["devices"]):
+            return recount_shared.Floor(self).check(Wrong, check_device)
         crossing, sends = self.borders()
         told = [(item["tensor"], item["from_stage"], item["to_stage"]) for item in self.plan["collectives"]
                 if item["kind"] == "send"]

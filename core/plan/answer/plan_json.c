@@ -9,12 +9,16 @@
 #include "plan/variants/variants.h"
 #include "plan/version.h"
 
-static void write_node_names(struct sp_plan_json *c, uint32_t stage)
+/* Of one stage, or of all that are on its device. */
+static void write_node_names(struct sp_plan_json *c, uint32_t stage, bool is_device)
 {
+    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
     sp_json_key(c->json, "nodes");
     sp_json_begin_array(c->json);
-    if (stage != SP_NO_STAGE) {
-        for (uint32_t i = c->plan->stage_nodes.start[stage]; i < c->plan->stage_nodes.start[stage + 1]; i++)
+    for (uint32_t s = stage; s < evaluation->stage_count; s++) {
+        if (s > stage && (!is_device || evaluation->stages[s].device != evaluation->stages[stage].device))
+            continue;
+        for (uint32_t i = c->plan->stage_nodes.start[s]; i < c->plan->stage_nodes.start[s + 1]; i++)
             sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes.items[i]].name);
     }
     sp_json_end_array(c->json);
@@ -158,7 +162,7 @@ static void write_stages(struct sp_plan_json *c)
         sp_plan_json_devices(c, "devices", placement->stage_device[s], sp_plan_stage_devices(c->plan, s));
         sp_json_member_int(json, "replicas", sp_placement_replicas(placement, s));
         write_mesh(c, s);
-        write_node_names(c, s);
+        write_node_names(c, s, false);
         sp_json_member_double(json, "seconds", cost->interval_seconds);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
@@ -175,6 +179,9 @@ static void write_stages(struct sp_plan_json *c)
 static void write_memory(struct sp_plan_json *c, const struct sp_stage_cost *cost, uint32_t device, uint32_t stage)
 {
     struct sp_json *json = c->json;
+    double arena_bytes = stage != SP_NO_STAGE ? c->plan->arena_bytes[stage] : 0;
+    if (c->plan->result->placement.shares_devices) /* of a graph of costs */
+        arena_bytes = cost->activations_peak_bytes;
     sp_json_key(json, "memory");
     sp_json_begin_object(json);
     sp_json_member_double(json, "weights_bytes", cost->weights_bytes);
@@ -182,21 +189,37 @@ static void write_memory(struct sp_plan_json *c, const struct sp_stage_cost *cos
     sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
     sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
     sp_json_member_double(json, "total_bytes", cost->total_bytes);
-    sp_json_member_double(json, "arena_bytes", stage != SP_NO_STAGE ? c->plan->arena_bytes[stage] : 0);
+    sp_json_member_double(json, "arena_bytes", arena_bytes);
     sp_json_member_double(json, "capacity_bytes", sp_cluster_memory(c->plan->cluster, device));
     sp_json_end_object(json);
+}
+
+/* All stages of a device that may have several. */
+static void write_shared_stages(struct sp_plan_json *c, uint32_t device)
+{
+    const struct sp_placement *placement = &c->plan->result->placement;
+    if (!placement->shares_devices)
+        return;
+    sp_json_key(c->json, "stages");
+    sp_json_begin_array(c->json);
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        if (placement->stage_device[s] == device)
+            sp_json_int(c->json, s);
+    }
+    sp_json_end_array(c->json);
 }
 
 static void write_devices(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
-    static const struct sp_stage_cost unused;
     struct sp_json *json = c->json;
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
     for (uint32_t d = 0; d < c->plan->cluster->device_count; d++) {
         uint32_t stage = c->stage_of_device[d];
-        const struct sp_stage_cost *cost = stage == SP_NO_STAGE ? &unused : &evaluation->stages[stage];
+        struct sp_stage_cost all = {0}, *cost = &all;
+        if (stage != SP_NO_STAGE)
+            all = sp_evaluation_device(evaluation, stage);
         sp_json_begin_object(json);
         sp_json_member_int(json, "id", d);
         sp_json_member_string(json, "name", sp_cluster_device(c->plan->cluster, d)->name);
@@ -205,7 +228,8 @@ static void write_devices(struct sp_plan_json *c)
             sp_json_null(json);
         else
             sp_json_int(json, stage);
-        write_node_names(c, stage);
+        write_shared_stages(c, d);
+        write_node_names(c, stage, true);
         sp_json_member_double(json, "flops", cost->flops);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "collective_seconds", cost->collective_seconds);

@@ -62,8 +62,8 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
         sp_text_bytes(buf, cluster->levels[l].bandwidth);
         sp_buf_text(buf, "/s");
     }
-    sp_buf_printf(buf, "\nObjective   %s, strategy %s\nFingerprint %s\n", sp_objective_name(plan->objective),
-                  plan->strategy, plan->id);
+    sp_buf_printf(buf, "\nObjective   %s, strategy %s%s\nFingerprint %s\n", sp_objective_name(plan->objective),
+                  plan->strategy, plan->result->placement.shares_devices ? ", placement any" : "", plan->id);
 }
 
 /* "       2 replicas of 4 devices, mesh x 2, y 2; 1.20 ms of computing are collectives": for stages of several. */

@@ -195,11 +195,37 @@ static void reason_only_stage(const struct sp_plan *plan, struct sp_buf *buf)
                       sp_objective_name(plan->objective));
 }
 
+/* "the 2nd of 3 stages of device 1, which take 1.2 ms of each interval; begins when stage 4 has sent its tensors" */
+static void reason_shared_stage(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const struct sp_stage_cost *cost = stage_cost(plan, stage);
+    const struct sp_stage_cost device = sp_evaluation_device(evaluation, stage);
+    uint32_t place = 0, count = 0;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        count += stage_cost(plan, s)->device == cost->device;
+        place += stage_cost(plan, s)->device == cost->device && s <= stage;
+    }
+    sp_buf_printf(buf, "number %u of %u stages of device %u, ", place, count, cost->device);
+    sp_buf_text(buf, count > 1 ? "which together take " : "which takes ");
+    sp_text_seconds(buf, device.interval_seconds);
+    sp_buf_text(buf, " of the interval of ");
+    sp_text_seconds(buf, evaluation->interval_seconds);
+    if (cost->waits_for == SP_NO_STAGE)
+        return;
+    sp_buf_printf(buf, "; begins when stage %u has ", cost->waits_for);
+    sp_buf_text(buf, stage_cost(plan, cost->waits_for)->device == cost->device ? "finished" : "sent what it needs");
+}
+
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_stage_cost *cost = stage_cost(plan, stage);
     uint32_t count = evaluation->stage_count;
+    if (evaluation->shares_devices) {
+        reason_shared_stage(plan, stage, buf);
+        return;
+    }
     if (count == 1) {
         reason_only_stage(plan, buf);
         return;
@@ -227,11 +253,15 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
 
 /* ---- the bottleneck ---- */
 
-static void device_called(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+static void device_called(const struct sp_plan *plan, uint32_t stage, bool is_device, struct sp_buf *buf)
 {
     uint32_t device = plan->result->placement.stage_device[stage];
-    sp_buf_printf(buf, "Stage %u on ", stage);
-    stage_devices(plan, stage, buf);
+    if (is_device && plan->result->placement.shares_devices) {
+        sp_buf_printf(buf, "Device %u", device);
+    } else {
+        sp_buf_printf(buf, "Stage %u on ", stage);
+        stage_devices(plan, stage, buf);
+    }
     sp_buf_printf(buf, " (%s)", sp_cluster_device(plan->cluster, device)->name);
 }
 
@@ -277,7 +307,7 @@ static void collectives(const struct sp_stage_cost *cost, bool is_computing, str
 static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    const struct sp_stage_cost *cost = stage_cost(plan, evaluation->bottleneck_stage);
+    const struct sp_stage_cost all = sp_evaluation_device(evaluation, evaluation->bottleneck_stage), *cost = &all;
     const uint32_t replicas = sp_placement_replicas(&plan->result->placement, evaluation->bottleneck_stage);
     const char *what = "computing";
     double seconds = cost->compute_seconds;
@@ -293,7 +323,7 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
         sp_buf_text(buf, "No node takes time: everything is computed at load.");
         return;
     }
-    device_called(plan, evaluation->bottleneck_stage, buf);
+    device_called(plan, evaluation->bottleneck_stage, true, buf);
     sp_buf_printf(buf, " limits the throughput: %s takes ", what);
     sp_text_seconds(buf, seconds);
     if (replicas > 1) {
@@ -324,7 +354,7 @@ static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf
         sp_buf_text(buf, "No node takes time: everything is computed at load.");
         return;
     }
-    device_called(plan, slowest, buf);
+    device_called(plan, slowest, false, buf);
     sp_buf_text(buf, " takes the largest part of the latency, ");
     sp_text_seconds(buf, stage_cost(plan, slowest)->compute_seconds);
     sp_buf_text(buf, " of ");

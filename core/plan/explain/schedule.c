@@ -17,7 +17,7 @@ struct sp_schedule {
 uint32_t sp_schedule_requests(const struct sp_plan *plan)
 {
     const struct sp_placement *placement = &plan->result->placement;
-    uint32_t requests = SP_SCHEDULE_REQUESTS;
+    uint32_t requests = placement->shares_devices ? 1 : SP_SCHEDULE_REQUESTS;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
         const uint32_t replicas = sp_placement_replicas(placement, s);
         requests = replicas > requests ? replicas : requests;
@@ -74,6 +74,10 @@ static enum sp_status find_live(struct sp_schedule *schedule, struct sp_error *e
     struct sp_stage_cost cost;
     if (sharded == NULL) {
         sp_evaluator_stage(schedule->evaluator, &placed, &cost, schedule->live);
+        for (uint32_t i = 0; i < placed.count; i++) {
+            schedule->live[i].during += plan->result->evaluation->stages[schedule->stage].waiting_bytes;
+            schedule->live[i].after += plan->result->evaluation->stages[schedule->stage].waiting_bytes;
+        }
         return SP_OK;
     }
     enum sp_status status = sp_intra_live(schedule->arena, sharded->table, sharded->node_count, sharded->nodes,
@@ -130,8 +134,10 @@ enum sp_status sp_schedule_find_fullest(struct sp_schedule *schedule, struct sp_
         status = sp_fail_memory(err);
     if (status != SP_OK)
         return status;
+    const struct sp_stage_cost *cost = &schedule->plan->result->evaluation->stages[schedule->stage];
     *ret_fullest = (struct sp_schedule_fullest){.node = list.node,
                                                 .workspace_bytes = list.workspace_bytes,
+                                                .waiting_bytes = cost->waiting_bytes,
                                                 .held = SP_NEW_ARRAY(arena, list.count, struct sp_schedule_held)};
     if (ret_fullest->held == NULL)
         return sp_fail_memory(err);

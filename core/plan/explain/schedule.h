@@ -11,7 +11,8 @@
  */
 #include "plan/stage_strategies.h"
 
-/* Requests that are shown: each replica of a stage has one, up to the second number. */
+/* Requests that are shown: each replica of a stage has one, up to the second number. One where devices are shared: the
+   stages of later requests take turns with those of the first one, in periods (evaluate.h). */
 #define SP_SCHEDULE_REQUESTS      3
 #define SP_SCHEDULE_MOST_REQUESTS 16
 uint32_t sp_schedule_requests(const struct sp_plan *plan);
@@ -56,8 +57,9 @@ struct sp_schedule_held {
 struct sp_schedule_fullest {
     uint32_t node; /* SP_NO_WORK: the stage has none that runs */
     double workspace_bytes;
+    double waiting_bytes; /* cost/evaluate.h */
     uint32_t count;
-    struct sp_schedule_held *held; /* with the workspace, the stage's activations_peak_bytes */
+    struct sp_schedule_held *held; /* with these two, the stage's activations_peak_bytes */
 };
 
 /* In `arena`, which may be the schedule's. */

@@ -80,17 +80,21 @@ static void add_stage(const struct sp_plan *plan, uint32_t stage, struct times *
     }
 }
 
-/* Of the slowest stage. */
+/* Of the slowest stage, or of all stages of the busiest device. */
 static void times_of_interval(const struct sp_plan *plan, struct times *times)
 {
-    const uint32_t stage = plan->result->evaluation->bottleneck_stage;
-    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const uint32_t stage = evaluation->bottleneck_stage;
+    const struct sp_stage_cost all = sp_evaluation_device(evaluation, stage), *cost = &all;
     const double sent = fmax(cost->send_seconds, cost->receive_seconds);
     if (sent > cost->compute_seconds) {
         times->seconds[SP_BINDING_LINK] = times->most_of_stage[SP_BINDING_LINK] = sent;
         times->stage[SP_BINDING_LINK] = stage;
-    } else {
-        add_stage(plan, stage, times);
+        return;
+    }
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        if (evaluation->stages[s].device == cost->device)
+            add_stage(plan, s, times);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "search/joint/any_sets.h"
 #include "search/joint/blocking_constraint.h"
 #include "search/joint/bounds.h"
 #include "search/joint/exhaustive.h"
@@ -65,6 +66,7 @@ struct search {
     double fraction, best_seconds, bound_seconds;
     struct sp_lower_bounds bounds;
     bool has_bounds;
+    double any_bound; /* of the interval, for any sets of nodes; 0: not known */
 };
 
 static bool tick(void *context, const char *phase, double fraction, double best_seconds, double lower_bound_seconds)
@@ -78,28 +80,6 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return sp_watch_tick(search->outer, "search", search->fraction, search->best_seconds, search->bound_seconds);
 }
 
-/* Takes the blocks out of the space that span a level of links over which nothing may be split. */
-static void forbid_levels(const struct sp_constraints *constraints, struct sp_space *space)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < space->option_count; i++) {
-        const struct sp_space_option *option = &space->options[i];
-        bool spans = false;
-        for (uint32_t l = 0; l < option->mesh.links.level_count && !spans; l++) {
-            for (uint32_t f = 0; f < constraints->level_count && !spans; f++)
-                spans = strcmp(option->levels[l].name, constraints->levels[f]) == 0;
-        }
-        if (spans)
-            continue;
-        if (kept < i) {
-            space->options[kept] = *option;
-            space->options[kept].mesh.links.levels = space->options[kept].levels;
-        }
-        kept++;
-    }
-    space->option_count = kept;
-}
-
 static enum sp_status start(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -109,7 +89,7 @@ static enum sp_status start(struct search *search)
     if (status != SP_OK)
         return status;
     if (joint->options->constraints != NULL)
-        forbid_levels(joint->options->constraints, joint->space);
+        sp_space_forbid(joint->space, joint->options->constraints->level_count, joint->options->constraints->levels);
     const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;
     joint->tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
     search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
@@ -664,6 +644,8 @@ static enum sp_status answer(struct search *search, struct sp_search_result **re
     }
     enum sp_status status = find_bounds(search);
     result->bounds = search->bounds;
+    if (isfinite(search->any_bound))
+        result->bounds.interval_seconds = fmax(result->bounds.interval_seconds, search->any_bound);
     if (status == SP_OK && search->is_proved) {
         if (joint->options->objective == SP_OBJECTIVE_LATENCY)
             result->bounds.latency_seconds = best->evaluation->latency_seconds;
@@ -690,6 +672,24 @@ static enum sp_status try_everything(struct search *search, bool *ret_done)
         return status;
     *ret_done = search->is_proved = true;
     return take(search, best, search->joint.options->strategy);
+}
+
+/* Any sets of nodes on devices, beside the contiguous ones. */
+static enum sp_status propose_any(struct search *search)
+{
+    struct sp_joint_candidate *candidates[SP_ANY_CANDIDATES];
+    uint32_t count = 0;
+    if (!search->joint.options->any_sets || !goes_on(search, 0.97))
+        return SP_OK;
+    search->is_proved = false;
+    enum sp_status status = find_bounds(search);
+    if (status != SP_OK || (search->front.count > 0 &&
+                            search->front.plans[0]->evaluation->interval_seconds <= search->bounds.interval_seconds))
+        return status;
+    status = sp_joint_propose_any(&search->joint, candidates, &count, &search->any_bound, search->err);
+    for (uint32_t i = 0; i < count && status == SP_OK; i++)
+        status = candidates[i]->fits ? take(search, candidates[i], SP_STRATEGY_PIPELINE) : SP_OK;
+    return status;
 }
 
 /* Under constraints nothing came of any proposal. */
@@ -735,6 +735,8 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
         status = polish(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = look_beyond(search);
+    if (status == SP_OK)
+        status = propose_any(search);
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {

@@ -96,6 +96,8 @@ struct sp_joint_options {
     bool optimal;
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
     bool any_plan;            /* the first plan that fits ends the search: only whether there is one is asked */
+    bool any_sets;            /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
+                                 replicas or constraints */
     uint32_t max_replicas;    /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;

@@ -65,6 +65,8 @@ static uint64_t form_of(const struct sp_joint *joint, const struct sp_placement 
 /* Whether as many stages of `b` as of `a` have the form of each stage of `a`. */
 static bool same_form(const struct sp_joint *joint, const struct sp_placement *a, const struct sp_placement *b)
 {
+    if (a->shares_devices || b->shares_devices)
+        return a->shares_devices == b->shares_devices;
     if (a->stage_count != b->stage_count)
         return false;
     for (uint32_t s = 0; s < a->stage_count; s++) {
@@ -196,6 +198,10 @@ const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement 
     }
     struct sp_buf buf;
     sp_buf_init(&buf, DESCRIPTION_BYTES);
+    if (placement->shares_devices) {
+        sp_buf_printf(&buf, "%u stages on shared devices", placement->stage_count);
+        different = other = 0;
+    }
     for (uint32_t i = 0; i < different; i++) {
         sp_buf_printf(&buf, "%s%u ", i == 0 ? "" : ", ", counts[i]);
         sp_buf_printf(&buf, "%sof %u device%s",

@@ -29,13 +29,16 @@ static enum sp_status misfit(const struct recorded *o, const char *what)
 /* ---- what may be ---------------------------------------------------------------------------------------------------
  */
 
-/* Blocks are in the cluster, and no device is in two of them. */
+/* Blocks are in the cluster, and no device is in two of them; but those of one device each may be the same one where
+   no operator can be split. */
 static enum sp_status check_stages(const struct recorded *o)
 {
     const uint32_t devices = o->cluster->device_count;
     struct sp_arena_mark mark = sp_arena_mark(o->arena);
     bool *taken = SP_NEW_ARRAY(o->arena, devices, bool);
-    bool is_sound = o->record->stage_count > 0 && o->record->stage_count <= devices;
+    const uint32_t most = o->dataflow == NULL ? o->workload->node_count : devices;
+    bool has_blocks = false, shares = false;
+    bool is_sound = o->record->stage_count > 0 && o->record->stage_count <= most;
     if (taken == NULL)
         return sp_fail_memory(o->err);
     for (uint32_t s = 0; is_sound && s < o->record->stage_count; s++) {
@@ -46,12 +49,15 @@ static enum sp_status check_stages(const struct recorded *o)
             product = product > devices ? product : product * stage->axes[a];
         is_sound = count > 0 && count <= devices && stage->device <= devices - count && product == stage->size &&
                    (stage->axis_count == 0 || o->dataflow != NULL);
+        has_blocks = has_blocks || count > 1;
         for (uint64_t d = 0; is_sound && d < count; d++) {
-            is_sound = !taken[stage->device + d];
+            shares = shares || taken[stage->device + d];
             taken[stage->device + d] = true;
         }
     }
     sp_arena_rewind(o->arena, mark);
+    is_sound = is_sound && (!shares || (!has_blocks && o->dataflow == NULL));
+    o->result->placement.shares_devices = shares;
     return is_sound ? SP_OK : misfit(o, "its stages are no blocks of devices");
 }
 

@@ -189,11 +189,10 @@ enum sp_status sp_joint_judge(struct sp_joint *joint, struct sp_joint_candidate 
     joint->explored++;
     candidate->fits = candidate->evaluation->worst_excess_bytes <= 0;
     candidate->memory_bytes = 0;
-    candidate->devices_used = 0;
+    candidate->devices_used = candidate->evaluation->device_count;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
         const struct sp_stage_cost *cost = &candidate->evaluation->stages[s];
         candidate->memory_bytes = fmax(candidate->memory_bytes, cost->total_bytes);
-        candidate->devices_used += cost->device_count;
         candidate->fits = candidate->fits && sp_unable_nodes(joint->workload, cost->compute_seconds) == 0;
     }
     return SP_OK;

@@ -251,3 +251,24 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
         *ret_space = space;
     return status;
 }
+
+void sp_space_forbid(struct sp_space *space, uint32_t count, const char *const *names)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < space->option_count; i++) {
+        const struct sp_space_option *option = &space->options[i];
+        bool spans = false;
+        for (uint32_t l = 0; l < option->mesh.links.level_count && !spans; l++) {
+            for (uint32_t f = 0; f < count && !spans; f++)
+                spans = strcmp(option->levels[l].name, names[f]) == 0;
+        }
+        if (spans)
+            continue;
+        if (kept < i) {
+            space->options[kept] = *option;
+            space->options[kept].mesh.links.levels = space->options[kept].levels;
+        }
+        kept++;
+    }
+    space->option_count = kept;
+}

@@ -51,6 +51,9 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err);
 
+/* Takes the blocks out that span a level of links with one of these names: nothing may be split over it. */
+void sp_space_forbid(struct sp_space *space, uint32_t count, const char *const *names);
+
 /* Where a mesh of two axes may end the inner one, ascending: in how many devices, so that links change only where an
    axis ends or along the whole of it, and the option's own mesh does not end an axis there. */
 uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[SP_SPACE_CUTS]);

@@ -65,6 +65,7 @@ struct sp_assign_state {
     uint32_t *slot_of;         /* per unit */
     uint32_t *next, *previous; /* per unit: the list of its slot */
     uint32_t *users_in;        /* [link][slot] */
+    uint32_t *receivers;       /* per link: slots with users */
     uint32_t *shared_in;       /* [shared weight][slot] */
     uint32_t *link_seen;       /* scratch: stamps */
     uint32_t stamp;
@@ -75,6 +76,10 @@ struct sp_assign_state {
     uint32_t power_log;   /* energy of a slot: (load * scale) ^ (2 ^ power_log) */
     double memory_weight;
     double energy;
+    /* Where tensors go to each receiver: third slots, which the move that was looked at last makes send more or less. */
+    uint32_t other_count, *others;
+    bool *is_other;     /* per slot */
+    double *other_send; /* per slot: by how much */
 };
 
 /* What a move changes, computed before it is made: the slots as they will be. */
@@ -94,8 +99,14 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
 /* Loads and energies anew after `scale`, `power_log` or `memory_weight` changed. */
 void sp_assign_state_weigh(struct sp_assign_state *state);
 
-/* False where the unit cannot be there (or is). */
-bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uint32_t to, struct sp_assign_move *move);
+/* Whether a slot sends a tensor to each slot that uses it, one after the other; else once to all. */
+static inline bool sp_assign_sends_to_each(const struct sp_stages_problem *problem)
+{
+    return problem->sends_to_each && problem->objective != SP_STAGES_LATENCY;
+}
+
+/* False where the unit cannot be there (or is). Only the move that was looked at last can be made. */
+bool sp_assign_move_look(struct sp_assign_state *state, uint32_t unit, uint32_t to, struct sp_assign_move *move);
 void sp_assign_move_make(struct sp_assign_state *state, const struct sp_assign_move *move);
 
 /* Another option or number of replicas for a slot: false where devices or units do not allow it. */

@@ -89,10 +89,11 @@ static uint32_t parts_using(const struct exact *exact, uint32_t l)
 static void add_transfers(const struct exact *exact, uint32_t unit, uint32_t to, struct part *parts)
 {
     const struct sp_assign_model *model = exact->model;
+    const bool is_each = sp_assign_sends_to_each(model->problem);
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++) {
         uint32_t l = model->makes.items[i], bits = parts_using(exact, l) & ~(1u << to);
-        if (bits != 0)
-            parts[to].send += model->transfer[parts[to].choice.option][l];
+        const uint32_t sends = is_each ? (uint32_t)__builtin_popcount(bits) : bits != 0;
+        parts[to].send += sends * model->transfer[parts[to].choice.option][l];
         for (uint32_t p = 0; bits != 0; p++, bits >>= 1)
             if (bits & 1)
                 parts[p].receive += model->transfer[parts[p].choice.option][l];
@@ -104,7 +105,7 @@ static void add_transfers(const struct exact *exact, uint32_t unit, uint32_t to,
         uint32_t bits = parts_using(exact, l);
         if ((bits >> to & 1) == 0)
             parts[to].receive += model->transfer[parts[to].choice.option][l];
-        if ((bits & ~(1u << from)) == 0)
+        if (is_each ? (bits >> to & 1) == 0 : (bits & ~(1u << from)) == 0)
             parts[from].send += model->transfer[parts[from].choice.option][l];
     }
 }

@@ -37,13 +37,17 @@ struct sums {
     double seconds, made, taken;
 };
 
-/* The unit's seconds and transfers under an option, without link `except`. */
+/* The unit's seconds and transfers under an option, without link `except`, each as often as it may be sent. */
 static struct sums sums_of(const struct sp_assign_model *model, uint32_t unit, uint32_t option, uint32_t except)
 {
     struct sums sums = {.seconds = model->seconds[option][unit]};
+    const bool is_each = sp_assign_sends_to_each(model->problem);
     for (uint32_t i = model->makes.start[unit]; i < model->makes.start[unit + 1]; i++)
         if (model->makes.items[i] != except)
-            sums.made += model->transfer[option][model->makes.items[i]];
+            sums.made +=
+                model->transfer[option][model->makes.items[i]] *
+                (is_each ? model->users.start[model->makes.items[i] + 1] - model->users.start[model->makes.items[i]]
+                         : 1);
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++)
         if (model->takes.items[i] != except)
             sums.taken += model->transfer[option][model->takes.items[i]];
@@ -53,11 +57,14 @@ static struct sums sums_of(const struct sp_assign_model *model, uint32_t unit, u
 /*
  * A unit that makes one link for one user, and nothing else, goes to its user: there it adds its seconds and what it
  * takes, and saves receiving the link; where it was it saves sending that, and at most has to send what it takes.
- * A unit that takes one link that only it uses goes to its producer alike.
+ * A unit that takes one link that only it uses goes to its producer alike. Where tensors go to each receiver, what the
+ * first one takes may be sent once more by others, so it must take nothing.
  */
 static bool saves(const struct sp_assign_model *model, uint32_t unit, uint32_t link, bool makes_it)
 {
     bool adds_up = model->problem->combine == SP_STAGES_SUM;
+    if (makes_it && sp_assign_sends_to_each(model->problem) && model->takes.start[unit] != model->takes.start[unit + 1])
+        return false;
     for (uint32_t o = 0; o < model->problem->option_count; o++) {
         struct sums sums = sums_of(model, unit, o, link);
         double other = makes_it ? sums.taken : sums.made, saved = model->transfer[o][link];

@@ -20,13 +20,18 @@ enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_as
     state->next = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
     state->previous = SP_NEW_ARRAY(arena, model->unit_count, uint32_t);
     state->users_in = SP_NEW_ARRAY(arena, (size_t)model->link_count * slot_count, uint32_t);
+    state->receivers = SP_NEW_ARRAY(arena, model->link_count, uint32_t);
+    state->others = SP_NEW_ARRAY(arena, slot_count, uint32_t);
+    state->is_other = SP_NEW_ARRAY(arena, slot_count, bool);
+    state->other_send = SP_NEW_ARRAY(arena, slot_count, double);
     state->shared_in = SP_NEW_ARRAY(arena, (size_t)model->shared_count * slot_count, uint32_t);
     state->link_seen = SP_NEW_ARRAY(arena, model->link_count, uint32_t);
     state->class_used = SP_NEW_ARRAY(arena, problem->class_count, uint32_t);
     state->memory_limit = SP_NEW_ARRAY(arena, problem->option_count, double);
     if (state->slots == NULL || state->slot_of == NULL || state->next == NULL || state->previous == NULL ||
         state->users_in == NULL || state->shared_in == NULL || state->link_seen == NULL || state->class_used == NULL ||
-        state->memory_limit == NULL)
+        state->memory_limit == NULL || state->receivers == NULL || state->others == NULL || state->is_other == NULL ||
+        state->other_send == NULL)
         return sp_fail_memory(err);
     for (uint32_t o = 0; o < problem->option_count; o++)
         state->memory_limit[o] =
@@ -99,6 +104,13 @@ static void link_out(struct sp_assign_state *state, uint32_t unit)
         state->slots[state->slot_of[unit]].first = next;
 }
 
+/* How often a slot sends a link that it makes. */
+static uint32_t sends(const struct sp_assign_state *state, uint32_t l, uint32_t slot)
+{
+    const uint32_t receivers = state->receivers[l] - (state->users_in[(size_t)l * state->slot_count + slot] > 0);
+    return sp_assign_sends_to_each(state->model->problem) ? receivers : receivers > 0;
+}
+
 /* The sums of a slot's seconds under its option, from its units. */
 static void sum_seconds(struct sp_assign_state *state, uint32_t s, struct sp_assign_slot *slot)
 {
@@ -109,9 +121,8 @@ static void sum_seconds(struct sp_assign_state *state, uint32_t s, struct sp_ass
     for (uint32_t u = slot->first; u != NOTHING; u = state->next[u]) {
         slot->compute += seconds[u];
         for (uint32_t i = model->makes.start[u]; i < model->makes.start[u + 1]; i++) {
-            uint32_t l = model->makes.items[i], users = model->users.start[l + 1] - model->users.start[l];
-            if (users > state->users_in[(size_t)l * state->slot_count + s])
-                slot->send += transfer[l];
+            uint32_t l = model->makes.items[i];
+            slot->send += sends(state, l, s) * transfer[l];
         }
         for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++) {
             uint32_t l = model->takes.items[i];
@@ -144,6 +155,7 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
     const struct sp_stages_problem *problem = model->problem;
     uint32_t slots = state->slot_count;
     memset(state->users_in, 0, (size_t)model->link_count * slots * sizeof(uint32_t));
+    memset(state->receivers, 0, model->link_count * sizeof(uint32_t));
     memset(state->shared_in, 0, (size_t)model->shared_count * slots * sizeof(uint32_t));
     memset(state->class_used, 0, problem->class_count * sizeof(uint32_t));
     for (uint32_t s = 0; s < slots; s++) {
@@ -155,8 +167,10 @@ void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_
     for (uint32_t u = model->unit_count; u-- > 0;) {
         link_in(state, u, slot_of[u]);
         state->slots[slot_of[u]].size++;
-        for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++)
-            state->users_in[(size_t)model->takes.items[i] * slots + slot_of[u]]++;
+        for (uint32_t i = model->takes.start[u]; i < model->takes.start[u + 1]; i++) {
+            const uint32_t l = model->takes.items[i];
+            state->receivers[l] += state->users_in[(size_t)l * slots + slot_of[u]]++ == 0;
+        }
         for (uint32_t i = model->shared.start[u]; i < model->shared.start[u + 1]; i++)
             state->shared_in[(size_t)model->shared.items[i] * slots + slot_of[u]]++;
     }
@@ -174,12 +188,10 @@ static void look_at_made(const struct sp_assign_state *state, struct sp_assign_m
     const double *before = model->transfer[move->source.choice.option],
                  *after = model->transfer[move->target.choice.option];
     for (uint32_t i = model->makes.start[move->unit]; i < model->makes.start[move->unit + 1]; i++) {
-        uint32_t l = model->makes.items[i], users = model->users.start[l + 1] - model->users.start[l];
+        uint32_t l = model->makes.items[i];
         const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
-        if (users > in[move->from])
-            move->source.send -= before[l];
-        if (users > in[move->to])
-            move->target.send += after[l];
+        move->source.send -= sends(state, l, move->from) * before[l];
+        move->target.send += sends(state, l, move->to) * after[l];
         if (in[move->from] > 0)
             move->source.receive += before[l];
         if (in[move->to] > 0)
@@ -187,9 +199,34 @@ static void look_at_made(const struct sp_assign_state *state, struct sp_assign_m
     }
 }
 
-/* What the links that the unit uses change. A third slot, of the producer, sends as before: the unit is outside of it
-   before and after. */
-static void look_at_taken(const struct sp_assign_state *state, struct sp_assign_move *move)
+/* The producer of a link is in neither slot of the move: it has more or fewer receivers, if it sends to each. */
+static void note_other(struct sp_assign_state *state, uint32_t slot, double seconds)
+{
+    if (!state->is_other[slot])
+        state->others[state->other_count++] = slot;
+    state->is_other[slot] = true;
+    state->other_send[slot] += seconds;
+}
+
+/* What a link that the unit uses changes of sends. Where a tensor is sent once to all, a third slot, of the producer,
+   sends as before: the unit is outside of it before and after. */
+static void look_at_sends(struct sp_assign_state *state, struct sp_assign_move *move, uint32_t l)
+{
+    const uint32_t producer = state->slot_of[state->model->producer[l]];
+    const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
+    const bool is_each = sp_assign_sends_to_each(state->model->problem);
+    const double seconds = state->model->transfer[state->slots[producer].choice.option][l];
+    const uint32_t outside = state->receivers[l] - (in[producer] > 0);
+    if (producer == move->from)
+        move->source.send += is_each ? (in[move->to] == 0) * seconds : (outside == 0) * seconds;
+    else if (producer == move->to)
+        move->target.send -= in[move->from] == 1 && (is_each || outside == 1) ? seconds : 0;
+    else if (is_each && (in[move->to] == 0) != (in[move->from] == 1))
+        note_other(state, producer, in[move->to] == 0 ? seconds : -seconds);
+}
+
+/* What the links that the unit uses change. */
+static void look_at_taken(struct sp_assign_state *state, struct sp_assign_move *move)
 {
     const struct sp_assign_model *model = state->model;
     const double *before = model->transfer[move->source.choice.option],
@@ -197,19 +234,11 @@ static void look_at_taken(const struct sp_assign_state *state, struct sp_assign_
     for (uint32_t i = model->takes.start[move->unit]; i < model->takes.start[move->unit + 1]; i++) {
         uint32_t l = model->takes.items[i], producer = state->slot_of[model->producer[l]];
         const uint32_t *in = &state->users_in[(size_t)l * state->slot_count];
-        uint32_t users = model->users.start[l + 1] - model->users.start[l];
-        if (producer == move->from) {
-            if (users == in[move->from])
-                move->source.send += before[l];
-        } else if (in[move->from] == 1) {
+        if (producer != move->from && in[move->from] == 1)
             move->source.receive -= before[l];
-        }
-        if (producer == move->to) {
-            if (users == in[move->to] + 1)
-                move->target.send -= after[l];
-        } else if (in[move->to] == 0) {
+        if (producer != move->to && in[move->to] == 0)
             move->target.receive += after[l];
-        }
+        look_at_sends(state, move, l);
     }
 }
 
@@ -237,7 +266,16 @@ static void look_at_bytes(const struct sp_assign_state *state, struct sp_assign_
     }
 }
 
-bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uint32_t to, struct sp_assign_move *move)
+/* A third slot as the move that was looked at last makes it. */
+static struct sp_assign_slot changed_other(const struct sp_assign_state *state, uint32_t other)
+{
+    struct sp_assign_slot slot = state->slots[other];
+    slot.send += state->other_send[other];
+    weigh(state, &slot);
+    return slot;
+}
+
+bool sp_assign_move_look(struct sp_assign_state *state, uint32_t unit, uint32_t to, struct sp_assign_move *move)
 {
     const struct sp_assign_model *model = state->model;
     uint32_t from = state->slot_of[unit];
@@ -253,6 +291,11 @@ bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uin
     move->target.size++;
     move->source.compute -= model->seconds[move->source.choice.option][unit];
     move->target.compute += seconds;
+    while (state->other_count > 0) {
+        const uint32_t other = state->others[--state->other_count];
+        state->is_other[other] = false;
+        state->other_send[other] = 0;
+    }
     look_at_made(state, move);
     look_at_taken(state, move);
     look_at_bytes(state, move);
@@ -263,6 +306,8 @@ bool sp_assign_move_look(const struct sp_assign_state *state, uint32_t unit, uin
     weigh(state, &move->source);
     weigh(state, &move->target);
     move->change = move->source.energy - state->slots[from].energy + move->target.energy - state->slots[to].energy;
+    for (uint32_t i = 0; i < state->other_count; i++)
+        move->change += changed_other(state, state->others[i]).energy - state->slots[state->others[i]].energy;
     return true;
 }
 
@@ -272,14 +317,16 @@ void sp_assign_move_make(struct sp_assign_state *state, const struct sp_assign_m
     uint32_t unit = move->unit, slots = state->slot_count;
     state->slots[move->from] = move->source;
     state->slots[move->to] = move->target;
+    for (uint32_t i = 0; i < state->other_count; i++)
+        state->slots[state->others[i]] = changed_other(state, state->others[i]);
     state->energy += move->change;
     /* the lists' heads are the slots', so that the links come after */
     link_out(state, unit);
     link_in(state, unit, move->to);
     for (uint32_t i = model->takes.start[unit]; i < model->takes.start[unit + 1]; i++) {
         uint32_t *in = &state->users_in[(size_t)model->takes.items[i] * slots];
-        in[move->from]--;
-        in[move->to]++;
+        state->receivers[model->takes.items[i]] += in[move->to]++ == 0;
+        state->receivers[model->takes.items[i]] -= --in[move->from] == 0;
     }
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
         uint32_t *in = &state->shared_in[(size_t)model->shared.items[i] * slots];

@@ -8,8 +8,11 @@
  *
  *   load of a stage    combine(sum of seconds of its nodes, sum of receives, sum of sends) / replicas
  *   receive            for each tensor made outside and used inside, once: option.transfer_fixed + per_byte * bytes
- *   send               for each tensor made inside and used outside, once: the same
- *   combine            SUM (a device that cannot overlap; Tarnawski et al. 2020) or MAX (double buffers; evaluate.h)
+ *   send               for each tensor made inside and used outside, once: the same. With `sends_to_each`, once for
+ *                      each stage that uses it
+ *   combine            SUM (a device that cannot overlap) or MAX (double buffers; evaluate.h). SUM is the definition of
+ *                      Tarnawski et al. 2020: with it this solver is held to their published results, also for any
+ *                      sets (tests/bench/placement). Plans are made with MAX.
  *   memory             weight bytes of its nodes, shared ones once per stage, + the largest `held` bytes of its nodes,
  *                      within option.memory_bytes
  *
@@ -114,8 +117,8 @@ struct sp_stages_problem {
        a row, and stages have the last ones of them in order. What a stage receives comes over the border before its
        first device, what it sends goes over the one behind its last. */
     const struct sp_stages_border *const *borders;
-    bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one */
-    bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages */
+    bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one; not for LATENCY */
+    bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages (search/joint/any_sets.h) */
     uint32_t max_stages; /* 0: as many as there are devices */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "random_stages.h"
+#include "solvers/stages/assign.h"
 
 static struct sp_arena *arena;
 static struct sp_error error;
@@ -193,6 +194,57 @@ Test(stages_assign, all_sets, .timeout = 250)
     cr_expect_gt(feasible, 500);
     cr_expect_gt(several, 300);
     cr_expect_gt(better, 20); /* sets that are not contiguous do matter */
+}
+
+/* Sums that moves keep up to date are those of the assignment that they lead to, also where tensors go to each stage that
+   uses them. */
+Test(stages_assign, moves_keep_sums)
+{
+    static struct random_stages random;
+    uint64_t state = 13;
+    uint32_t moves = 0, others = 0;
+    for (int round = 0; round < 300; round++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        struct sp_stages_prepared *prepared;
+        struct sp_assign_model *model;
+        struct sp_assign_state *moved, *fresh;
+        struct sp_stages_choice choices[4] = {{0, 1}, {0, 1}, {0, 1}, {0, 1}};
+        uint32_t slot_of[RANDOM_STAGES_NODES];
+        random_stages_make(&random, &state, RANDOM_STAGES_NODES);
+        random.problem.non_contiguous = true;
+        random.problem.sends_to_each = round % 2 == 0;
+        for (uint32_t v = 0; v < random.problem.node_count; v++)
+            random.seconds[0][v] = 1 + v; /* each node runs in every slot */
+        cr_assert_eq(sp_stages_prepare(arena, &random.problem, SP_STAGES_UNITS_FREE, &prepared, &error), SP_OK);
+        cr_assert_eq(sp_assign_model_create(arena, prepared, &model, &error), SP_OK);
+        cr_assert_eq(sp_assign_state_create(arena, model, 4, &moved, &error), SP_OK);
+        cr_assert_eq(sp_assign_state_create(arena, model, 4, &fresh, &error), SP_OK);
+        for (uint32_t u = 0; u < model->unit_count; u++)
+            slot_of[u] = random_stages_below(&state, 4);
+        sp_assign_state_load(moved, choices, slot_of);
+        for (int step = 0; step < 50; step++) {
+            struct sp_assign_move move;
+            const uint32_t unit = random_stages_below(&state, model->unit_count);
+            if (!sp_assign_move_look(moved, unit, random_stages_below(&state, 4), &move))
+                continue;
+            const double before = moved->energy;
+            others += moved->other_count;
+            sp_assign_move_make(moved, &move);
+            sp_assign_state_load(fresh, choices, moved->slot_of);
+            cr_assert_float_eq(moved->energy - before, move.change, 1e-9);
+            cr_assert_float_eq(moved->energy, fresh->energy, 1e-6, "round %d: %g, not %g", round, moved->energy,
+                               fresh->energy);
+            for (uint32_t s = 0; s < 4; s++) {
+                cr_assert_float_eq(moved->slots[s].send, fresh->slots[s].send, 1e-9, "round %d", round);
+                cr_assert_float_eq(moved->slots[s].receive, fresh->slots[s].receive, 1e-9, "round %d", round);
+                cr_assert_float_eq(moved->slots[s].load, fresh->slots[s].load, 1e-9, "round %d", round);
+            }
+            moves++;
+        }
+        sp_arena_rewind(arena, mark);
+    }
+    cr_expect_gt(moves, 1000);
+    cr_expect_gt(others, 300);
 }
 
 /* Without the time for anything but the first steps: never better than the best, and no bound above it. */

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "recount_shared.h"
+
 /* An operand of a node of the stage, in the order in which nodes take and make them. */
 struct touch {
     uint32_t entry, tensor, layout;
@@ -386,6 +388,8 @@ bool recount_holds(const struct sp_workload *workload, const struct sp_cluster *
                    const struct sp_placement *placement, const struct sp_sharded_stage *sharded,
                    const struct sp_evaluation *evaluation, bool fits, char ret_why[256])
 {
+    if (placement->shares_devices)
+        return recount_shared_holds(workload, cluster, placement, evaluation, fits, ret_why);
     struct sp_arena *scratch = sp_arena_create(NULL);
     uint32_t *strategy_at = SP_NEW_ARRAY(scratch, workload->node_count, uint32_t);
     bool holds = devices_differ(scratch, cluster, placement, ret_why);

@@ -9,7 +9,8 @@
 #include "search/joint/joint.h"
 
 /*
- * Whether the memory figures of an evaluation are those of the placement, no device is in two stages, and, with `fits`,
+ * Whether the memory figures of an evaluation are those of the placement, no device is in two stages (unless devices are shared:
+ * recount_shared.h), and, with `fits`,
  * every device of every stage has that much memory. False: `ret_why` says in a sentence what is wrong.
  * `sharded` as in sp_joint_evaluate(); NULL: no operator is split.
  */
