@@ -31,7 +31,7 @@ static void require(bool is_true, const char *what)
 static void visit_text(const struct sp_index *index, uint32_t text)
 {
     const char *found = sp_index_text(index, text);
-    require(found == NULL || strlen(found) < index->text_size, "a text that ends");
+    require(found == NULL || strlen(found) < index->count.texts, "a text that ends");
 }
 
 static void visit_row(const struct sp_index *index, const struct sp_index_row *row)
@@ -198,7 +198,7 @@ static void check_file(const uint8_t *bytes, size_t size)
             blocks += index.stages[s].replicas;
         }
         require(blocks <= 65536, "as many blocks as devices");
-        require(memchr(index.summary, '\0', index.summary_size) == NULL, "a summary");
+        require(memchr(index.summary.bytes, '\0', index.summary.size) == NULL, "a summary");
         ask_graph(&index);
         ask_stages(&index);
         ask_tables(&index);
