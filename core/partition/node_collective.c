@@ -122,10 +122,10 @@ static enum sp_status list_members(struct sp_part_run *run, const uint32_t *even
 static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events)
 {
     const struct sp_lower_event *first = &run->records[0]->events[events[0]];
-    uint32_t count = run->placement.device_count, groups;
-    struct sp_exchange_member *members;
+    uint32_t count = run->placement.device_count, groups = 0;
+    struct sp_exchange_member *members = NULL;
     enum sp_status status = list_members(run, events, &groups, &members);
-    if (status != SP_OK)
+    if (status != SP_OK || members == NULL)
         return status;
     for (uint32_t i = 0; i < count; i++)
         members[i].needed = members[i].held;
@@ -171,9 +171,11 @@ static enum sp_status gather_group(struct sp_part_run *run, struct sp_exchange_m
 static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events)
 {
     const struct sp_lower_event *first = &run->records[0]->events[events[0]];
-    uint32_t count = run->placement.device_count, axis = first->collective.axis, groups;
-    struct sp_exchange_member *members;
+    uint32_t count = run->placement.device_count, axis = first->collective.axis, groups = 0;
+    struct sp_exchange_member *members = NULL;
     enum sp_status status = list_members(run, events, &groups, &members);
+    if (status != SP_OK || members == NULL)
+        return status;
     /* A group is an exchange of its own: the extents of what is gathered may differ. Where they do not, it is one. */
     uint32_t begin = 0;
     int64_t extent = 0, common = -1;

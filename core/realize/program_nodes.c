@@ -250,7 +250,7 @@ static enum sp_status cut_axis(struct sp_program *program, const char *name, con
     struct sp_range ranges[SP_MAX_RANK];
     const char **parts = SP_NEW_ARRAY(program->scratch, all->count, const char *);
     enum sp_status status = parts == NULL ? sp_fail_memory(err) : SP_OK;
-    for (uint32_t i = 0; i < box->rank; i++)
+    for (uint32_t i = 0; i < x.rank; i++)
         ranges[i] = (struct sp_range){0, -1};
     for (uint32_t k = 0; status == SP_OK && k < all->count; k++) {
         ranges[axis] = all->ranges[k];
@@ -264,7 +264,7 @@ static enum sp_status cut_box(struct sp_program *program, const struct sp_progra
 {
     struct sp_range ranges[SP_MAX_RANK];
     uint32_t last = SP_MAX_RANK; /* the last axis with several ranges */
-    for (uint32_t i = 0; i < box->rank; i++) {
+    for (uint32_t i = 0; i < x->rank; i++) {
         if (box->axes[i].count > 1)
             last = i;
         ranges[i] = box->axes[i].count == 1 ? box->axes[i].ranges[0] : (struct sp_range){0, -1};
@@ -287,8 +287,8 @@ enum sp_status sp_program_cut(struct sp_program *program, const struct sp_progra
         *ret_name = x->name;
         return SP_OK;
     }
-    if (box->rank > SP_MAX_RANK)
-        return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has more axes than a tensor can have.");
+    if (box->rank > SP_MAX_RANK || box->rank != x->rank)
+        return sp_fail(err, SP_ERR_INTERNAL, "BAD_BOX", "A box has another number of axes than its tensor can have.");
     if (carrier == dtype)
         return cut_box(program, x, box, want, ret_name, err);
     struct sp_program_tensor carried = *x;

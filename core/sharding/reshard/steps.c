@@ -183,7 +183,7 @@ enum sp_status sp_reshard_steps(struct sp_arena *arena, const struct sp_reshard_
 
     for (uint32_t i = 0; i < path->count; i++) {
         const struct sp_path_step *path_step = &path->steps[i];
-        struct sp_sharding *before, *after;
+        struct sp_sharding *before = NULL, *after = NULL;
         struct sp_reshard_step step = {.kind = path_step->kind,
                                        .group_size = (int64_t)path_step->group_size,
                                        .bytes = path_step->bytes,
