@@ -22,6 +22,7 @@ export interface Port {
 }
 /** GET /v1/models/{id}; of a graph of costs there is less. */
 export interface Inspection {
+  format?: string; // 'costs': a graph of costs
   id: string;
   name: string;
   bytes: number;
@@ -356,7 +357,7 @@ export interface Memory {
   seconds: number;
   course: [number, number][];
   peak: { at_seconds: number; node: string | null; index: number | null };
-  alive: { tensor: string | null; what: 'input' | 'activation' | 'received' | 'copy' | 'workspace'; node?: string; bytes: number }[];
+  alive: { tensor: string | null; what: 'input' | 'activation' | 'received' | 'copy' | 'workspace' | 'waiting'; node?: string; bytes: number }[];
   alive_more?: { count: number; bytes: number };
 }
 

@@ -170,7 +170,7 @@ function Alive(props: { id: string; memory: Memory }) {
         rowKey={(held) => held.index}
         empty="Nothing but weights, caches and buffers."
         columns={[
-          { key: 'tensor', label: 'Tensor', value: (held) => held.tensor, cell: (held) => (held.what === 'workspace' ? <>workspace of <NodeLink id={id} name={held.node} /></> : <TensorLink id={id} name={held.tensor} />) },
+          { key: 'tensor', label: 'Tensor', value: (held) => held.tensor, cell: (held) => (held.what === 'workspace' ? <>workspace of <NodeLink id={id} name={held.node} /></> : held.what === 'waiting' ? 'of other requests, and for other stages' : <TensorLink id={id} name={held.tensor} />) },
           { key: 'what', label: 'What', value: (held) => held.what, cell: (held) => held.what },
           figure('bytes', 'Bytes', bytes),
           { key: 'share', label: 'Share', numeric: true, cell: (held) => share(held.bytes / memory.activations_peak_bytes) },

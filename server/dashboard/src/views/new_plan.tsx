@@ -20,6 +20,7 @@ interface Form {
   cluster: string;
   objective: Objective;
   strategy: string;
+  placement: string;
   replicas: string;
   batch: string;
   dims: Record<string, string>;
@@ -40,6 +41,7 @@ const EMPTY: Form = {
   cluster: '{\n  "device": "a100-sxm4-80gb",\n  "count": 8,\n  "mesh": [\n    {"name": "node", "size": 2, "bandwidth": 25e9, "latency": 5e-6},\n    {"name": "gpu", "size": 4, "bandwidth": 300e9, "latency": 2e-6}\n  ]\n}',
   objective: 'throughput',
   strategy: 'auto',
+  placement: 'contiguous',
   replicas: '',
   batch: '',
   dims: {},
@@ -63,6 +65,11 @@ const STRATEGIES: Record<string, string> = {
   tensor: 'One stage, whose devices share every operator.',
 };
 
+const PLACEMENTS: Record<string, string> = {
+  contiguous: '',
+  any: 'A device may hold any nodes, in several stages, if that gives more throughput.',
+};
+
 function parsed(text: string, what: string): unknown {
   try {
     return JSON.parse(text);
@@ -78,6 +85,7 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
     form.constraints.trim() === '' ? {} : (parsed(form.constraints, 'What the plan must keep') as Record<string, unknown>);
   const dims = Object.entries(form.dims).filter(([, value]) => value !== '');
   if (form.strategy !== 'auto') options['strategy'] = form.strategy;
+  if (form.placement !== 'contiguous') options['placement'] = form.placement;
   if (form.replicas !== '') options['replicas'] = Number(form.replicas);
   if (form.batch !== '') options['batch'] = Number(form.batch);
   if (dims.length > 0) options['dims'] = Object.fromEntries(dims.map(([name, value]) => [name, Number(value)]));
@@ -220,7 +228,7 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
   );
 }
 
-function Wishes(props: Part & { symbols: string[] }) {
+function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
   const { form, set } = props;
   return (
     <Card title="What is wanted">
@@ -244,6 +252,16 @@ function Wishes(props: Part & { symbols: string[] }) {
             ))}
           </select>
         </label>
+        {props.isCosts && (
+          <label>
+            Placement
+            <select value={form.placement} onChange={(event) => set({ placement: event.currentTarget.value })}>
+              {Object.keys(PLACEMENTS).map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+        )}
         <Field {...props} name="batch" label="Batch" hint="as the model has it" />
         <Field {...props} name="replicas" label="Replicas of a stage, at most" hint="1" />
         <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />
@@ -261,7 +279,7 @@ function Wishes(props: Part & { symbols: string[] }) {
         ))}
       </div>
       <p class="muted small">
-        {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]}
+        {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]} {PLACEMENTS[form.placement]}
       </p>
       <label class="check">
         <input
@@ -321,7 +339,7 @@ function PlanForm(props: { model: Inspection; kinds: DeviceKind[] }) {
   return (
     <form onSubmit={(event) => void submit(event)}>
       <Devices form={form} set={set} kinds={props.kinds} />
-      <Wishes form={form} set={set} symbols={props.model.symbols ?? []} />
+      <Wishes form={form} set={set} symbols={props.model.symbols ?? []} isCosts={props.model.format === 'costs'} />
       <Constraints form={form} set={set} />
       {problem !== undefined && <ProblemBox problem={problem} />}
       <button type="submit" class="primary" disabled={sending}>
