@@ -203,7 +203,7 @@ static void find_worst(struct sp_evaluation *evaluation)
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         const struct sp_stage_cost *stage = &evaluation->stages[s];
         double excess = stage->total_bytes - stage->capacity_bytes;
-        if (!evaluation->shares_devices && stage->interval_seconds > evaluation->interval_seconds) {
+        if (evaluation->devices == NULL && stage->interval_seconds > evaluation->interval_seconds) {
             evaluation->interval_seconds = stage->interval_seconds;
             evaluation->bottleneck_stage = s;
         }
@@ -245,11 +245,13 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     if (evaluation == NULL)
         return sp_fail_memory(err);
     evaluation->stage_count = placement->stage_count;
-    evaluation->shares_devices = placement->shares_devices;
     evaluation->transfer_count = run.count;
     evaluation->stages = SP_NEW_ARRAY(arena, placement->stage_count, struct sp_stage_cost);
     evaluation->transfers = SP_NEW_ARRAY(arena, run.count, struct sp_tensor_transfer);
-    if (evaluation->stages == NULL || evaluation->transfers == NULL)
+    if (placement->shares_devices)
+        evaluation->devices = SP_NEW_ARRAY(arena, evaluator->cluster->device_count, struct sp_stage_cost);
+    if (evaluation->stages == NULL || evaluation->transfers == NULL ||
+        (placement->shares_devices && evaluation->devices == NULL))
         status = sp_fail_memory(err);
     if (status == SP_OK)
         status = evaluate_all(&run);

@@ -70,8 +70,8 @@ struct sp_stage_cost {
 struct sp_evaluation {
     uint32_t stage_count, transfer_count;
     uint32_t device_count; /* in use */
-    bool shares_devices;   /* as the placement */
     struct sp_stage_cost *stages;
+    struct sp_stage_cost *devices;        /* per device of the cluster, where devices are shared; else NULL */
     struct sp_tensor_transfer *transfers; /* by tensor, then by stage */
     double latency_seconds, interval_seconds, communication_bytes;
     uint32_t bottleneck_stage;
@@ -125,7 +125,11 @@ struct sp_block_costs {
 
 /* What a stage's device does for one request in all its stages: sums of seconds and FLOPs, the memory of the fullest;
    the stage's own figures where devices are not shared. */
-struct sp_stage_cost sp_evaluation_device(const struct sp_evaluation *evaluation, uint32_t stage);
+static inline const struct sp_stage_cost *sp_evaluation_device(const struct sp_evaluation *evaluation, uint32_t stage)
+{
+    const struct sp_stage_cost *cost = &evaluation->stages[stage];
+    return evaluation->devices != NULL ? &evaluation->devices[cost->device] : cost;
+}
 
 /*
  * Evaluates in time linear in nodes + operands. Results are allocated in `arena`, and nothing else stays there.

@@ -14,25 +14,6 @@ bool sp_evaluation_incoming(struct sp_arena *arena, const struct sp_evaluation *
     return sp_rows_sort(arena, to_stage, evaluation->transfer_count, evaluation->stage_count, ret_incoming);
 }
 
-struct sp_stage_cost sp_evaluation_device(const struct sp_evaluation *evaluation, uint32_t stage)
-{
-    struct sp_stage_cost sum = evaluation->stages[stage];
-    for (uint32_t s = 0; evaluation->shares_devices && s < evaluation->stage_count; s++) {
-        const struct sp_stage_cost *other = &evaluation->stages[s];
-        if (s == stage || other->device != sum.device)
-            continue;
-        sum.node_count += other->node_count;
-        sum.flops += other->flops;
-        sum.compute_seconds += other->compute_seconds;
-        sum.send_seconds += other->send_seconds;
-        sum.receive_seconds += other->receive_seconds;
-        sum.activations_peak_bytes = fmax(sum.activations_peak_bytes, other->activations_peak_bytes);
-    }
-    if (evaluation->shares_devices)
-        sp_stage_cost_sum(&sum, 1);
-    return sum;
-}
-
 struct sharing {
     struct sp_evaluator *evaluator;
     struct sp_arena *arena;
@@ -157,51 +138,52 @@ static void fill_device(struct sharing *sharing, const struct sp_rows *nodes, ui
 {
     const uint32_t first_node = nodes->start[device], count = nodes->start[device + 1] - first_node;
     const uint32_t begin = sharing->on.start[device], end = sharing->on.start[device + 1];
-    struct sp_stage_cost *stages = sharing->evaluation->stages, all;
-    double buffers = 0;
+    struct sp_stage_cost *stages = sharing->evaluation->stages, *all = &sharing->evaluation->devices[device];
     if (begin == end)
         return;
     sp_evaluator_stage(
         sharing->evaluator,
-        &(struct sp_placed_stage){sharing->placement, sharing->on.items[begin], count, nodes->items + first_node}, &all,
+        &(struct sp_placed_stage){sharing->placement, sharing->on.items[begin], count, nodes->items + first_node}, all,
         NULL);
-    for (uint32_t i = begin; i < end; i++)
-        buffers += stages[sharing->on.items[i]].communication_bytes;
+    all->send_seconds = all->receive_seconds = all->communication_bytes = all->activations_peak_bytes = 0;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct sp_stage_cost *cost = &stages[sharing->on.items[i]];
+        all->communication_bytes += cost->communication_bytes;
+        all->send_seconds += cost->send_seconds;
+        all->receive_seconds += cost->receive_seconds;
+    }
     for (uint32_t i = begin; i < end; i++) {
         struct sp_stage_cost *cost = &stages[sharing->on.items[i]];
         *waiting += sharing->waiting[i];
         cost->waiting_bytes = fmax(0, *waiting); /* what is left of sums that are nothing */
         cost->activations_peak_bytes += cost->waiting_bytes;
-        cost->weights_bytes = all.weights_bytes;
-        cost->cache_bytes = all.cache_bytes;
-        cost->communication_bytes = buffers;
+        cost->weights_bytes = all->weights_bytes;
+        cost->cache_bytes = all->cache_bytes;
+        cost->communication_bytes = all->communication_bytes;
         sp_stage_cost_sum(cost, 1);
+        all->activations_peak_bytes = fmax(all->activations_peak_bytes, cost->activations_peak_bytes);
     }
+    sp_stage_cost_sum(all, 1);
+    sharing->evaluation->device_count++;
 }
 
 /* The busiest device of those in use, and of its stages the one that has most of what it is busy with. */
 static void find_bottleneck(struct sharing *sharing)
 {
     struct sp_evaluation *evaluation = sharing->evaluation;
+    const struct sp_stage_cost *busiest = &evaluation->devices[0];
     double most = -1;
-    struct sp_stage_cost busiest = {0};
-    evaluation->device_count = 0;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        if (sharing->before[s] != SP_NO_WORK)
-            continue;
-        evaluation->device_count++;
-        const struct sp_stage_cost device = sp_evaluation_device(evaluation, s);
-        if (device.interval_seconds > evaluation->interval_seconds) {
-            evaluation->interval_seconds = device.interval_seconds;
-            busiest = device;
-        }
+    for (uint32_t d = 1; d < sharing->evaluator->cluster->device_count; d++) {
+        if (evaluation->devices[d].interval_seconds > busiest->interval_seconds)
+            busiest = &evaluation->devices[d];
     }
+    evaluation->interval_seconds = busiest->interval_seconds;
     for (uint32_t s = 0; s < evaluation->stage_count && evaluation->interval_seconds > 0; s++) {
         const struct sp_stage_cost *cost = &evaluation->stages[s];
-        const double part = busiest.compute_seconds >= busiest.interval_seconds ? cost->compute_seconds
-                            : busiest.send_seconds >= busiest.interval_seconds  ? cost->send_seconds
-                                                                                : cost->receive_seconds;
-        if (cost->device != busiest.device || part <= most)
+        const double part = busiest->compute_seconds >= busiest->interval_seconds ? cost->compute_seconds
+                            : busiest->send_seconds >= busiest->interval_seconds  ? cost->send_seconds
+                                                                                  : cost->receive_seconds;
+        if (cost->device != busiest->device || part <= most)
             continue;
         most = part;
         evaluation->bottleneck_stage = s;
@@ -224,6 +206,7 @@ enum sp_status sp_share_devices(struct sp_evaluator *evaluator, struct sp_arena 
     if (!sp_rows_sort(arena, device_of, workload->node_count, evaluator->cluster->device_count, &nodes))
         return sp_fail_memory(err);
     add_transfers(&sharing);
+    evaluation->device_count = 0;
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         hold_tensor(&sharing, t, &next);
     for (uint32_t d = 0; d < evaluator->cluster->device_count; d++)

@@ -194,7 +194,7 @@ static void write_device_figures(struct sp_export *out, int64_t device, const ui
         return;
     }
     const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
-    const struct sp_stage_cost all = sp_evaluation_device(plan->result->evaluation, stage), *cost = &all;
+    const struct sp_stage_cost *cost = sp_evaluation_device(plan->result->evaluation, stage);
     next_int(out, number);
     next_int(out, stage);
     next_number(out, cost->flops);

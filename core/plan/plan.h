@@ -70,6 +70,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *               communication and idle need not add up to the interval. memory.arena_bytes is what a runtime's arena
  *               takes for activations at its peak (cost/buffer_reuse.h). Whether a plan fits depends on total_bytes,
  *               the least that is needed; the diagnostic ARENA_OVER_CAPACITY says where the arena would not fit.
+ *               Where devices are shared (cost/evaluate.h), `stages` lists all of a device, and its figures are of them
+ *               together; `stage` is the first.
  *  stages       `devices` are those of all replicas: the first replica's block, then the next one's. `mesh` has the
  *               axes of one block, major to minor, with what they split; none where a block is one device. All seconds
  *               are of one request; `seconds` is divided by the replicas.

@@ -212,14 +212,13 @@ static void write_shared_stages(struct sp_plan_json *c, uint32_t device)
 static void write_devices(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    static const struct sp_stage_cost unused;
     struct sp_json *json = c->json;
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
     for (uint32_t d = 0; d < c->plan->cluster->device_count; d++) {
         uint32_t stage = c->stage_of_device[d];
-        struct sp_stage_cost all = {0}, *cost = &all;
-        if (stage != SP_NO_STAGE)
-            all = sp_evaluation_device(evaluation, stage);
+        const struct sp_stage_cost *cost = stage == SP_NO_STAGE ? &unused : sp_evaluation_device(evaluation, stage);
         sp_json_begin_object(json);
         sp_json_member_int(json, "id", d);
         sp_json_member_string(json, "name", sp_cluster_device(c->plan->cluster, d)->name);

@@ -195,20 +195,16 @@ static void reason_only_stage(const struct sp_plan *plan, struct sp_buf *buf)
                       sp_objective_name(plan->objective));
 }
 
-/* "the 2nd of 3 stages of device 1, which take 1.2 ms of each interval; begins when stage 4 has sent its tensors" */
+/* "shares device 1 with other stages, which with it take 1.2 ms of the interval of 1.3 ms; begins when stage 4 has .." */
 static void reason_shared_stage(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    const struct sp_stage_cost *cost = stage_cost(plan, stage);
-    const struct sp_stage_cost device = sp_evaluation_device(evaluation, stage);
-    uint32_t place = 0, count = 0;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        count += stage_cost(plan, s)->device == cost->device;
-        place += stage_cost(plan, s)->device == cost->device && s <= stage;
-    }
-    sp_buf_printf(buf, "number %u of %u stages of device %u, ", place, count, cost->device);
-    sp_buf_text(buf, count > 1 ? "which together take " : "which takes ");
-    sp_text_seconds(buf, device.interval_seconds);
+    const struct sp_stage_cost *cost = stage_cost(plan, stage), *device = sp_evaluation_device(evaluation, stage);
+    if (device->node_count == cost->node_count)
+        sp_buf_printf(buf, "has device %u alone, and takes ", cost->device);
+    else
+        sp_buf_printf(buf, "shares device %u with other stages, which with it take ", cost->device);
+    sp_text_seconds(buf, device->interval_seconds);
     sp_buf_text(buf, " of the interval of ");
     sp_text_seconds(buf, evaluation->interval_seconds);
     if (cost->waits_for == SP_NO_STAGE)
@@ -222,7 +218,7 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_stage_cost *cost = stage_cost(plan, stage);
     uint32_t count = evaluation->stage_count;
-    if (evaluation->shares_devices) {
+    if (evaluation->devices != NULL) {
         reason_shared_stage(plan, stage, buf);
         return;
     }
@@ -307,7 +303,7 @@ static void collectives(const struct sp_stage_cost *cost, bool is_computing, str
 static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    const struct sp_stage_cost all = sp_evaluation_device(evaluation, evaluation->bottleneck_stage), *cost = &all;
+    const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, evaluation->bottleneck_stage);
     const uint32_t replicas = sp_placement_replicas(&plan->result->placement, evaluation->bottleneck_stage);
     const char *what = "computing";
     double seconds = cost->compute_seconds;

@@ -85,7 +85,7 @@ static void times_of_interval(const struct sp_plan *plan, struct times *times)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const uint32_t stage = evaluation->bottleneck_stage;
-    const struct sp_stage_cost all = sp_evaluation_device(evaluation, stage), *cost = &all;
+    const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, stage);
     const double sent = fmax(cost->send_seconds, cost->receive_seconds);
     if (sent > cost->compute_seconds) {
         times->seconds[SP_BINDING_LINK] = times->most_of_stage[SP_BINDING_LINK] = sent;
