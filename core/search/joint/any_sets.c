@@ -30,9 +30,9 @@ struct sets {
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
 /* The fastest or the slowest link: a transfer's seconds and how they grow. */
-static struct sp_stages_border end_link(const struct sp_cluster *cluster, bool is_fastest)
+static struct sp_stages_level end_link(const struct sp_cluster *cluster, bool is_fastest)
 {
-    struct sp_stages_border link = {cluster->levels[0].latency, 1 / cluster->levels[0].bandwidth};
+    struct sp_stages_level link = {1, cluster->levels[0].latency, 1 / cluster->levels[0].bandwidth};
     for (uint32_t l = 1; l < cluster->level_count; l++) {
         const double fixed = cluster->levels[l].latency, per_byte = 1 / cluster->levels[l].bandwidth;
         link.fixed = is_fastest ? fmin(link.fixed, fixed) : fmax(link.fixed, fixed);
@@ -42,7 +42,7 @@ static struct sp_stages_border end_link(const struct sp_cluster *cluster, bool i
 }
 
 /* Tensors that nodes send; what the solver takes for bytes are seconds, since an edge may say those. */
-static bool list_tensors(struct sets *sets, const struct sp_stages_border *link)
+static bool list_tensors(struct sets *sets, const struct sp_stages_level *link)
 {
     const struct sp_workload *workload = sets->joint->workload;
     struct sp_stages_tensor *tensors =
@@ -253,7 +253,7 @@ static bool take_off_memory(struct sets *sets, const struct sp_joint_candidate *
 static enum sp_status search_sets(struct sets *sets, bool is_fastest, double *ret_bound)
 {
     struct sp_joint *joint = sets->joint;
-    const struct sp_stages_border link = end_link(joint->cluster, is_fastest);
+    const struct sp_stages_level link = end_link(joint->cluster, is_fastest);
     struct sp_stages_options options = {.seed = joint->options->seed,
                                         .work_limit = is_fastest ? SETS_WORK : AGAIN_WORK,
                                         .max_ideals = MAX_IDEALS,

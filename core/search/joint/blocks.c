@@ -7,7 +7,6 @@
 struct allotting {
     const struct sp_joint *joint;
     struct sp_joint_candidate *candidate;
-    bool at_end;
     bool *taken;          /* per device */
     uint32_t *low, *high; /* per stage: the first and last device that a node of it is pinned to; low > high: none */
 };
@@ -72,9 +71,7 @@ static bool allot_in_order(struct allotting *a, const uint32_t *stages)
         return false;
     memset(a->taken, 0, a->joint->cluster->device_count * sizeof *a->taken);
     for (uint32_t c = 0; c < space->class_count; c++)
-        next[c] = space->classes[c].first + (a->at_end ? space->classes[c].count : 0);
-    for (uint32_t s = 0; s < count && a->at_end; s++)
-        next[a->candidate->options[s]->class_index] -= span_of(a, s);
+        next[c] = space->classes[c].first;
     for (uint32_t s = 0; s < count; s++) {
         if (a->low[s] <= a->high[s] && !place_pinned(a, s))
             return false;
@@ -107,13 +104,12 @@ static void note_pins(struct allotting *a)
     }
 }
 
-enum sp_status sp_joint_allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool at_end,
-                              bool *ret_allotted, struct sp_error *err)
+enum sp_status sp_joint_allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool *ret_allotted,
+                              struct sp_error *err)
 {
     const uint32_t count = candidate->placement.stage_count;
     struct allotting a = {.joint = joint,
                           .candidate = candidate,
-                          .at_end = at_end,
                           .taken = SP_NEW_ARRAY(joint->arena, joint->cluster->device_count, bool),
                           .low = SP_NEW_ARRAY(joint->arena, count, uint32_t),
                           .high = SP_NEW_ARRAY(joint->arena, count, uint32_t)};

@@ -6,7 +6,7 @@
 
 /* Sets stage_device of a candidate whose stages, sizes, replicas and options are set: in the pipeline's order, or,
    where alignment leaves holes, the largest first. Stages with nodes that are pinned to devices come before all others,
-   where these devices are. With `at_end` the devices that no stage has are the first ones of a class, else the last
-   ones. *ret_allotted is false where there is no room. */
-enum sp_status sp_joint_allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool at_end,
-                              bool *ret_allotted, struct sp_error *err);
+   where these devices are. The devices that no stage has are the last ones of a class. *ret_allotted is false where
+   there is no room. */
+enum sp_status sp_joint_allot(const struct sp_joint *joint, struct sp_joint_candidate *candidate, bool *ret_allotted,
+                              struct sp_error *err);

@@ -71,8 +71,12 @@ struct sp_proposal {
 struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct sp_proposal *proposal,
                                       uint32_t part_count, const uint32_t *part_of);
 
+/* Whether all stages are single devices: those that do not fit may then be mended by moving nodes. */
+bool sp_joint_is_of_devices(const struct sp_proposal *proposal);
+
 /* *ret_candidate is NULL where the stages' search finds nothing that fits its estimate, or its blocks cannot be
-   allotted. Otherwise its strategies are chosen and it is evaluated, and may or may not fit. */
+   allotted; of stages of single devices it is then what lacks least. Otherwise its strategies are chosen and it is
+   evaluated, and may or may not fit. */
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err);
 

@@ -10,6 +10,7 @@
 
 #define MAX_IDEALS   20000                /* graphs with more are cut along a line */
 #define STAGES_WORK  ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
+#define DEVICES_WORK ((uint64_t)30000000) /* the same for stages of single devices over equal links */
 #define LATENCY_WORK ((uint64_t)40000000) /* the same for a latency, of which seldom anything is proved */
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
@@ -72,33 +73,24 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
     return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
 }
 
-/* The links between neighbouring devices of each class, where a class has several; else NULL. */
-static enum sp_status list_borders(const struct sp_joint *joint, const struct sp_stages_border *const **ret_borders,
-                                   struct sp_error *err)
+/* The links and where classes begin, where there are several levels. */
+static enum sp_status list_levels(const struct sp_joint *joint, struct sp_stages_problem *problem, struct sp_error *err)
 {
-    const struct sp_space *space = joint->space;
-    const uint32_t devices = joint->cluster->device_count;
-    const struct sp_stages_border **borders =
-        SP_NEW_ARRAY(joint->arena, space->class_count, const struct sp_stages_border *);
-    *ret_borders = NULL;
-    if (joint->cluster->level_count < 2)
+    const struct sp_cluster *cluster = joint->cluster;
+    const uint32_t classes = joint->space->class_count;
+    struct sp_stages_level *levels = SP_NEW_ARRAY(joint->arena, cluster->level_count, struct sp_stages_level);
+    uint32_t *first = SP_NEW_ARRAY(joint->arena, classes, uint32_t), group = 1;
+    if (cluster->level_count < 2)
         return SP_OK;
-    if (borders == NULL)
+    if (levels == NULL || first == NULL)
         return sp_fail_memory(err);
-    for (uint32_t c = 0; c < space->class_count; c++) {
-        const struct sp_space_class *class = &space->classes[c];
-        struct sp_stages_border *list = SP_NEW_ARRAY(joint->arena, (size_t) class->count + 1, struct sp_stages_border);
-        if (list == NULL)
-            return sp_fail_memory(err);
-        for (uint32_t i = 0; i <= class->count; i++) {
-            const uint32_t at = class->first + i;
-            const struct sp_mesh_level *link =
-                at == 0 || at == devices ? &joint->cluster->levels[0] : sp_cluster_link(joint->cluster, at - 1, at);
-            list[i] = (struct sp_stages_border){link->latency, 1 / link->bandwidth};
-        }
-        borders[c] = list;
-    }
-    *ret_borders = borders;
+    for (uint32_t l = cluster->level_count; l-- > 0; group *= cluster->levels[l].size)
+        levels[l] = (struct sp_stages_level){group, cluster->levels[l].latency, 1 / cluster->levels[l].bandwidth};
+    for (uint32_t c = 0; c < classes; c++)
+        first[c] = joint->space->classes[c].first;
+    problem->levels = levels;
+    problem->level_count = cluster->level_count;
+    problem->class_first = first;
     return SP_OK;
 }
 
@@ -255,33 +247,37 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
         .max_stages = proposal->max_stages,
         .sends_to_each = true,
     };
-    enum sp_status status = list_borders(joint, &problem->borders, err);
+    enum sp_status status = list_levels(joint, problem, err);
     return status != SP_OK || proposal->is_draft ? status : fill_memory(joint, proposal, problem, options, err);
 }
 
 /* ---- the placement ---------------------------------------------------------------------------------------------- */
 
-/* Where devices are left over and links differ, the stages on the other end of their classes, if that is better. */
-static enum sp_status shift(struct sp_joint *joint, struct sp_joint_candidate **candidate, struct sp_error *err)
+/* Where devices are left over and links differ, the stages on the devices that their search had in mind, if that is
+   better. */
+static enum sp_status shift(struct sp_joint *joint, const struct sp_stages_result *result,
+                            struct sp_joint_candidate **candidate, struct sp_error *err)
 {
     const struct sp_joint_candidate *given = *candidate;
     const uint32_t count = given->placement.stage_count;
     struct sp_joint_candidate *shifted = SP_NEW(joint->arena, struct sp_joint_candidate);
-    bool allotted = false;
     if (given->devices_used == joint->cluster->device_count || joint->cluster->level_count < 2 || count < 2)
         return SP_OK;
     uint32_t *devices = SP_NEW_ARRAY(joint->arena, count, uint32_t);
     struct sp_sharded_stage *sharded = SP_NEW_ARRAY(joint->arena, count, struct sp_sharded_stage);
     if (shifted == NULL || devices == NULL || sharded == NULL)
         return sp_fail_memory(err);
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sp_space_option *option = given->options[s];
+        devices[s] = joint->space->classes[option->class_index].first + result->stages[s].place;
+        if (sp_space_place(joint->space, option, result->stages[s].replicas, devices[s]) != devices[s])
+            return SP_OK;
+    }
     *shifted = *given;
     shifted->placement.stage_device = devices;
     shifted->sharded = memcpy(sharded, given->sharded, count * sizeof *sharded);
-    enum sp_status status = sp_joint_allot(joint, shifted, true, &allotted, err);
-    if (status == SP_OK && allotted)
-        status = sp_joint_judge(joint, shifted, err);
-    if (status == SP_OK && allotted && shifted->fits == given->fits &&
-        sp_front_better(joint->options->objective, shifted, given))
+    enum sp_status status = sp_joint_judge(joint, shifted, err);
+    if (status == SP_OK && shifted->fits == given->fits && sp_front_better(joint->options->objective, shifted, given))
         *candidate = shifted;
     return status;
 }
@@ -306,24 +302,36 @@ static enum sp_status take_stages(struct sp_joint *joint, const struct sp_propos
             candidate->placement.stage_of[n] = result->stage_of[joint->units->of[n]];
     }
     sp_place_folded(joint->workload, candidate->placement.stage_of);
-    enum sp_status status = sp_joint_allot(joint, candidate, false, &allotted, err);
+    enum sp_status status = sp_joint_allot(joint, candidate, &allotted, err);
     if (status != SP_OK || !allotted)
         return status;
     candidate->is_draft = proposal->is_draft;
     candidate->is_hopeful = proposal->is_hopeful;
     status = sp_joint_rechoose(joint, candidate, proposal->profiles, profile_of, err);
     *ret_candidate = candidate;
-    return status == SP_OK ? shift(joint, ret_candidate, err) : status;
+    return status == SP_OK ? shift(joint, result, ret_candidate, err) : status;
+}
+
+bool sp_joint_is_of_devices(const struct sp_proposal *proposal)
+{
+    for (uint32_t i = 0; i < proposal->profile_count; i++) {
+        if (proposal->profiles[i]->table != NULL)
+            return false;
+    }
+    return true;
 }
 
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
+    const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY, of_devices = sp_joint_is_of_devices(proposal);
     const struct sp_stages_options options = {.seed = joint->options->seed,
-                                              .work_limit = proposal->objective == SP_OBJECTIVE_LATENCY ? LATENCY_WORK
-                                                                                                        : STAGES_WORK,
+                                              .work_limit = is_latency ? LATENCY_WORK
+                                                            : of_devices && joint->cluster->level_count < 2
+                                                                ? DEVICES_WORK
+                                                                : STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
-                                              .skips_minimum_memory = true,
+                                              .skips_minimum_memory = proposal->is_draft || !of_devices,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};
     struct sp_stages_problem problem;
@@ -336,7 +344,7 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
     if (status != SP_OK)
         return status;
     joint->stopped = joint->stopped || result->is_stopped;
-    if (!result->is_feasible)
+    if (result->stage_count == 0)
         return SP_OK;
     return take_stages(joint, proposal, result, ret_candidate, err);
 }

@@ -79,14 +79,17 @@ enum sp_status sp_stages_better_orders(struct sp_stages_run *run, const struct s
                                        const struct sp_stages_rates *rates, double bound,
                                        struct sp_stages_solution *solution);
 
-/* The units' own order as a lattice, in blocks where it is long. */
+/* An order of the units as a lattice, in blocks where it is long: 0 is their own one, 1 follows chains to their end, 2
+   does so from the end backwards. */
+#define SP_STAGES_LINES 3
 enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                    const struct sp_stages_rates *rates, struct sp_stages_lattice **ret_lattice);
+                                    const struct sp_stages_rates *rates, uint32_t which,
+                                    struct sp_stages_lattice **ret_lattice);
 
-/* The smallest factor of all memory with which contiguous stages were found (memory.c); INFINITY: none were, with any
-   memory. Writes it also where the work ended the search before its end. */
+/* The contiguous stages that need the smallest factor of all memory, as far as found (memory.c): its value, INFINITY
+   where there are none with any memory. Writes them also where the work ended the search before its end. */
 enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                        double *ret_factor);
+                                        struct sp_stages_solution *closest);
 
 /*
  * Bounds that add up over units (bound.c). Any solution needs, of each class, time and memory for each unit;

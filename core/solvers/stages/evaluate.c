@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "solvers/stages/internal.h"
 #include "solvers/stages/lists.h"
 
 /* What given stages cost, straight from the definitions: one pass over tensors, one over nodes. */
@@ -58,34 +59,19 @@ static bool runs_free(const struct evaluation *evaluation, uint32_t stage)
     return evaluation->problem->objective == SP_STAGES_LATENCY && option_of(evaluation, stage)->is_free;
 }
 
-/* What a stage's transfers take. */
-struct transfer {
-    struct sp_stages_border receive, send;
-};
-
-/* Stages have the last devices of their class in order. */
-static bool find_transfers(struct evaluation *evaluation, struct transfer *transfers)
+/* What `bytes` of `stage` take to or from another one. */
+static double transfer_seconds(const struct evaluation *evaluation, uint32_t stage, uint32_t other, double bytes)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
-    uint64_t *end = SP_NEW_ARRAY(evaluation->scratch, problem->class_count, uint64_t);
-    if (end == NULL)
-        return false;
-    for (uint32_t i = 0; i < problem->class_count; i++)
-        end[i] = problem->class_size[i];
-    for (uint32_t i = evaluation->stage_count; i-- > 0;) {
-        const struct sp_stages_option *option = option_of(evaluation, i);
-        const uint64_t devices = (uint64_t)option->devices * evaluation->stages[i].replicas;
-        transfers[i].receive = (struct sp_stages_border){option->transfer_fixed, option->transfer_per_byte};
-        transfers[i].send = transfers[i].receive;
-        if (problem->borders == NULL || problem->objective == SP_STAGES_LATENCY || devices > end[option->device_class])
-            continue;
-        transfers[i].send = problem->borders[option->device_class][end[option->device_class]];
-        end[option->device_class] -= devices;
-        transfers[i].receive = problem->borders[option->device_class][end[option->device_class]];
-        transfers[i].send.per_byte *= option->transfer_share;
-        transfers[i].receive.per_byte *= option->transfer_share;
-    }
-    return true;
+    const struct sp_stages_option *option = option_of(evaluation, stage), *far = option_of(evaluation, other);
+    if (problem->levels == NULL || problem->objective == SP_STAGES_LATENCY)
+        return option->transfer_fixed + option->transfer_per_byte * bytes;
+    const uint64_t a = (uint64_t)problem->class_first[option->device_class] + evaluation->stages[stage].place;
+    const uint64_t b = (uint64_t)problem->class_first[far->device_class] + evaluation->stages[other].place;
+    const uint64_t a_last = a + (uint64_t)option->devices * evaluation->stages[stage].replicas - 1;
+    const uint64_t b_last = b + (uint64_t)far->devices * evaluation->stages[other].replicas - 1;
+    const uint32_t level = a < b ? sp_stages_level_of(problem, a_last, b) : sp_stages_level_of(problem, a, b_last);
+    return problem->levels[level].fixed + problem->levels[level].per_byte * (option->transfer_share * bytes);
 }
 
 static void add_compute(struct evaluation *evaluation)
@@ -101,9 +87,10 @@ static void add_compute(struct evaluation *evaluation)
     }
 }
 
-static void add_transfers(struct evaluation *evaluation, const struct transfer *transfers)
+static void add_transfers(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
+    const bool to_each = problem->sends_to_each && problem->objective != SP_STAGES_LATENCY;
     for (uint32_t i = 0; i < problem->tensor_count; i++) {
         const struct sp_stages_tensor *tensor = &problem->tensors[i];
         uint32_t from = evaluation->stage_of[tensor->producer], receivers = 0;
@@ -113,15 +100,11 @@ static void add_transfers(struct evaluation *evaluation, const struct transfer *
                 continue;
             evaluation->seen[to] = i + 1;
             receivers++;
-            const struct sp_stages_border *taker = &transfers[to].receive;
             if (!runs_free(evaluation, to))
-                evaluation->stages[to].receive_seconds += taker->fixed + taker->per_byte * tensor->bytes;
+                evaluation->stages[to].receive_seconds += transfer_seconds(evaluation, to, from, tensor->bytes);
+            if (!runs_free(evaluation, from) && (to_each || receivers == 1))
+                evaluation->stages[from].send_seconds += transfer_seconds(evaluation, from, to, tensor->bytes);
         }
-        const uint32_t sends =
-            problem->sends_to_each && problem->objective != SP_STAGES_LATENCY ? receivers : receivers > 0;
-        if (!runs_free(evaluation, from))
-            evaluation->stages[from].send_seconds +=
-                sends * (transfers[from].send.fixed + transfers[from].send.per_byte * tensor->bytes);
         if (problem->sends_to_each && receivers > 1)
             evaluation->again_bytes[from] += (receivers - 1) * tensor->bytes;
     }
@@ -131,12 +114,11 @@ static void add_transfers(struct evaluation *evaluation, const struct transfer *
 static bool add_seconds(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
-    struct transfer *transfers = SP_NEW_ARRAY(evaluation->scratch, evaluation->stage_count, struct transfer);
     evaluation->again_bytes = SP_NEW_ARRAY(evaluation->scratch, evaluation->stage_count, double);
-    if (transfers == NULL || evaluation->again_bytes == NULL || !find_transfers(evaluation, transfers))
+    if (evaluation->again_bytes == NULL)
         return false;
     add_compute(evaluation);
-    add_transfers(evaluation, transfers);
+    add_transfers(evaluation);
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         struct sp_stage *stage = &evaluation->stages[i];
         double transfer = stage->receive_seconds + stage->send_seconds, sum = stage->compute_seconds + transfer;

@@ -16,11 +16,11 @@ bool sp_stages_frame_init(struct sp_arena *arena, const struct sp_stages_prepare
     *frame = (struct sp_stages_frame){.prepared = prepared, .room = levels};
     frame->inside = SP_NEW_ARRAY(arena, prepared->unit_count, bool);
     frame->users = SP_NEW_ARRAY(arena, prepared->link_count, uint32_t);
-    frame->wide = SP_NEW_ARRAY(arena, prepared->link_count, uint32_t);
+    frame->sending = SP_NEW_ARRAY(arena, prepared->link_count, uint32_t);
     frame->holders = SP_NEW_ARRAY(arena, prepared->problem->weight_count, uint32_t);
     frame->seconds = SP_NEW_ARRAY(arena, 3 * (size_t)options, double);
     frame->kept = SP_NEW_ARRAY(arena, (size_t)levels * figures(frame), double);
-    if (frame->wide == NULL || frame->inside == NULL || frame->users == NULL || frame->holders == NULL ||
+    if (frame->sending == NULL || frame->inside == NULL || frame->users == NULL || frame->holders == NULL ||
         frame->seconds == NULL || frame->kept == NULL)
         return false;
     if (prepared->problem->memory != NULL) {
@@ -41,7 +41,7 @@ void sp_stages_frame_push(struct sp_stages_frame *frame)
     kept[2] = frame->received_bytes;
     kept[3] = frame->sent_bytes;
     kept[4] = frame->shared_bytes;
-    kept[5] = frame->wide_count;
+    kept[5] = frame->sending_count;
     memcpy(kept + SINGLE_FIGURES, frame->seconds, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }
 
@@ -60,9 +60,8 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit)
         if (frame->users[link] < first[link + 1] - first[link]) {
             frame->sent += 1;
             frame->sent_bytes += links[link].bytes;
+            frame->sending[frame->sending_count++] = link;
         }
-        if (frame->users[link] + 1 < first[link + 1] - first[link])
-            frame->wide[frame->wide_count++] = link;
     }
     for (uint32_t i = prepared->takes.start[unit]; i < prepared->takes.start[unit + 1]; i++) {
         uint32_t link = prepared->takes.items[i], users = ++frame->users[link];
@@ -106,6 +105,6 @@ void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, u
     frame->received_bytes = kept[2];
     frame->sent_bytes = kept[3];
     frame->shared_bytes = kept[4];
-    frame->wide_count = (uint32_t)kept[5];
+    frame->sending_count = (uint32_t)kept[5];
     memcpy(frame->seconds, kept + SINGLE_FIGURES, (figures(frame) - SINGLE_FIGURES) * sizeof *kept);
 }

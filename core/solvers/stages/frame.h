@@ -17,9 +17,9 @@ struct sp_stages_frame {
     double *seconds, *weight_bytes, *held_bytes; /* per option; one array after the other */
     double *kept;                                /* figures from before, level by level */
     uint32_t levels, room;
-    void *set;      /* the problem's own count of memory, or NULL */
-    uint32_t *wide; /* links that are made inside and used by several units outside */
-    uint32_t wide_count;
+    void *set;         /* the problem's own count of memory, or NULL */
+    uint32_t *sending; /* links that are made inside and used outside */
+    uint32_t sending_count;
 };
 
 /* An empty frame in which at most `levels` groups of units are put at a time. False without memory. */

@@ -56,6 +56,7 @@ struct sp_stages_prepared {
 /* The stage of each unit and how each runs: what the parts of the search hand each other. */
 struct sp_stages_choice {
     uint32_t option, replicas;
+    uint32_t place; /* where links have levels: of its first device among those of its class */
 };
 
 struct sp_stages_solution {
@@ -69,6 +70,15 @@ struct sp_stages_solution {
     uint64_t work;
     bool is_stopped;
 };
+
+/* The number of the level that two different places in the row of devices talk over; places may be beyond its end. */
+static inline uint32_t sp_stages_level_of(const struct sp_stages_problem *problem, uint64_t a, uint64_t b)
+{
+    uint32_t level = 0;
+    while (level + 1 < problem->level_count && a / problem->levels[level].group == b / problem->levels[level].group)
+        level++;
+    return level;
+}
 
 /* What a part of the search may use: `scratch` ends with the call of sp_stages_solve(), `work` counts down. */
 struct sp_stages_run {

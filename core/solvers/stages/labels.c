@@ -102,7 +102,7 @@ static bool set_dimensions(struct search *search)
     if (problem->max_stages != 0 && problem->max_stages < devices &&
         !add_dimension(search, &search->stages, problem->max_stages, &word, &shift))
         return false;
-    search->counts_places = problem->borders != NULL && devices <= FEW_DEVICES;
+    search->counts_places = problem->levels != NULL && devices <= FEW_DEVICES;
     return true;
 }
 
@@ -149,7 +149,7 @@ static bool is_hopeless(const struct search *search, uint32_t ideal, double valu
            search->time[ideal] * (1 - ROUNDING) > search->chain->load_limit * (1 + SP_STAGES_SLACK) * spare;
 }
 
-/* Whether a label that used the one is not worse off than with the other: it has the devices left, and where borders
+/* Whether a label that used the one is not worse off than with the other: it has the devices left, and where links
    differ the same ones. */
 static bool is_as_good(const struct search *search, const uint64_t *less, const uint64_t *more)
 {
@@ -242,56 +242,173 @@ static const struct label *stage_with(struct search *search, const struct label 
     return label;
 }
 
-/* Tensors that are sent, and their bytes. */
+/* What a stage sends: more than once the tensors and their bytes, to each stage but one that uses them; and where links
+   differ what all sending takes. */
 struct sent {
-    double tensors, bytes;
+    double again, again_bytes, seconds;
+    bool has_seconds;
 };
 
 #define MOST_STAGES 64 /* that one tensor goes to; more are not told apart */
 
-/* What the frame sends more than once: to each stage but one that uses it. */
-static struct sent sent_again(struct search *search, const struct label *parent)
+/* Where a label's stage begins in the row of devices. */
+static uint64_t first_place(const struct search *search, const struct label *label)
+{
+    const uint32_t class = search->problem->options[label->option].device_class;
+    const struct dimension *kind = &search->classes[class];
+    return search->problem->class_first[class] + kind->size - count_of(label->used, kind);
+}
+
+/* Behind which place it ends. */
+static uint64_t end_place(const struct search *search, const struct label *label)
+{
+    return first_place(search, label) + (uint64_t)search->problem->options[label->option].devices * label->replicas;
+}
+
+/* Whether what a stage that ends before `place` sends may go over links of several levels. */
+static bool has_several_links(const struct search *search, uint64_t place, uint32_t class)
+{
+    const struct sp_stages_problem *problem = search->problem;
+    const uint64_t end = (uint64_t)problem->class_first[class] + problem->class_size[class];
+    const uint32_t level = sp_stages_level_of(problem, place - 1, place);
+    if (level == 0 || (problem->class_count == 1 && place == end))
+        return false;
+    return problem->class_count > 1 || sp_stages_level_of(problem, place - 1, end - 1) != level;
+}
+
+/* What the frame sends as a stage under an option that is followed by those of `parent`. */
+static struct sent list_sent(struct search *search, const struct label *parent, uint32_t option)
 {
     const struct sp_stages_prepared *prepared = search->prepared;
-    struct sent again = {0, 0};
-    for (uint32_t i = 0; search->block_of != NULL && parent->parent != NULL && i < search->frame.wide_count; i++) {
-        const uint32_t link = search->frame.wide[i];
+    const struct sp_stages_problem *problem = search->problem;
+    const struct sp_stages_option *by = &problem->options[option];
+    struct sent sent = {0};
+    uint64_t end = 0;
+    if (search->block_of == NULL || parent->parent == NULL)
+        return sent;
+    if (problem->levels != NULL) {
+        const struct dimension *kind = &search->classes[by->device_class];
+        end = problem->class_first[by->device_class] + kind->size - count_of(parent->used, kind);
+        sent.has_seconds = has_several_links(search, end, by->device_class);
+    }
+    for (uint32_t i = 0; i < search->frame.sending_count; i++) {
+        const uint32_t link = search->frame.sending[i];
+        const uint32_t first = prepared->users.start[link], last = prepared->users.start[link + 1];
+        const double bytes = prepared->links[link].bytes;
         const struct label *stages[MOST_STAGES];
         uint32_t count = 0, at;
-        for (uint32_t j = prepared->users.start[link]; j < prepared->users.start[link + 1]; j++) {
+        if (!sent.has_seconds && last - first - search->frame.users[link] < 2)
+            continue;
+        for (uint32_t j = first; j < last; j++) {
             if (search->frame.inside[prepared->users.items[j]])
                 continue;
             const struct label *stage = stage_with(search, parent, prepared->users.items[j]);
             for (at = 0; at < count && stages[at] != stage; at++)
                 ;
-            if (at == count && count < MOST_STAGES)
-                stages[count++] = stage;
+            if (at < count || count == MOST_STAGES)
+                continue;
+            stages[count++] = stage;
+            if (sent.has_seconds) {
+                const struct sp_stages_level *level =
+                    &problem->levels[sp_stages_level_of(problem, end - 1, first_place(search, stage))];
+                sent.seconds += level->fixed + level->per_byte * (by->transfer_share * bytes);
+            }
         }
-        again.tensors += count > 1 ? count - 1 : 0;
-        again.bytes += count > 1 ? (count - 1) * prepared->links[link].bytes : 0;
+        sent.again += count > 1 ? count - 1 : 0;
+        sent.again_bytes += count > 1 ? (count - 1) * bytes : 0;
     }
-    return again;
+    return sent;
 }
 
-/* The load of the frame's stage before it is divided by its replicas. */
+/* The link over one border in the row of devices: between the devices before and behind it. */
+static struct sp_stages_level border(const struct sp_stages_problem *problem, uint64_t place)
+{
+    return problem->levels[place == 0 ? 0 : sp_stages_level_of(problem, place - 1, place)];
+}
+
+/* What one of the stages of `parent` receives where a stage of units from `ideal` on begins at `begin`: the largest of
+   all, each divided by its replicas. What is not cut yet is on the far side of that place. */
+static double largest_receive(struct search *search, const struct label *parent, uint32_t ideal, uint64_t begin,
+                              uint64_t end)
+{
+    const struct sp_stages_prepared *prepared = search->prepared;
+    const struct sp_stages_problem *problem = search->problem;
+    const struct label *stages[MOST_STAGES];
+    double receive[MOST_STAGES], largest = 0;
+    uint32_t count = 0, seen[MOST_STAGES];
+    for (const struct label *label = parent; label->parent != NULL && count < MOST_STAGES; label = label->parent) {
+        receive[count] = 0;
+        seen[count] = UINT32_MAX;
+        stages[count++] = label;
+    }
+    for (uint32_t link = 0; link < prepared->link_count; link++) {
+        const uint32_t producer = prepared->links[link].producer;
+        uint64_t from = UINT64_MAX;
+        for (uint32_t j = prepared->users.start[link]; j < prepared->users.start[link + 1]; j++) {
+            const uint32_t user = prepared->users.items[j];
+            uint32_t at = 0;
+            search->steps++;
+            if (search->frame.inside[user] || holds(search->lattice, ideal, search->block_of[user]))
+                continue;
+            const struct label *stage = stage_with(search, parent, user);
+            while (at < count && stages[at] != stage)
+                at++;
+            if (at == count || seen[at] == link)
+                continue;
+            seen[at] = link;
+            if (from == UINT64_MAX)
+                from = holds(search->lattice, ideal, search->block_of[producer]) ? begin
+                       : search->frame.inside[producer]                          ? end
+                                                        : end_place(search, stage_with(search, parent, producer));
+            if (from == end_place(search, stage))
+                continue; /* made there */
+            const struct sp_stages_level *level =
+                &problem->levels[sp_stages_level_of(problem, from - 1, first_place(search, stage))];
+            receive[at] += level->fixed + level->per_byte * (problem->options[stage->option].transfer_share *
+                                                             prepared->links[link].bytes);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        largest = fmax(largest, receive[i] / stages[i]->replicas);
+    return largest;
+}
+
+/* Over a slower border than there is between neighbours: what comes from behind it, whoever makes it, is late. */
+static double late_receive(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
+                           uint32_t replicas)
+{
+    const struct sp_stages_problem *problem = search->problem;
+    const struct sp_stages_option *by = &problem->options[option];
+    if (problem->levels == NULL || search->block_of == NULL || parent->parent == NULL || ideal == 0)
+        return 0;
+    const struct dimension *kind = &search->classes[by->device_class];
+    const uint64_t end = problem->class_first[by->device_class] + kind->size - count_of(parent->used, kind);
+    const uint64_t begin = end - (uint64_t)by->devices * replicas;
+    if (begin == 0 || sp_stages_level_of(problem, begin - 1, begin) + 1 == problem->level_count)
+        return 0;
+    return largest_receive(search, parent, ideal, begin, end);
+}
+
+/* The load of the frame's stage before it is divided by its replicas. What it receives is counted as if it came from its
+   neighbour: where else it is made is not known yet. */
 static double load_of(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas,
-                      const struct sent *again)
+                      const struct sent *sent)
 {
     const struct sp_stages_frame *frame = &search->frame;
     const struct sp_stages_option *by = &search->problem->options[option];
-    struct sp_stages_border before = {by->transfer_fixed, by->transfer_per_byte}, behind = before;
-    if (search->problem->borders != NULL) {
-        const struct sp_stages_border *borders = search->problem->borders[by->device_class];
+    struct sp_stages_level before = {1, by->transfer_fixed, by->transfer_per_byte}, behind = before;
+    if (search->problem->levels != NULL) {
         const struct dimension *kind = &search->classes[by->device_class];
-        const uint64_t end = kind->size - count_of(parent->used, kind);
-        behind = borders[end];
-        before = borders[end - (uint64_t)by->devices * replicas];
+        const uint64_t end = search->problem->class_first[by->device_class] + kind->size - count_of(parent->used, kind);
+        behind = border(search->problem, end);
+        before = border(search->problem, end - (uint64_t)by->devices * replicas);
         behind.per_byte *= by->transfer_share;
         before.per_byte *= by->transfer_share;
     }
-    return sp_stages_frame_load(frame, option, before.fixed * frame->received + before.per_byte * frame->received_bytes,
-                                behind.fixed * (frame->sent + again->tensors) +
-                                    behind.per_byte * (frame->sent_bytes + again->bytes));
+    const double receive = before.fixed * frame->received + before.per_byte * frame->received_bytes;
+    const double send =
+        behind.fixed * (frame->sent + sent->again) + behind.per_byte * (frame->sent_bytes + sent->again_bytes);
+    return sp_stages_frame_load(frame, option, receive, sent->has_seconds ? sent->seconds : send);
 }
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
@@ -304,9 +421,9 @@ static double share_of(const struct search *search, uint32_t option, double byte
 }
 
 /* Of the memory there is, what the frame's stage takes. */
-static double memory_ratio(const struct search *search, uint32_t option, const struct sent *again)
+static double memory_ratio(const struct search *search, uint32_t option, const struct sent *sent)
 {
-    const double buffers = 2 * again->bytes * search->problem->options[option].transfer_share;
+    const double buffers = 2 * sent->again_bytes * search->problem->options[option].transfer_share;
     return share_of(search, option, sp_stages_frame_bytes(&search->frame, option) + buffers);
 }
 
@@ -329,16 +446,19 @@ static void extend_label(struct search *search, const struct label *parent, uint
     if (by->max_replicas != 0 && by->max_replicas < most)
         most = by->max_replicas;
     double least = allowed < INFINITY ? floor(search->frame.seconds[option] / allowed) : 1;
-    struct sent again = sent_again(search, parent);
+    struct sent sent = list_sent(search, parent, option);
     for (uint64_t replicas = least > 1 && least < 1e9 ? (uint64_t)least : 1; replicas <= most; replicas++) {
-        double each = load_of(search, option, parent, (uint32_t)replicas, &again) / (double)replicas;
+        double each = load_of(search, option, parent, (uint32_t)replicas, &sent) / (double)replicas;
         search->steps++;
         if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
             continue;
-        double ratio = memory_ratio(search, option, &again);
-        if (fits(search, ratio))
+        double ratio = memory_ratio(search, option, &sent);
+        if (!fits(search, ratio))
+            continue;
+        const double late = late_receive(search, parent, ideal, option, (uint32_t)replicas);
+        if (late <= allowed)
             try_label(search, parent, ideal, option, (uint32_t)replicas,
-                      search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : each);
+                      search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : fmax(each, late));
         if (each <= enough)
             return;
     }
@@ -474,7 +594,9 @@ static bool write_solution(struct search *search, struct sp_stages_solution *sol
         return false;
     uint32_t stage = 0;
     for (const struct label *label = search->best; label->parent != NULL; label = label->parent, stage++) {
-        solution->choices[stage] = (struct sp_stages_choice){label->option, label->replicas};
+        const struct dimension *kind = &search->classes[search->problem->options[label->option].device_class];
+        solution->choices[stage] = (struct sp_stages_choice){label->option, label->replicas,
+                                                             kind->size - (uint32_t)count_of(label->used, kind)};
         for (uint32_t block = 0; block < lattice->block_count; block++)
             if (holds(lattice, label->parent->ideal, block) && !holds(lattice, label->ideal, block))
                 for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++)
@@ -495,9 +617,8 @@ static bool init(struct search *search)
     search->ideal = SP_NEW_ARRAY(search->arena, levels, uint32_t);
     search->cursor = SP_NEW_ARRAY(search->arena, levels, uint32_t);
     search->last = SP_NEW_ARRAY(search->arena, levels, uint32_t);
-    struct label *all = SP_NEW(search->arena, struct label);
     if (search->labels == NULL || search->most == NULL || search->most_time == NULL || search->ideal == NULL ||
-        search->cursor == NULL || search->last == NULL || all == NULL ||
+        search->cursor == NULL || search->last == NULL ||
         !sp_stages_frame_init(search->arena, search->prepared, levels, &search->frame) || !sum_rates(search))
         return false;
     if (search->problem->sends_to_each) {
@@ -509,8 +630,27 @@ static bool init(struct search *search)
             for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++)
                 search->block_of[lattice->units[i]] = block;
     }
-    all->ideal = search->lattice->count - 1;
-    search->labels[all->ideal] = all;
+    return true;
+}
+
+/* The labels of all units: no device is used yet. Where links differ, the last ones of the row may stay free: what
+   matters is where the stages lie in a group of the outermost level. */
+static bool start(struct search *search)
+{
+    const struct sp_stages_problem *problem = search->problem;
+    const bool moves = search->counts_places && problem->class_count == 1;
+    const uint32_t top = search->lattice->count - 1, most = moves ? problem->levels[0].group : 1;
+    uint32_t step = UINT32_MAX;
+    for (uint32_t i = 0; i < problem->option_count; i++)
+        step = problem->options[i].devices < step ? problem->options[i].devices : step;
+    for (uint32_t free = 0; free < most && free < problem->class_size[0]; free += step) {
+        struct label *all = SP_NEW(search->arena, struct label);
+        if (all == NULL)
+            return false;
+        *all = (struct label){.ideal = top, .next = search->labels[top]};
+        all->used[search->classes[0].word] += (uint64_t)free << search->classes[0].shift;
+        search->labels[top] = all;
+    }
     return true;
 }
 
@@ -532,7 +672,8 @@ enum sp_status sp_stages_chain_search(struct sp_stages_run *run, const struct sp
         goto end;
     }
     if (set_dimensions(&search)) {
-        is_complete = true;
+        is_complete = start(&search);
+        search.is_out_of_memory = !is_complete;
         for (uint32_t ideal = search.lattice->count - 1; is_complete && ideal > 0; ideal--)
             is_complete = !gather(&search, ideal) || walk(&search, ideal);
         sp_stages_spend(run, search.steps);

@@ -55,12 +55,16 @@ static bool init(struct sp_stages_orders *orders)
 }
 
 enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                    const struct sp_stages_rates *rates, struct sp_stages_lattice **ret_lattice)
+                                    const struct sp_stages_rates *rates, uint32_t which,
+                                    struct sp_stages_lattice **ret_lattice)
 {
     struct sp_stages_orders orders = {.run = run, .prepared = prepared, .rates = rates};
     if (!init(&orders))
         return sp_fail_memory(run->err);
-    memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
+    if (which == 0)
+        memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
+    else
+        follow_chains(&orders, which == 2);
     return sp_stages_line(run->scratch, orders.order, orders.start, sp_stages_blocks(&orders, SP_STAGES_MOST_BLOCKS),
                           ret_lattice, run->err);
 }

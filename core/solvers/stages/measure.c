@@ -36,6 +36,7 @@ struct sp_stage *sp_stages_list(struct sp_arena *arena, const struct sp_stages_p
     for (uint32_t i = 0; i < count; i++) {
         stages[i].option = solution->choices[i].option;
         stages[i].replicas = solution->choices[i].replicas;
+        stages[i].place = solution->choices[i].place;
         stages[i].nodes = list + next[i];
         next[i + 1] = next[i] + stages[i].node_count;
     }

@@ -3,7 +3,7 @@
 
 #include "solvers/stages/chain.h"
 
-/* Where nothing fits: how much more memory something would take. */
+/* Where nothing fits: the stages that would take least more memory. */
 
 /* The rates that hold whatever the memory. */
 static enum sp_status free_rates(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
@@ -26,19 +26,21 @@ static enum sp_status free_rates(struct sp_stages_run *run, const struct sp_stag
 }
 
 static enum sp_status search(struct sp_stages_run *run, struct sp_stages_chain *chain,
-                             const struct sp_stages_lattice *lattice)
+                             const struct sp_stages_lattice *lattice, struct sp_stages_solution *closest)
 {
     struct sp_stages_solution found;
     bool is_complete;
     chain->lattice = lattice;
     enum sp_status status = sp_stages_chain_search(run, chain, &found, &is_complete);
-    if (status == SP_OK && found.is_feasible && found.value < chain->limit)
+    if (status == SP_OK && found.is_feasible && found.value < chain->limit) {
+        *closest = found;
         chain->limit = found.value;
+    }
     return status;
 }
 
 enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                        double *ret_factor)
+                                        struct sp_stages_solution *closest)
 {
     uint64_t most = run->options->max_ideals != 0 ? run->options->max_ideals : SP_STAGES_IDEALS;
     struct sp_stages_rates rates;
@@ -47,20 +49,21 @@ enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct 
     enum sp_status status = free_rates(run, prepared, &rates, &bound);
     struct sp_stages_chain chain = {
         .prepared = prepared, .rates = &rates, .aim = SP_STAGES_AIM_MEMORY, .load_limit = INFINITY, .limit = INFINITY};
-    *ret_factor = INFINITY;
+    *closest = (struct sp_stages_solution){.value = INFINITY};
     if (status != SP_OK || bound == INFINITY)
         return status; /* memory is not what lacks */
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
     if (arena == NULL)
         return sp_fail_memory(run->err);
-    status = sp_stages_order_line(run, prepared, &rates, &lattice);
-    if (status == SP_OK)
-        status = search(run, &chain, lattice);
+    for (uint32_t line = 0; line < SP_STAGES_LINES && status == SP_OK; line++) {
+        status = sp_stages_order_line(run, prepared, &rates, line, &lattice);
+        if (status == SP_OK)
+            status = search(run, &chain, lattice, closest);
+    }
     if (status == SP_OK)
         status = sp_stages_ideals(run, arena, prepared, most, &lattice);
     if (status == SP_OK && lattice != NULL)
-        status = search(run, &chain, lattice);
-    *ret_factor = chain.limit;
+        status = search(run, &chain, lattice, closest);
     sp_arena_destroy(arena);
     return status;
 }

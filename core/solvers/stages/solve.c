@@ -124,7 +124,7 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
     if (status == SP_OK && !is_done(&solver))
         status = search_orders(&solver, run->work_left);
     /* Labels are compared as if what they send, and over which links, did not depend on the stages behind them. */
-    if (problem->borders != NULL || problem->sends_to_each)
+    if (problem->levels != NULL || problem->sends_to_each)
         solution->bound = bound;
     run->work_left += later;
     return status;
@@ -157,6 +157,21 @@ static enum sp_status solve_any_sets(struct sp_stages_run *run, const struct sp_
     return status;
 }
 
+static enum sp_status write_stages(struct sp_arena *arena, struct sp_stages_run *run,
+                                   const struct sp_stages_prepared *prepared, const struct sp_stages_solution *solution,
+                                   struct sp_stages_result *result)
+{
+    uint32_t *stage_of = SP_NEW_ARRAY(arena, prepared->problem->node_count, uint32_t);
+    result->stages = sp_stages_list(arena, prepared, solution);
+    if (stage_of == NULL || result->stages == NULL)
+        return sp_fail_memory(run->err);
+    for (uint32_t node = 0; node < prepared->problem->node_count; node++)
+        stage_of[node] = solution->stage_of[prepared->unit_of[node]];
+    result->stage_of = stage_of;
+    result->stage_count = solution->stage_count;
+    return SP_OK;
+}
+
 /* What an answer says of a solution. */
 static enum sp_status write_result(struct sp_arena *arena, struct sp_stages_run *run,
                                    const struct sp_stages_prepared *prepared, const struct sp_stages_solution *solution,
@@ -172,20 +187,30 @@ static enum sp_status write_result(struct sp_arena *arena, struct sp_stages_run 
     result->value = solution->is_feasible ? solution->value : INFINITY;
     if (!solution->is_feasible)
         return SP_OK;
-    uint32_t *stage_of = SP_NEW_ARRAY(arena, problem->node_count, uint32_t);
-    result->stages = sp_stages_list(arena, prepared, solution);
-    if (stage_of == NULL || result->stages == NULL)
-        return sp_fail_memory(run->err);
-    for (uint32_t node = 0; node < problem->node_count; node++)
-        stage_of[node] = solution->stage_of[prepared->unit_of[node]];
-    result->stage_of = stage_of;
-    result->stage_count = solution->stage_count;
-    enum sp_status status =
-        sp_stages_evaluate(arena, problem, solution->stage_count, result->stages, &result->value, &fault, run->err);
+    enum sp_status status = write_stages(arena, run, prepared, solution, result);
+    if (status == SP_OK)
+        status =
+            sp_stages_evaluate(arena, problem, solution->stage_count, result->stages, &result->value, &fault, run->err);
     if (status == SP_OK && fault != NULL)
         return sp_fail(run->err, SP_ERR_INTERNAL, "STAGES_WRONG", "The stages found break a constraint: %s", fault);
     result->is_optimal = is_proved(result->value, result->bound);
     return status;
+}
+
+/* Nothing fits: how much memory would do, and with which stages. */
+static enum sp_status find_closest(struct sp_arena *arena, struct sp_stages_run *run,
+                                   const struct sp_stages_problem *problem, struct sp_stages_result *result)
+{
+    struct sp_stages_prepared *prepared;
+    struct sp_stages_solution closest;
+    run->work_left = run->work_left > NOFIT_WORK ? run->work_left : NOFIT_WORK;
+    enum sp_status status = sp_stages_prepare(run->scratch, problem, SP_STAGES_UNITS_CHAIN, &prepared, run->err);
+    if (status == SP_OK)
+        status = sp_stages_minimum_memory(run, prepared, &closest);
+    if (status != SP_OK)
+        return status;
+    result->minimum_memory_factor = closest.value;
+    return closest.value == INFINITY ? SP_OK : write_stages(arena, run, prepared, &closest, result);
 }
 
 static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, const struct sp_stages_problem *problem,
@@ -211,13 +236,9 @@ static enum sp_status solve(struct sp_arena *arena, struct sp_stages_run *run, c
     }
     if (status == SP_OK)
         status = write_result(arena, run, prepared, &solution, result);
-    if (status == SP_OK && !result->is_feasible && !run->options->skips_minimum_memory) {
-        run->work_left = run->work_left > NOFIT_WORK ? run->work_left : NOFIT_WORK;
-        status = sp_stages_prepare(run->scratch, problem, SP_STAGES_UNITS_CHAIN, &prepared, run->err);
-        if (status == SP_OK)
-            status = sp_stages_minimum_memory(run, prepared, &result->minimum_memory_factor);
-    }
-    return status;
+    return status == SP_OK && !result->is_feasible && !run->options->skips_minimum_memory
+               ? find_closest(arena, run, problem, result)
+               : status;
 }
 
 enum sp_status sp_stages_solve(struct sp_arena *arena, const struct sp_stages_problem *problem,

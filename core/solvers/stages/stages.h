@@ -78,12 +78,13 @@ struct sp_stages_option {
     /* Per node, or NULL: the node's own figure times memory_scale. Shards differ from node to node. */
     const double *weight_bytes, *held_bytes;
     double transfer_fixed, transfer_per_byte;
-    double transfer_share; /* with borders and sends_to_each: of a tensor's bytes, what one device has */
+    double transfer_share; /* with levels and sends_to_each: of a tensor's bytes, what one device has */
     bool is_free;          /* LATENCY: see above */
 };
 
-/* A link between neighbouring devices of a class. */
-struct sp_stages_border {
+/* Links of one level: devices in different groups of so many neighbours talk over it. */
+struct sp_stages_level {
+    uint32_t group;
     double fixed, per_byte;
 };
 
@@ -113,10 +114,12 @@ struct sp_stages_problem {
     enum sp_stages_objective objective;
     enum sp_stages_combine combine;
     const struct sp_stages_memory *memory; /* or NULL: as above. Not for training, nor for any sets as stages */
-    /* Contiguous stages, [class][0 .. class_size]; NULL: options say what transfers take. Devices of a class stand in
-       a row, and stages have the last ones of them in order. What a stage receives comes over the border before its
-       first device, what it sends goes over the one behind its last. */
-    const struct sp_stages_border *const *borders;
+    /* Contiguous stages; NULL: options say what transfers take. All devices stand in a row, those of a class from
+       class_first on, and stages have neighbouring ones of their class in order. Two devices talk over the first level (the
+       outermost, which knows no groups of all devices) whose groups tell them apart. */
+    const struct sp_stages_level *levels;
+    uint32_t level_count;
+    const uint32_t *class_first;
     bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one; not for LATENCY */
     bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages (search/joint/any_sets.h) */
     uint32_t max_stages; /* 0: as many as there are devices */
@@ -130,12 +133,13 @@ struct sp_stages_options {
     const struct sp_watch *watch; /* false ends with the best so far */
     const volatile bool *stop;    /* the same, seen by all tasks; may be NULL */
     struct sp_budget *budget;     /* of the solver's own memory; may be NULL */
-    bool skips_minimum_memory;    /* where nothing fits, minimum_memory_factor is not looked for and stays 0 */
+    bool skips_minimum_memory;    /* where nothing fits, minimum_memory_factor and its stages are not looked for */
 };
 #define SP_STAGES_IDEALS ((uint64_t)200000)
 
 struct sp_stage {
     uint32_t option, replicas;
+    uint32_t place; /* where links have levels: of its first device among those of its class */
     uint32_t node_count;
     const uint32_t *nodes; /* ascending */
     double load_seconds, compute_seconds, receive_seconds, send_seconds, memory_bytes;
@@ -153,7 +157,9 @@ struct sp_stages_result {
     const uint32_t *stage_of; /* per node */
     uint64_t ideals;          /* counted, 0 where it was not exact */
     uint64_t work;
-    /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known. */
+    /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known. The
+       stages are then those that would fit; what they cost is not set. Without any (a factor of INFINITY, or it is not
+       looked for) there is no stage. */
     double minimum_memory_factor;
 };
 

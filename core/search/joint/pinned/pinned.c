@@ -314,7 +314,7 @@ static enum sp_status make_candidate(struct cutting *c, const struct sp_proposal
             candidate->placement.stage_of[c->line[p].node] = s;
     }
     sp_place_folded(joint->workload, candidate->placement.stage_of);
-    enum sp_status status = sp_joint_allot(joint, candidate, false, &allotted, err);
+    enum sp_status status = sp_joint_allot(joint, candidate, &allotted, err);
     if (status == SP_OK && allotted)
         status = sp_joint_rechoose(joint, candidate, proposal->profiles, profile_of, err);
     if (status == SP_OK && allotted)
