@@ -11,22 +11,17 @@
  *                 are cut up the same way, light ones follow their producers
  *  3 division     subgraphs in order are cut into one group per device: by memory, by work, by number
  *  4 moves        a group over its memory gives subgraphs to the next, previous or a parallel group; when all fit, the
- *                 slowest group gives, as long as the objective improves
- *  5 lines        beside the subgraphs, whole topological orders of the nodes are cut: as few and as long stages as
- *                 fit, the shortest interval by bisection, and for small models the exact cuts by dynamic programming
- *  6 sweeps       the best of 4 and 5: the border of each two neighbouring stages is tried at every node, until no
- *                 border moves; then single nodes; then cuts that send fewer bytes at an equal interval (within 0.5 %)
- *  7 schedule     if nothing fits into the preferred share of memory, the share is raised (available_memory)
+ *                 slowest group gives, as long as the objective improves; single nodes of the best move the same way
+ *  5 schedule     if nothing fits into the preferred share of memory, the share is raised (available_memory)
  *
- * Models of at most 10 nodes are enumerated, so their plans are optimal. The latency objective also tries to run
- * parallel branches side by side.
+ * That is a start for the search that plans are made by (search/joint/joint.h), which cuts the model into stages in
+ * other ways, too, and moves nodes between the best of all of them (sp_group_improve()).
  *
  * Groups are stages: stage numbers never fall along an edge, so every stage is convex. Folded nodes are in the first
  * stage that needs their result.
  *
- * Deterministic: ties are broken by the smaller id, scrambled orders come from a fixed function. Memory is linear in
- * nodes + operands, and so is the time of each packing, round of sweeps and evaluation, of which there is a bounded
- * number.
+ * Deterministic: ties are broken by the smaller id. Memory is linear in nodes + operands, and so is the time of each
+ * evaluation, of which there is a bounded number.
  */
 #include "base/cancel.h"
 #include "cost/evaluate.h"
@@ -41,7 +36,7 @@ struct sp_grouping_options {
     uint64_t max_moves;         /* evaluations of moves; 0 = the default, fewer for larger models (linear in sum) */
     uint32_t memory_step_count; /* shares of a device's memory to try in turn; 0 = the default 0.90, 0.95, 1.00 */
     double memory_steps[SP_MAX_MEMORY_STEPS];
-    bool is_trial; /* only whether something fits is asked: an error need not say how many devices would do */
+    bool saves_bytes; /* sp_group_improve(): then moves that send fewer bytes at an interval at most 0.1 % longer */
     const struct sp_watch *watch;
 };
 
@@ -87,10 +82,7 @@ struct sp_grouping_result {
  * Searches. With SP_OBJECTIVE_DEVICES the fewest devices that fit are used; otherwise up to cluster->device_count,
  * fewer when more would not help the objective.
  *
- * SP_ERR_NOFIT when nothing fits: the message names the device that lacks memory, how many bytes, and the fewest
- * devices of that kind that would fit, or the node that fits on none. `err->limit` is "devices", `err->limit_value`
- * that number of devices (0: none) and `err->actual` the missing bytes. The number is the fewest found, not proved to
- * be the fewest, except for models that are enumerated.
+ * SP_ERR_NOFIT when nothing fits; the result is then the placement that lacks least.
  *
  * A watch that says stop ends the search with the best placement so far (result->stopped), or with SP_ERR_CANCELLED
  * when none has fitted yet.
@@ -100,3 +92,11 @@ struct sp_grouping_result {
 enum sp_status sp_group(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
                         const struct sp_grouping_options *options, struct sp_grouping_result **ret_result,
                         struct sp_error *err);
+
+/*
+ * Moves single nodes of a placement whose stages are one device each, as long as that helps; it need not fit. Changes
+ * the placement, of which stages may become empty and go, and adds to *explored the placements that were evaluated.
+ */
+enum sp_status sp_group_improve(struct sp_arena *arena, const struct sp_workload *workload,
+                                const struct sp_cluster *cluster, const struct sp_grouping_options *options,
+                                struct sp_placement *placement, uint64_t *explored, struct sp_error *err);

@@ -1,9 +1,9 @@
 #include "search/grouping/internal.h"
 
 /*
- * Sweeps move borders between neighbouring stages. What they cannot see is a node that could go to a stage further
- * away, beside parallel work, so after them single nodes are tried everywhere: those of the worst stage, or for latency
- * all of them. Every trial is a full evaluation, hence the budget.
+ * Subgraphs are coarse. So single nodes move as well, to any stage that their producers and users allow: those of the
+ * slowest stage, and for a latency, or while something does not fit, all of them. Every trial is a full evaluation,
+ * hence the budget.
  */
 
 struct range {
@@ -29,6 +29,14 @@ static struct range allowed(const struct sp_grouping_search *search, const struc
     return range;
 }
 
+static bool is_better(const struct sp_grouping_search *search, const struct sp_score *a, const struct sp_score *b)
+{
+    if (search->ceiling == 0)
+        return sp_score_better(search, a, b);
+    return a->excess_bytes <= 0 && a->interval <= search->ceiling && a->stage_count <= b->stage_count &&
+           a->communication < b->communication;
+}
+
 /* Tries one node; the first stage that makes the placement better is taken. */
 static enum sp_status move_node(struct sp_grouping_search *search, struct sp_candidate *candidate,
                                 struct sp_candidate *trial, uint32_t id, bool *ret_moved)
@@ -44,7 +52,7 @@ static enum sp_status move_node(struct sp_grouping_search *search, struct sp_can
         enum sp_status status = sp_candidate_score(search, trial, NULL);
         if (status != SP_OK)
             return status;
-        if (sp_score_better(search, &trial->score, &candidate->score)) {
+        if (is_better(search, &trial->score, &candidate->score)) {
             sp_candidate_copy(search, candidate, trial);
             search->accepted++;
             *ret_moved = true;
@@ -65,7 +73,7 @@ enum sp_status sp_move_nodes(struct sp_grouping_search *search, struct sp_candid
         for (uint32_t i = 0; i < search->live_count && status == SP_OK; i++) {
             const struct sp_score *score = &candidate->score;
             uint32_t giver = score->excess_bytes > 0 ? score->worst_stage : score->bottleneck;
-            bool any = search->objective == SP_OBJECTIVE_LATENCY && score->excess_bytes <= 0;
+            bool any = search->objective == SP_OBJECTIVE_LATENCY || score->excess_bytes > 0 || search->ceiling > 0;
             if (any || candidate->stage_of[search->live[i]] == giver)
                 status = move_node(search, candidate, &trial, search->live[i], &moved);
         }

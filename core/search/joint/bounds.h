@@ -26,8 +26,10 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
 
 /*
  * Always an error: SP_ERR_NOFIT. `closest` is the plan that lacks least (NULL: none was made), which is described as
- * above; err->least_memory_bytes is what it needs on each device, until minimum_memory.h knows better. `grouping` is
- * the error of the search that splits no operator, or has status SP_OK.
+ * above; err->least_memory_bytes is what it needs on each device, until minimum_memory.h knows better. `whole` is the
+ * plan of stages of one device each that lacks least (NULL: none was made, or one fits): it says how many devices would
+ * do, in err->limit_value (0: none), and is described where operators may not be split. err->limit is then "devices",
+ * err->actual the missing bytes.
  */
 enum sp_status sp_joint_nofit(struct sp_joint *joint, const struct sp_joint_candidate *closest,
-                              const struct sp_error *grouping, struct sp_error *err);
+                              const struct sp_joint_candidate *whole, struct sp_error *err);

@@ -84,3 +84,13 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
    where the profiles' estimates do not. */
 enum sp_status sp_joint_propose_whole(struct sp_joint *joint, const struct sp_proposal *proposal,
                                       struct sp_joint_candidate **ret_candidate, struct sp_error *err);
+
+/* What sp_group() finds with at most `most_stages` (0: any number), as a candidate, which may not fit. */
+enum sp_status sp_joint_group(struct sp_joint *joint, uint32_t most_stages,
+                              const struct sp_grouping_result **ret_grouping, struct sp_joint_candidate **ret_candidate,
+                              struct sp_error *err);
+
+/* A candidate in which single nodes of `whole` have moved as long as that helped; it may be the same plan. With
+   SP_STRATEGY_GROUPING an interval may be 0.1 % longer where fewer bytes are sent. */
+enum sp_status sp_joint_move_nodes(struct sp_joint *joint, const struct sp_joint_candidate *whole,
+                                   struct sp_joint_candidate **ret_moved, struct sp_error *err);

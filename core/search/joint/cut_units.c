@@ -60,7 +60,7 @@ static enum sp_status cut_stretches(struct sp_arena *arena, const struct sp_work
 }
 
 enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
-                               struct sp_units **ret_units, struct sp_error *err)
+                               uint32_t most_nodes, struct sp_units **ret_units, struct sp_error *err)
 {
     struct sp_units *units = SP_NEW(arena, struct sp_units);
     if (units == NULL)
@@ -75,7 +75,7 @@ enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload 
             units->order[units->live_count++] = n;
     }
     enum sp_status status = SP_OK;
-    if (units->live_count > SP_UNITS_NODES) {
+    if (units->live_count > most_nodes) {
         status = cut_stretches(arena, workload, seconds, units, err);
     } else {
         units->count = units->live_count;

@@ -8,7 +8,8 @@
  */
 #include "cost/workload.h"
 
-#define SP_UNITS_NODES 192 /* models of so many nodes that run, or fewer, have a unit for each */
+#define SP_UNITS_NODES 320 /* models of so many nodes that run, or fewer, have a unit for each */
+#define SP_UNITS_FEWER 192 /* the same where operators may be split, which takes longer */
 #define SP_UNITS_MOST  512 /* stretches, at most */
 
 struct sp_units {
@@ -20,6 +21,6 @@ struct sp_units {
     uint32_t *order; /* live nodes, ascending */
 };
 
-/* `seconds` per work node says what is long: stretches are about equally long. */
+/* `seconds` per work node says what is long: stretches are about equally long. `most_nodes` is one of the above. */
 enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
-                               struct sp_units **ret_units, struct sp_error *err);
+                               uint32_t most_nodes, struct sp_units **ret_units, struct sp_error *err);

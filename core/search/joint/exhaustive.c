@@ -68,11 +68,16 @@ static void list_nodes(struct exhaust *e)
 static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
 {
     const struct sp_joint *joint = e->joint;
+    const uint32_t most = joint->options->strategy == SP_STRATEGY_GROUPING ? SP_EXHAUST_NODES : SP_EXHAUST_OTHERS;
     uint32_t live_count = 0;
+    double places = 1;
     *ret_tiny = false;
-    for (uint32_t n = 0; n < joint->workload->node_count; n++)
+    for (uint32_t n = 0; n < joint->workload->node_count; n++) {
         live_count += !joint->workload->nodes[n].folded;
-    if (live_count == 0 || live_count > SP_EXHAUST_NODES || joint->cluster->device_count > SP_EXHAUST_DEVICES)
+        places *= joint->workload->nodes[n].folded ? 1 : joint->cluster->device_count;
+    }
+    if (live_count == 0 || live_count > most || joint->cluster->device_count > SP_EXHAUST_DEVICES ||
+        places > SP_EXHAUST_PLACES)
         return SP_OK;
     list_nodes(e);
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
@@ -247,9 +252,25 @@ static bool count_up(uint32_t *digits, uint32_t count, uint32_t base)
     return false;
 }
 
+/* Puts the stages one after the other; false where there is no room for that. */
+static bool stand_in_order(struct exhaust *e)
+{
+    uint32_t next = 0;
+    for (uint32_t s = 0; s < e->stage_count; s++) {
+        const struct form *form = &e->forms[e->form[s]];
+        e->device[s] = sp_space_place(e->joint->space, form->option, form->replicas, next);
+        if (e->device[s] == UINT32_MAX)
+            return false;
+        next = e->device[s] + devices_of(form);
+    }
+    return true;
+}
+
 static enum sp_status try_forms(struct exhaust *e)
 {
     const uint32_t devices = e->joint->cluster->device_count;
+    const bool is_uniform = e->joint->space->class_count == 1 && e->joint->cluster->level_count == 1 &&
+                            e->joint->options->strategy == SP_STRATEGY_GROUPING;
     memset(e->form, 0, sizeof e->form);
     do {
         uint32_t used = 0;
@@ -257,6 +278,12 @@ static enum sp_status try_forms(struct exhaust *e)
             used += devices_of(&e->forms[e->form[s]]);
         if (used > devices)
             continue;
+        if (is_uniform && stand_in_order(e)) { /* all places are the same */
+            enum sp_status status = try_ways(e);
+            if (status != SP_OK)
+                return status;
+            continue;
+        }
         memset(e->device, 0, sizeof e->device);
         do {
             enum sp_status status = are_free(e) ? try_ways(e) : SP_OK;

@@ -2,14 +2,17 @@
 /*
  * exhaustive - tiny models on tiny clusters: every plan there is.
  *
- * All ways to put the nodes that run in stages, all blocks and replicas for each stage, wherever they may stand, and
- * all strategies of the operators. Of the strategies of one stage only those are combined that no others with the same
- * layouts at the stage's border beat in both time and memory; what cannot be better than the best so far is left out.
+ * All ways to put the nodes that run in stages, all blocks and replicas for each stage, wherever they may stand (with
+ * SP_STRATEGY_GROUPING on equal devices and links in one place), and all strategies of the operators. Of the strategies
+ * of one stage only those are combined that no others with the same layouts at the stage's border beat in both time and
+ * memory; what cannot be better than the best so far is left out.
  */
 #include "search/joint/candidate.h"
 
-#define SP_EXHAUST_NODES   6 /* models of more nodes that run are not tried */
+#define SP_EXHAUST_NODES   10 /* with SP_STRATEGY_GROUPING models of more nodes that run are not tried */
+#define SP_EXHAUST_OTHERS  6  /* the same with other strategies, which have more plans */
 #define SP_EXHAUST_DEVICES 4
+#define SP_EXHAUST_PLACES  (1u << 15) /* ways to put nodes in stages, in any order: more are not tried */
 #define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes multiplied: more are not tried */
 
 /* *ret_best is the best plan that fits and keeps the constraints, which must say nothing about strategies; NULL where

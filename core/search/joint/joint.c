@@ -51,9 +51,11 @@ struct search {
     struct sp_front front;
     uint32_t profile_count;
     struct sp_model_choice **profiles;         /* by option, at most two each */
+    struct sp_units *units[2];                 /* for stages of single devices, for any */
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
-    const struct sp_grouping_result *grouping; /* NULL: not tried, or nothing fits */
+    const struct sp_grouping_result *grouping; /* NULL: not tried */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
+    struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
     bool is_proved;                            /* every plan was tried */
     struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
     struct sp_error *err;
@@ -83,7 +85,8 @@ static bool tick(void *context, const char *phase, double fraction, double best_
 static enum sp_status start(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
-    const bool splits = joint->dataflow != NULL && joint->options->strategy != SP_STRATEGY_PIPELINE;
+    const enum sp_search_strategy strategy = joint->options->strategy;
+    const bool splits = joint->dataflow != NULL && strategy != SP_STRATEGY_PIPELINE && strategy != SP_STRATEGY_GROUPING;
     enum sp_status status = sp_space_create(joint->arena, joint->workload, joint->cluster,
                                             splits ? joint->cluster->device_count : 1, &joint->space, search->err);
     if (status != SP_OK)
@@ -116,6 +119,22 @@ static bool goes_on(struct search *search, double fraction)
     return !search->joint.stopped && !is_enough(search);
 }
 
+/* Remembers the best plan whose stages are one device each; while none fits, the one that lacks least. */
+static void note_whole(struct search *search, struct sp_joint_candidate *candidate)
+{
+    const struct sp_joint_candidate *known = search->whole;
+    const struct sp_placement *placement = &candidate->placement;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        if (sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
+            return;
+    }
+    if (known == NULL || (candidate->fits && !known->fits) ||
+        (candidate->fits
+             ? sp_front_better(search->joint.options->objective, candidate, known)
+             : !known->fits && candidate->evaluation->worst_excess_bytes < known->evaluation->worst_excess_bytes))
+        search->whole = candidate;
+}
+
 static enum sp_status take(struct search *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy)
 {
@@ -133,6 +152,7 @@ static enum sp_status take(struct search *search, struct sp_joint_candidate *can
             return SP_OK;
         }
     }
+    note_whole(search, candidate);
     if (candidate->fits) {
         if (!sp_front_add(&search->joint, &search->front, candidate))
             return sp_fail_memory(search->err);
@@ -249,6 +269,20 @@ static enum sp_status try_further_meshes(struct search *search)
     return status;
 }
 
+/* What stages are cut from: of single devices and, where operators may be split, of blocks. */
+static enum sp_status make_units(struct search *search)
+{
+    struct sp_joint *joint = &search->joint;
+    const double *seconds = search->profiles[0]->seconds;
+    enum sp_status status =
+        sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_NODES, &search->units[0], search->err);
+    if (status == SP_OK)
+        status =
+            sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_FEWER, &search->units[1], search->err);
+    joint->units = search->units[1];
+    return status;
+}
+
 static enum sp_status make_profiles(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -266,8 +300,7 @@ static enum sp_status make_profiles(struct search *search)
     if (status == SP_OK && search->profile_count > 0 && is_often_whole(search))
         status = try_further_meshes(search);
     if (status == SP_OK && search->profile_count > 0)
-        status =
-            sp_units_create(joint->arena, joint->workload, search->profiles[0]->seconds, &joint->units, search->err);
+        status = make_units(search);
     return status;
 }
 
@@ -281,9 +314,8 @@ static enum sp_status propose_stages(struct search *search, struct sp_proposal *
 {
     const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY;
     enum sp_status status = SP_OK;
-    bool splits = false;
-    for (uint32_t i = 0; i < proposal->profile_count; i++)
-        splits = splits || proposal->profiles[i]->table != NULL;
+    const bool splits = !sp_joint_is_of_devices(proposal);
+    search->joint.units = search->units[splits];
     for (uint32_t round = 0; status == SP_OK && round < (splits ? 2 : 1); round++) {
         struct sp_joint_candidate *candidate;
         proposal->is_hopeful = splits && (round == 0) == is_latency;
@@ -293,6 +325,7 @@ static enum sp_status propose_stages(struct search *search, struct sp_proposal *
         if (!search->joint.memory_binds || (is_latency && candidate != NULL && candidate->fits))
             break;
     }
+    search->joint.units = search->units[1];
     proposal->is_hopeful = false;
     return status;
 }
@@ -485,41 +518,31 @@ static enum sp_status look_beyond(struct search *search)
 static enum sp_status try_grouping(struct search *search)
 {
     struct sp_joint *joint = &search->joint;
-    struct sp_grouping_options options;
-    struct sp_grouping_result *grouping;
-    sp_grouping_options_init(&options);
-    options.objective = joint->options->objective;
-    options.optimal = joint->options->optimal;
-    options.is_trial = joint->options->any_plan;
-    options.watch = joint->options->watch;
-    const struct sp_cluster *cluster = joint->cluster;
-    const uint32_t most = stage_limit(search, 0);
-    if (most != 0 && most < cluster->device_count) {
-        cluster = sp_cluster_prefix(joint->arena, cluster, most); /* a stage is a device */
-        if (cluster == NULL)
-            return sp_fail_memory(search->err);
-    }
-    search->groups = joint->options->strategy == SP_STRATEGY_GROUPING; /* else others judge its plans anew */
-    enum sp_status status = sp_group(joint->arena, joint->workload, cluster, &options, &grouping, search->err);
+    const enum sp_search_strategy strategy = joint->options->strategy;
+    search->groups = strategy == SP_STRATEGY_GROUPING; /* else others judge its plans anew */
+    enum sp_status status =
+        sp_joint_group(joint, stage_limit(search, 0), &search->grouping, &search->grouped, search->err);
     search->groups = false;
     if (status != SP_OK)
         return status;
-    struct sp_joint_candidate *candidate = SP_NEW(joint->arena, struct sp_joint_candidate);
-    if (candidate == NULL)
-        return sp_fail_memory(search->err);
-    candidate->placement = grouping->placement;
-    candidate->evaluation = grouping->evaluation;
-    candidate->fits = true;
-    candidate->devices_used = grouping->evaluation->stage_count;
-    for (uint32_t s = 0; s < grouping->evaluation->stage_count; s++)
-        candidate->memory_bytes = fmax(candidate->memory_bytes, grouping->evaluation->stages[s].total_bytes);
-    joint->explored += grouping->explored;
-    joint->accepted += grouping->accepted;
-    joint->stopped = joint->stopped || grouping->stopped;
-    search->grouping = grouping;
-    search->grouped = candidate;
-    return take(search, candidate,
-                joint->options->strategy == SP_STRATEGY_PIPELINE ? SP_STRATEGY_PIPELINE : SP_STRATEGY_GROUPING);
+    if (search->grouped->fits)
+        return take(search, search->grouped, strategy == SP_STRATEGY_PIPELINE ? strategy : SP_STRATEGY_GROUPING);
+    note_whole(search, search->grouped);
+    return SP_OK;
+}
+
+/* Single nodes of the best plan of whole operators move between its stages. */
+static enum sp_status move_nodes(struct search *search)
+{
+    const struct sp_joint_candidate *whole = search->whole;
+    struct sp_joint_candidate *moved;
+    if (whole == NULL || whole->placement.stage_count < 2 || search->joint.options->constraints != NULL ||
+        !goes_on(search, 0.94))
+        return SP_OK;
+    enum sp_status status = sp_joint_move_nodes(&search->joint, whole, &moved, search->err);
+    if (status == SP_OK && search->joint.options->strategy == SP_STRATEGY_GROUPING && moved->fits)
+        search->front.count = 0; /* of equally quick plans the one that sends less */
+    return status == SP_OK ? take(search, moved, whole->strategy) : status;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
@@ -704,31 +727,22 @@ static enum sp_status none_keeps(const struct search *search)
 static enum sp_status run(struct search *search, struct sp_search_result **ret_result)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
-    struct sp_error *err = search->err, nofit = {0};
     enum sp_status status = start(search);
     bool done = false;
     if (status == SP_OK)
         status = tell_bounds(search);
-    /* Ways of which others are better in all that is asked of a plan are none of those that are tried, so constraints
-       on strategies might leave nothing of what is. */
-    if (status == SP_OK && strategy != SP_STRATEGY_GROUPING &&
-        !sp_constraints_split(search->joint.options->constraints))
+    /* Ways that others are better than in everything are not tried: constraints might leave nothing of what is. */
+    if (status == SP_OK && !sp_constraints_split(search->joint.options->constraints))
         status = try_everything(search, &done);
-    if (status == SP_OK && !done && strategy != SP_STRATEGY_TENSOR) {
+    if (status == SP_OK && !done && strategy != SP_STRATEGY_TENSOR)
         status = try_grouping(search);
-        if (status == SP_ERR_NOFIT && strategy != SP_STRATEGY_GROUPING) {
-            if (err != NULL) {
-                nofit = *err;
-                sp_error_clear(err);
-            }
-            status = SP_OK;
-        }
-    }
     done = done || is_enough(search);
-    if (status == SP_OK && !done && strategy != SP_STRATEGY_GROUPING)
+    if (status == SP_OK && !done)
         status = make_profiles(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = propose_all(search);
+    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
+        status = move_nodes(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = try_whole_on_further_meshes(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
@@ -741,16 +755,17 @@ static enum sp_status run(struct search *search, struct sp_search_result **ret_r
         return status;
     if (status == SP_ERR_CANCELLED) {
         search->joint.stopped = true;
-        sp_error_clear(err);
+        sp_error_clear(search->err);
     }
     if (search->front.count > 0)
         return answer(search, ret_result);
     if (search->joint.stopped)
-        return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+        return sp_fail(search->err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    const bool lacks = search->grouped != NULL && !search->grouped->fits;
     if (search->joint.options->constraints != NULL && search->closest == NULL &&
-        (search->violation.status != SP_OK || nofit.status == SP_OK))
+        (search->violation.status != SP_OK || !lacks))
         return none_keeps(search);
-    return sp_joint_nofit(&search->joint, search->closest, &nofit, err);
+    return sp_joint_nofit(&search->joint, search->closest, lacks ? search->whole : NULL, search->err);
 }
 
 enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_workload *workload,
@@ -763,6 +778,8 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
                             .options = *options,
                             .outer = options->watch};
     search.joint.options = &search.options;
+    if (options->strategy == SP_STRATEGY_GROUPING)
+        search.options.max_replicas = 1;
     search.watch = (struct sp_watch){.tick = tick, .context = &search};
     if (search.outer != NULL)
         search.options.watch = &search.watch;

@@ -22,7 +22,8 @@
  * many stages have together (choice.h); with the seconds and bytes that follow the model is cut into stages of one
  * or several sizes of blocks and classes of devices (stages.h); each stage's strategies are then chosen again under
  * its own memory, borders move while that helps, and every candidate is evaluated exactly. What is not dominated in
- * latency, interval, memory per device and devices is kept as the front.
+ * latency, interval, memory per device and devices is kept as the front. The best plan of whole operators starts from
+ * grouping.h or from the stages; single nodes of it move while that helps.
  *
  * A block's mesh has axes as the links have levels (stage_options.h). Where a stage may be all of a plan (for a
  * latency, or one stage is asked for) the blocks that promise most are tried with axes that end elsewhere, too
@@ -36,7 +37,7 @@
 
 enum sp_search_strategy {
     SP_STRATEGY_AUTO = 0, /* all of these; the best plan */
-    SP_STRATEGY_GROUPING, /* whole operators, subgraphs grouped: grouping.h */
+    SP_STRATEGY_GROUPING, /* whole operators: stages of one device, as grouping.h and stages.h find them */
     SP_STRATEGY_PIPELINE, /* whole operators: stages of one device, with replicas */
     SP_STRATEGY_TENSOR    /* one stage: all devices work on every operator */
 };
@@ -108,8 +109,8 @@ struct sp_joint_options {
 void sp_joint_options_init(struct sp_joint_options *options);
 
 /*
- * Searches. `dataflow` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors as
- * sp_group(), and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the
+ * Searches. `dataflow` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors:
+ * SP_ERR_NOFIT (bounds.h), and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the
  * message names the kind of constraint without which there is one. The result lives in `arena`;
  * sp_search_result_release() gives back what it holds beside.
  */

@@ -360,3 +360,63 @@ enum sp_status sp_joint_propose_whole(struct sp_joint *joint, const struct sp_pr
         return sp_fail_memory(err);
     return take_stages(joint, proposal, &result, ret_candidate, err);
 }
+
+/* ---- whole operators -------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_joint_group(struct sp_joint *joint, uint32_t most_stages,
+                              const struct sp_grouping_result **ret_grouping, struct sp_joint_candidate **ret_candidate,
+                              struct sp_error *err)
+{
+    const struct sp_cluster *cluster = joint->cluster;
+    struct sp_grouping_options options;
+    struct sp_grouping_result *grouping;
+    struct sp_joint_candidate *candidate = SP_NEW(joint->arena, struct sp_joint_candidate);
+    sp_grouping_options_init(&options);
+    options.objective = joint->options->objective;
+    options.optimal = joint->options->optimal;
+    options.watch = joint->options->watch;
+    if (most_stages != 0 && most_stages < cluster->device_count)
+        cluster = sp_cluster_prefix(joint->arena, cluster, most_stages); /* a stage is a device */
+    if (candidate == NULL || cluster == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_group(joint->arena, joint->workload, cluster, &options, &grouping, err);
+    if (status != SP_OK && status != SP_ERR_NOFIT)
+        return status;
+    candidate->placement = grouping->placement;
+    candidate->evaluation = grouping->evaluation;
+    candidate->fits = status == SP_OK;
+    candidate->devices_used = grouping->evaluation->stage_count;
+    for (uint32_t s = 0; s < grouping->evaluation->stage_count; s++)
+        candidate->memory_bytes = fmax(candidate->memory_bytes, grouping->evaluation->stages[s].total_bytes);
+    joint->explored += grouping->explored;
+    joint->accepted += grouping->accepted;
+    joint->stopped = joint->stopped || grouping->stopped;
+    sp_error_clear(err);
+    *ret_grouping = grouping;
+    *ret_candidate = candidate;
+    return SP_OK;
+}
+
+enum sp_status sp_joint_move_nodes(struct sp_joint *joint, const struct sp_joint_candidate *whole,
+                                   struct sp_joint_candidate **ret_moved, struct sp_error *err)
+{
+    struct sp_grouping_options options;
+    struct sp_joint_candidate *moved = sp_joint_candidate_create(joint, whole->placement.stage_count);
+    if (moved == NULL)
+        return sp_fail_memory(err);
+    sp_grouping_options_init(&options);
+    options.objective = joint->options->objective;
+    options.saves_bytes = joint->options->strategy == SP_STRATEGY_GROUPING && options.objective != SP_OBJECTIVE_LATENCY;
+    options.watch = joint->options->watch;
+    moved->placement.stage_size = moved->placement.stage_replicas = NULL; /* one each */
+    memcpy(moved->placement.stage_of, whole->placement.stage_of,
+           joint->workload->node_count * sizeof *moved->placement.stage_of);
+    memcpy(moved->placement.stage_device, whole->placement.stage_device,
+           whole->placement.stage_count * sizeof *moved->placement.stage_device);
+    enum sp_status status = sp_group_improve(joint->arena, joint->workload, joint->cluster, &options, &moved->placement,
+                                             &joint->explored, err);
+    if (status == SP_OK)
+        status = sp_joint_judge(joint, moved, err);
+    *ret_moved = moved;
+    return status;
+}

@@ -3,7 +3,7 @@
 
 #include "build_workload.h"
 #include "recount.h"
-#include "search/grouping/grouping.h"
+#include "search/joint/joint.h"
 
 static struct sp_arena *arena;
 
@@ -22,23 +22,25 @@ TestSuite(grouping, .init = setup, .fini = teardown);
 static struct sp_error error;
 
 static enum sp_status group(const struct sp_workload *workload, const struct sp_cluster *cluster,
-                            enum sp_objective objective, struct sp_grouping_result **ret_result)
+                            enum sp_objective objective, struct sp_search_result **ret_result)
 {
-    struct sp_grouping_options options;
-    sp_grouping_options_init(&options);
+    struct sp_joint_options options;
+    sp_joint_options_init(&options);
     options.objective = objective;
+    options.strategy = SP_STRATEGY_GROUPING;
+    options.skip_minimum_memory = true;
     sp_error_clear(&error);
     *ret_result = NULL;
-    enum sp_status status = sp_group(arena, workload, cluster, &options, ret_result, &error);
+    enum sp_status status = sp_joint_search(arena, workload, NULL, cluster, &options, ret_result, &error);
     if (status == SP_OK)
         recount_expect(workload, cluster, &(*ret_result)->placement, NULL, (*ret_result)->evaluation, true);
     return status;
 }
 
-static struct sp_grouping_result *must_group(const struct sp_workload *workload, const struct sp_cluster *cluster,
-                                             enum sp_objective objective)
+static struct sp_search_result *must_group(const struct sp_workload *workload, const struct sp_cluster *cluster,
+                                           enum sp_objective objective)
 {
-    struct sp_grouping_result *result;
+    struct sp_search_result *result;
     cr_assert_eq(group(workload, cluster, objective, &result), SP_OK, "%s", error.message);
     return result;
 }
@@ -46,7 +48,7 @@ static struct sp_grouping_result *must_group(const struct sp_workload *workload,
 /* What every result must be: monotone stages (sp_evaluate() refuses others) on distinct devices, none empty, within
    memory. */
 static void expect_sound(const struct sp_workload *workload, const struct sp_cluster *cluster,
-                         const struct sp_grouping_result *result)
+                         const struct sp_search_result *result)
 {
     const struct sp_placement *placement = &result->placement;
     cr_assert_gt(placement->stage_count, 0);
@@ -84,7 +86,7 @@ static struct sp_workload *random_workload(uint64_t *state, uint32_t count, bool
                                            const struct sp_cluster *cluster)
 {
     struct work_builder b;
-    uint32_t made[64], used = 0;
+    uint32_t made[2048], used = 0;
     work_init(&b, arena, count, 4 * count + 1, 1);
     made[used++] = work_input(&b, 1 + random_below(state, 20));
     for (uint32_t i = 0; i < count; i++) {
@@ -216,7 +218,7 @@ Test(grouping, small_models_are_planned_optimally)
         struct sp_workload *workload;
         struct sp_cluster *cluster = random_cluster(&state, &workload, 1 + random_below(&state, 9), false);
         struct optimum optimum = brute_force(workload, cluster, 1.0);
-        struct sp_grouping_result *result;
+        struct sp_search_result *result;
         for (int objective = SP_OBJECTIVE_THROUGHPUT; objective <= SP_OBJECTIVE_DEVICES; objective++) {
             enum sp_status status = group(workload, cluster, objective, &result);
             cr_assert_eq(status == SP_OK, optimum.feasible, "round %d: %s", round, error.message);
@@ -249,7 +251,7 @@ static void expect_near_optimal(uint64_t seed, bool chain, double factor, double
         struct sp_workload *workload;
         struct sp_cluster *cluster = random_cluster(&seed, &workload, 11 + random_below(&seed, 2), chain);
         struct optimum optimum = brute_force(workload, cluster, 1.0);
-        struct sp_grouping_result *result;
+        struct sp_search_result *result;
         enum sp_status status = group(workload, cluster, SP_OBJECTIVE_THROUGHPUT, &result);
         if (!optimum.feasible || status != SP_OK) {
             cr_assert(optimum.feasible || status == SP_ERR_NOFIT);
@@ -289,7 +291,7 @@ Test(grouping, a_24_layer_transformer_is_cut_in_the_middle)
 {
     struct sp_cluster *cluster = build_cluster(arena, 2, 1e12, 1e11, 2e-6);
     struct sp_workload *workload = build_transformer(arena, cluster, 24, 1024);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_assert_eq(result->placement.stage_count, 2);
     uint32_t last_of_layer_11 = 12 * TRANSFORMER_LAYER_NODES;
@@ -303,7 +305,7 @@ Test(grouping, regular_models_scale)
     for (uint32_t devices = 2; devices <= 8; devices *= 2) {
         struct sp_cluster *cluster = build_cluster(arena, devices, 1e12, 1e11, 2e-6);
         struct sp_workload *workload = build_transformer(arena, cluster, 12, 1024);
-        struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+        struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
         struct sp_lower_bounds bounds;
         cr_assert_eq(sp_lower_bounds(arena, workload, cluster, &bounds, &error), SP_OK);
         cr_assert_leq(result->evaluation->interval_seconds, bounds.interval_seconds * 1.1, "%u devices", devices);
@@ -315,7 +317,7 @@ Test(grouping, latency_uses_one_device_for_a_chain)
 {
     struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 1e11, 2e-6);
     struct sp_workload *workload = build_transformer(arena, cluster, 4, 256);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_LATENCY);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_LATENCY);
     cr_expect_eq(result->placement.stage_count, 1);
     cr_expect_eq(result->evaluation->communication_bytes, 0);
 }
@@ -331,7 +333,7 @@ Test(grouping, latency_runs_towers_side_by_side)
         tower[i % 2] = WORK_NODE(&b, 1, 10, tower[i % 2], work_weight(&b, 10));
     WORK_NODE(&b, 1, 10, tower[0], tower[1]);
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_LATENCY);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_LATENCY);
     expect_sound(workload, cluster, result);
     cr_expect_eq(result->placement.stage_count, 3);
     cr_expect_float_eq(result->evaluation->latency_seconds, 8 + 0.1 + 1, 1e-9);
@@ -346,7 +348,7 @@ Test(grouping, devices_objective_takes_the_fewest)
     for (int i = 0; i < 12; i++)
         x = WORK_NODE(&b, 1, 1, x, work_weight(&b, 100));
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_DEVICES);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_DEVICES);
     expect_sound(workload, cluster, result);
     cr_expect_eq(result->placement.stage_count, 3); /* four layers each: 400 bytes and a few */
     cr_expect_float_eq(result->evaluation->interval_seconds, 4, 1e-9);
@@ -364,7 +366,10 @@ Test(grouping, the_share_of_memory_is_raised_only_when_needed)
         work_init(&b, arena, 2, 10, 1);
         WORK_NODE(&b, 1, 2, work_input(&b, 2), work_weight(&b, 100));
         struct sp_workload *workload = work_finish(&b, cluster); /* 100 + 2 + 2 = 104 bytes */
-        struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+        struct sp_grouping_options options;
+        struct sp_grouping_result *result;
+        sp_grouping_options_init(&options);
+        cr_assert_eq(sp_group(arena, workload, cluster, &options, &result, &error), SP_OK);
         cr_expect_eq(result->memory_share, shares[i], "%g", memory[i]);
     }
 }
@@ -379,7 +384,7 @@ Test(grouping, no_fit_says_how_many_devices_would_do)
         struct sp_workload *workload = random_workload(&state, 4 + random_below(&state, 4), false, two);
         double memory = ceil(largest_need(workload) * (0.15 + 0.05 * random_below(&state, 7)));
         two->groups[0].device.memory_bytes = memory;
-        struct sp_grouping_result *result;
+        struct sp_search_result *result;
         enum sp_status status = group(workload, two, SP_OBJECTIVE_THROUGHPUT, &result);
         struct optimum optimum = brute_force(workload, two, 1.0);
         cr_assert_eq(status == SP_OK, optimum.feasible);
@@ -418,7 +423,7 @@ Test(grouping, a_node_that_fits_nowhere_is_named)
     x = WORK_NODE(&b, 1, 10, x, work_weight(&b, 2000));
     WORK_NODE(&b, 1, 10, x);
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result;
+    struct sp_search_result *result;
     cr_assert_eq(group(workload, cluster, SP_OBJECTIVE_THROUGHPUT, &result), SP_ERR_NOFIT);
     cr_expect_str_eq(error.code, "NODE_TOO_LARGE");
     cr_expect_eq(error.limit_value, 0);
@@ -431,7 +436,7 @@ Test(grouping, no_fit_of_a_large_model)
     struct sp_cluster *cluster = build_cluster(arena, 2, 1, 1e11, 0);
     struct sp_workload *workload = build_transformer(arena, cluster, 24, 64);
     cluster->groups[0].device.memory_bytes = workload->weight_bytes / 5; /* so more than five are needed */
-    struct sp_grouping_result *result;
+    struct sp_search_result *result;
     cr_assert_eq(group(workload, cluster, SP_OBJECTIVE_THROUGHPUT, &result), SP_ERR_NOFIT);
     cr_assert_geq(error.limit_value, 6);
     cr_assert_leq(error.limit_value, 7);
@@ -455,7 +460,7 @@ Test(grouping, faster_devices_get_more_work)
         b.workload->nodes[i].seconds[1] = 0.25;
     }
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_expect_float_eq(result->evaluation->interval_seconds, 4, 1e-9); /* 4 nodes of 1 s, 16 of 0.25 s */
     result = must_group(workload, cluster, SP_OBJECTIVE_LATENCY);
@@ -474,7 +479,7 @@ Test(grouping, devices_may_change_places)
     for (int i = 0; i < 14; i++)
         x = WORK_NODE(&b, 1, 1, x, work_weight(&b, i < 5 ? 500 : 10));
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_expect_eq(result->placement.stage_count, 2);
     cr_expect_eq(result->placement.stage_device[0], 1);
@@ -491,7 +496,7 @@ Test(grouping, fewer_nodes_than_devices)
     uint32_t x = WORK_NODE(&b, 1, 1, work_input(&b, 1));
     WORK_NODE(&b, 1, 1, x);
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_expect_eq(result->placement.stage_count, 2);
 }
@@ -531,7 +536,7 @@ Test(grouping, models_without_work)
         work_alias(&b, x, input);
     }
     workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_expect_eq(result->placement.stage_count, 1);
 }
@@ -547,7 +552,7 @@ Test(grouping, folded_nodes_go_to_their_first_user)
     for (int i = 0; i < 12; i++)
         x = i >= 8 ? WORK_NODE(&b, 1, 1, x, w) : WORK_NODE(&b, 1, 1, x);
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     cr_assert_eq(result->placement.stage_count, 2);
     cr_expect_eq(result->placement.stage_of[0], 1);
     cr_expect_eq(result->placement.stage_of[1], 1);
@@ -564,7 +569,7 @@ Test(grouping, unconnected_parts_share_devices)
             x = WORK_NODE(&b, 1, 1, x, work_weight(&b, 5));
     }
     struct sp_workload *workload = work_finish(&b, cluster);
-    struct sp_grouping_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+    struct sp_search_result *result = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
     expect_sound(workload, cluster, result);
     cr_expect_float_eq(result->evaluation->interval_seconds, 6, 1e-9);
     cr_expect_eq(result->evaluation->communication_bytes, 0);
@@ -578,8 +583,8 @@ Test(grouping, the_same_question_has_the_same_answer)
     for (int round = 0; round < 10; round++) {
         struct sp_cluster *cluster = build_cluster(arena, 4, 1e9, 100, 0.01);
         struct sp_workload *workload = random_workload(&state, 60, false, cluster);
-        struct sp_grouping_result *a = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
-        struct sp_grouping_result *b = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+        struct sp_search_result *a = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
+        struct sp_search_result *b = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);
         expect_sound(workload, cluster, a);
         cr_assert_eq(a->placement.stage_count, b->placement.stage_count);
         cr_assert_eq(a->explored, b->explored);
@@ -592,13 +597,14 @@ Test(grouping, the_same_question_has_the_same_answer)
 Test(grouping, first_fit_explores_less)
 {
     struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 1e11, 2e-6);
-    struct sp_workload *workload = build_transformer(arena, cluster, 12, 1024);
-    struct sp_grouping_result *best = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT), *first = NULL;
+    uint64_t state = 3;
+    struct sp_workload *workload = random_workload(&state, 200, false, cluster);
+    struct sp_grouping_result *best, *first;
     struct sp_grouping_options options;
     sp_grouping_options_init(&options);
+    cr_assert_eq(sp_group(arena, workload, cluster, &options, &best, &error), SP_OK);
     options.optimal = false;
     cr_assert_eq(sp_group(arena, workload, cluster, &options, &first, &error), SP_OK);
-    expect_sound(workload, cluster, first);
     recount_expect(workload, cluster, &first->placement, NULL, first->evaluation, true);
     cr_expect_lt(first->explored, best->explored / 10);
     cr_expect_leq(best->evaluation->interval_seconds, first->evaluation->interval_seconds);
@@ -619,8 +625,9 @@ static bool count_tick(void *context, const char *phase, double fraction, double
 
 Test(grouping, a_stopped_search_gives_the_best_so_far)
 {
-    struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 1e11, 2e-6);
-    struct sp_workload *workload = build_transformer(arena, cluster, 80, 1024);
+    struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 100, 0.01);
+    uint64_t state = 3;
+    struct sp_workload *workload = random_workload(&state, 2000, false, cluster);
     struct sp_grouping_options options;
     struct sp_grouping_result *result;
     struct countdown countdown = {0, UINT32_MAX};
