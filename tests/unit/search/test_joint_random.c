@@ -197,7 +197,11 @@ static void judge(struct every *every)
     uint32_t *stage_of = SP_NEW_ARRAY(scratch, problem->workload->node_count, uint32_t);
     struct sp_sharded_stage sharded[MAX_STAGES] = {0};
     uint32_t nodes[MAX_STAGES][MAX_NODES], strategies[MAX_STAGES][MAX_NODES], sizes[MAX_STAGES];
-    struct sp_placement placement = {every->stage_count, stage_of, every->device, sizes, every->replicas};
+    struct sp_placement placement = {.stage_count = every->stage_count,
+                                     .stage_of = stage_of,
+                                     .stage_device = every->device,
+                                     .stage_size = sizes,
+                                     .stage_replicas = every->replicas};
     struct sp_evaluation *evaluation;
     struct sp_error err = {0};
     for (uint32_t s = 0; s < every->stage_count; s++) {
