@@ -36,7 +36,7 @@ enum sp_status sp_memory_peak_of_stage(struct sp_arena *arena, const struct sp_w
                                        uint32_t stage, struct sp_memory_peak *ret_peak, struct sp_error *err)
 {
     const struct sp_sharded_stage *sharded = plan->sharded == NULL ? NULL : &plan->sharded[stage];
-    struct sp_alive_list list;
+    struct sp_alive_list list = {0};
     enum sp_status status = sharded == NULL || sharded->table == NULL
                                 ? whole_operators(arena, workload, cluster, plan->placement, stage, &list, err)
                                 : sp_intra_peak(arena, sharded->table, sharded->node_count, sharded->nodes,

@@ -259,7 +259,7 @@ static enum sp_status shift(struct sp_joint *joint, const struct sp_stages_resul
                             struct sp_joint_candidate **candidate, struct sp_error *err)
 {
     const struct sp_joint_candidate *given = *candidate;
-    const uint32_t count = given->placement.stage_count;
+    const uint32_t count = result->stage_count; /* as many as `given` has */
     struct sp_joint_candidate *shifted = SP_NEW(joint->arena, struct sp_joint_candidate);
     if (given->devices_used == joint->cluster->device_count || joint->cluster->level_count < 2 || count < 2)
         return SP_OK;
