@@ -234,6 +234,10 @@ void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *w
                           .err = err};
     const double guess = ceil((double)err->least_memory_bytes + cluster->reserved_bytes);
     b.options.any_plan = true;
+    /* Whether whole operators fit is no question of their latency, for which stages are searched at length. */
+    if (options->objective == SP_OBJECTIVE_LATENCY &&
+        (options->strategy == SP_STRATEGY_GROUPING || options->strategy == SP_STRATEGY_PIPELINE))
+        b.options.objective = SP_OBJECTIVE_THROUGHPUT;
     b.options.watch = &watch;
     find_enough(&b, err->least_memory_bytes > 0 ? guess : 0);
     if (b.found > 0)

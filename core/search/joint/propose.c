@@ -331,7 +331,8 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                                                 ? DEVICES_WORK
                                                                 : STAGES_WORK,
                                               .max_ideals = MAX_IDEALS,
-                                              .skips_minimum_memory = proposal->is_draft || !of_devices,
+                                              .skips_minimum_memory =
+                                                  proposal->is_draft || !of_devices || joint->options->any_plan,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};
     struct sp_stages_problem problem;
