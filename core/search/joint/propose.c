@@ -325,16 +325,15 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
     const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY, of_devices = sp_joint_is_of_devices(proposal);
-    const struct sp_stages_options options = {.seed = joint->options->seed,
-                                              .work_limit = is_latency ? LATENCY_WORK
-                                                            : of_devices && joint->cluster->level_count < 2
-                                                                ? DEVICES_WORK
-                                                                : STAGES_WORK,
-                                              .max_ideals = MAX_IDEALS,
-                                              .skips_minimum_memory =
-                                                  proposal->is_draft || !of_devices || joint->options->any_plan,
-                                              .executor = joint->options->executor,
-                                              .watch = joint->options->watch};
+    const struct sp_stages_options options = {
+        .seed = joint->options->seed,
+        .work_limit = is_latency                                      ? LATENCY_WORK
+                      : of_devices && joint->cluster->level_count < 2 ? DEVICES_WORK
+                                                                      : STAGES_WORK,
+        .max_ideals = MAX_IDEALS,
+        .skips_minimum_memory = proposal->is_draft || !of_devices || joint->options->any_plan,
+        .executor = joint->options->executor,
+        .watch = joint->options->watch};
     struct sp_stages_problem problem;
     struct sp_stages_result *result;
     *ret_candidate = NULL;

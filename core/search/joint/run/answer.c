@@ -1,0 +1,130 @@
+/* The answer of a search: its best plan, the front, the runner-up, and what memory is in the way of. */
+#include <math.h>
+
+#include "search/joint/bounds.h"
+#include "search/joint/memory_peak.h"
+#include "search/joint/run/run.h"
+
+enum sp_status sp_run_find_bounds(struct sp_search_run *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
+                       (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count);
+    if (search->has_bounds)
+        return SP_OK;
+    search->has_bounds = true;
+    return whole ? sp_lower_bounds(joint->arena, joint->workload, joint->cluster, &search->bounds, search->err)
+                 : sp_joint_bounds(joint->arena, joint->workload, joint->cluster, &search->bounds, search->err);
+}
+
+static bool splits_operators(const struct sp_joint_candidate *candidate)
+{
+    for (uint32_t s = 0; candidate->sharded != NULL && s < candidate->placement.stage_count; s++) {
+        if (candidate->sharded[s].table != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool describe_plan(const struct sp_search_run *search, const struct sp_joint_candidate *candidate,
+                          struct sp_front_plan *ret_plan)
+{
+    *ret_plan = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
+                                       .strategy = candidate->strategy,
+                                       .stage_count = candidate->placement.stage_count,
+                                       .devices_used = candidate->devices_used,
+                                       .latency_seconds = candidate->evaluation->latency_seconds,
+                                       .interval_seconds = candidate->evaluation->interval_seconds,
+                                       .memory_bytes = candidate->memory_bytes};
+    return ret_plan->description != NULL;
+}
+
+/* The runner-up, and what memory is in the way of. */
+static enum sp_status list_others(struct sp_search_run *search, struct sp_search_result *result)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_joint_candidate *best = search->front.plans[0], *beyond = joint->beyond;
+    struct sp_front_plan *second = SP_NEW(joint->arena, struct sp_front_plan);
+    struct sp_short_of_memory_plan *other = SP_NEW(joint->arena, struct sp_short_of_memory_plan);
+    struct sp_memory_peak peak;
+    if (second == NULL || other == NULL)
+        return sp_fail_memory(search->err);
+    const struct sp_joint_candidate *runner_up = sp_front_second(joint, best);
+    if (runner_up != NULL && !describe_plan(search, runner_up, second))
+        return sp_fail_memory(search->err);
+    result->second = runner_up != NULL ? second : NULL;
+    result->is_proved = search->is_proved;
+    if (beyond == NULL || !sp_front_better(joint->options->objective, beyond, best))
+        return SP_OK;
+    const struct sp_evaluated_plan plan = {&beyond->placement, beyond->sharded, beyond->evaluation};
+    enum sp_status status = sp_memory_peak_of_stage(joint->arena, joint->workload, joint->cluster, &plan,
+                                                    beyond->evaluation->worst_stage, &peak, search->err);
+    if (status != SP_OK)
+        return status;
+    const struct sp_stage_cost *cost = &beyond->evaluation->stages[peak.stage];
+    if (!describe_plan(search, beyond, &other->plan))
+        return sp_fail_memory(search->err);
+    other->device = cost->device;
+    other->node = peak.node == SP_NO_WORK ? NULL : joint->workload->nodes[peak.node].name;
+    other->needed_bytes = cost->total_bytes;
+    other->capacity_bytes = cost->capacity_bytes;
+    result->beyond = other;
+    return SP_OK;
+}
+
+static enum sp_status list_front(struct sp_search_run *search, struct sp_search_result *result)
+{
+    const uint32_t count = search->front.count < SP_FRONT_PLANS ? search->front.count : SP_FRONT_PLANS;
+    struct sp_front_plan *plans = SP_NEW_ARRAY(search->joint.arena, count, struct sp_front_plan);
+    if (plans == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!describe_plan(search, search->front.plans[i], &plans[i]))
+            return sp_fail_memory(search->err);
+        plans[i].is_chosen = i == 0;
+    }
+    result->front_count = count;
+    result->front = plans;
+    return SP_OK;
+}
+
+enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_result **ret_result)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_joint_candidate *best = search->front.plans[0];
+    struct sp_search_result *result = SP_NEW(joint->arena, struct sp_search_result);
+    if (result == NULL)
+        return sp_fail_memory(search->err);
+    *result = (struct sp_search_result){.placement = best->placement,
+                                        .evaluation = best->evaluation,
+                                        .sharded = splits_operators(best) ? best->sharded : NULL,
+                                        .strategy = best->strategy,
+                                        .explored = joint->explored,
+                                        .accepted = joint->accepted,
+                                        .memory_share = 1,
+                                        .stopped = joint->stopped,
+                                        .table_count = joint->space->option_count,
+                                        .tables = joint->tables};
+    if (search->grouping != NULL) {
+        result->candidates = search->grouping->candidates;
+        result->subgraphs = search->grouping->subgraphs;
+        result->memory_share = best == search->grouped ? search->grouping->memory_share : 1;
+    }
+    enum sp_status status = sp_run_find_bounds(search);
+    result->bounds = search->bounds;
+    if (isfinite(search->any_bound))
+        result->bounds.interval_seconds = fmax(result->bounds.interval_seconds, search->any_bound);
+    if (status == SP_OK && search->is_proved) {
+        if (joint->options->objective == SP_OBJECTIVE_LATENCY)
+            result->bounds.latency_seconds = best->evaluation->latency_seconds;
+        else if (joint->options->objective == SP_OBJECTIVE_THROUGHPUT)
+            result->bounds.interval_seconds = best->evaluation->interval_seconds;
+    }
+    if (status == SP_OK)
+        status = list_front(search, result);
+    if (status == SP_OK)
+        status = list_others(search, result);
+    if (status == SP_OK)
+        *ret_result = result;
+    return status;
+}

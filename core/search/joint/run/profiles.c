@@ -1,0 +1,140 @@
+/* Strategies for the whole model on blocks of each size: what larger blocks bring is seen before stages are cut. */
+#include <math.h>
+
+#include "search/joint/mesh_variants.h"
+#include "search/joint/run/run.h"
+
+#define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
+#define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
+
+/* One without a limit; where that needs more than all blocks have together, another one within that. */
+static enum sp_status profile_option(struct sp_search_run *search, const struct sp_space_option *option)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_space_class *class = &joint->space->classes[option->class_index];
+    struct sp_profile_request request = {.workload = joint->workload,
+                                         .option = option,
+                                         .blocks = joint->blocks,
+                                         .constraints = joint->options->constraints,
+                                         .memory_limit = INFINITY,
+                                         .seed = joint->options->seed,
+                                         .choice_work = SP_JOINT_CHOICE_WORK,
+                                         .executor = joint->options->executor,
+                                         .watch = joint->options->watch};
+    struct sp_model_choice *profile = NULL;
+    enum sp_status status = sp_joint_table(joint, option, &request.table, search->err);
+    if (status == SP_OK)
+        status = sp_profile_create(joint->arena, &request, &profile, search->err);
+    if (status != SP_OK || profile == NULL)
+        return status;
+    search->profiles[search->profile_count++] = profile;
+    const uint32_t blocks = class->count / option->size;
+    request.memory_limit = SP_RUN_MEMORY_SHARE * class->capacity * blocks;
+    if (request.table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request.memory_limit)
+        return SP_OK;
+    status = sp_profile_create(joint->arena, &request, &profile, search->err);
+    if (status == SP_OK && profile != NULL)
+        search->profiles[search->profile_count++] = profile;
+    return status;
+}
+
+/* Sizes of blocks of one class, ascending: what larger ones have brought so far. */
+struct growth {
+    uint32_t class_index;
+    double least_seconds;  /* of the whole model on one block */
+    uint32_t disappointed; /* sizes in a row that were not quicker than smaller ones */
+    bool fits;             /* the whole model on one block, of some size */
+};
+
+static void note_growth(const struct sp_joint *joint, const struct sp_model_choice *profile, struct growth *growth)
+{
+    const struct sp_space_option *option = profile->option;
+    if (growth->least_seconds == 0 || growth->class_index != option->class_index)
+        *growth = (struct growth){.class_index = option->class_index, .least_seconds = INFINITY};
+    const bool is_quicker = profile->total_seconds < WORTHWHILE * growth->least_seconds;
+    growth->disappointed = is_quicker ? 0 : growth->disappointed + 1;
+    growth->least_seconds = fmin(growth->least_seconds, profile->total_seconds);
+    growth->fits = growth->fits || profile->total_weight_bytes + profile->peak_bytes <=
+                                       SP_RUN_MEMORY_SHARE * joint->space->classes[option->class_index].capacity;
+}
+
+/* Larger blocks are looked at while they are quicker, or needed for their memory: what collectives cost more than
+   sharing saves, they cost on more devices, too. */
+static bool is_worthwhile(const struct sp_space_option *option, const struct growth *growth)
+{
+    return growth->class_index != option->class_index || growth->disappointed < DISAPPOINTMENTS || !growth->fits;
+}
+
+bool sp_run_has_pins(const struct sp_constraints *constraints)
+{
+    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
+}
+
+uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_stages)
+{
+    const struct sp_constraints *constraints = search->joint.options->constraints;
+    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
+    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
+}
+
+bool sp_run_is_often_whole(const struct sp_search_run *search)
+{
+    return search->joint.options->objective == SP_OBJECTIVE_LATENCY ||
+           search->joint.options->strategy == SP_STRATEGY_TENSOR || sp_run_stage_limit(search, 0) == 1;
+}
+
+enum sp_status sp_run_try_further_meshes(struct sp_search_run *search)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_space_option *promising[SP_MESH_VARIANTS_MOST];
+    enum sp_status status = SP_OK;
+    if (sp_run_has_pins(joint->options->constraints))
+        return SP_OK;
+    const uint32_t count = sp_mesh_variants_blocks(joint, search->profile_count,
+                                                   (const struct sp_model_choice *const *)search->profiles, promising);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++) {
+        uint32_t cuts[SP_SPACE_CUTS];
+        const uint32_t cut_count = sp_space_cuts(promising[i], cuts);
+        for (uint32_t c = 0; status == SP_OK && c < cut_count && sp_run_goes_on(search, 0.4); c++) {
+            const struct sp_space_option *further = sp_space_add_mesh(joint->space, promising[i], cuts[c]);
+            if (further != NULL)
+                status = profile_option(search, further);
+        }
+    }
+    return status;
+}
+
+/* What stages are cut from: of single devices and, where operators may be split, of blocks. */
+static enum sp_status make_units(struct sp_search_run *search)
+{
+    struct sp_joint *joint = &search->joint;
+    const double *seconds = search->profiles[0]->seconds;
+    enum sp_status status =
+        sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_NODES, &search->units[0], search->err);
+    if (status == SP_OK)
+        status =
+            sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_FEWER, &search->units[1], search->err);
+    joint->units = search->units[1];
+    return status;
+}
+
+enum sp_status sp_run_make_profiles(struct sp_search_run *search)
+{
+    struct sp_joint *joint = &search->joint;
+    struct growth growth = {0};
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
+        const uint32_t first = search->profile_count;
+        if ((!sp_run_has_pins(joint->options->constraints) && !is_worthwhile(&joint->space->options[i], &growth)) ||
+            !sp_run_goes_on(search, 0.4 * i / joint->space->option_count))
+            continue;
+        status = profile_option(search, &joint->space->options[i]);
+        if (search->profile_count > first)
+            note_growth(joint, search->profiles[first], &growth);
+    }
+    if (status == SP_OK && search->profile_count > 0 && sp_run_is_often_whole(search))
+        status = sp_run_try_further_meshes(search);
+    if (status == SP_OK && search->profile_count > 0)
+        status = make_units(search);
+    return status;
+}

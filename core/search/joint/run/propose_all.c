@@ -1,0 +1,211 @@
+/* Which stages are proposed, with which profiles, in which order. */
+#include "search/joint/mesh_variants.h"
+#include "search/joint/pinned/pinned.h"
+#include "search/joint/rechoose.h"
+#include "search/joint/run/run.h"
+
+/* Cuts the model into stages. Strategies that are chosen again within a stage may need less memory than those of the
+   profiles, so where operators are split it is done with both; for a latency, which takes long, with the profiles' only
+   where the other way comes to nothing. */
+static enum sp_status propose_stages(struct sp_search_run *search, struct sp_proposal *proposal,
+                                     enum sp_search_strategy strategy)
+{
+    const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY;
+    enum sp_status status = SP_OK;
+    const bool splits = !sp_joint_is_of_devices(proposal);
+    search->joint.units = search->units[splits];
+    for (uint32_t round = 0; status == SP_OK && round < (splits ? 2 : 1); round++) {
+        struct sp_joint_candidate *candidate;
+        proposal->is_hopeful = splits && (round == 0) == is_latency;
+        status = sp_joint_propose(&search->joint, proposal, &candidate, search->err);
+        if (status == SP_OK && candidate != NULL)
+            status = sp_run_take(search, candidate, strategy);
+        if (!search->joint.memory_binds || (is_latency && candidate != NULL && candidate->fits))
+            break;
+    }
+    search->joint.units = search->units[1];
+    proposal->is_hopeful = false;
+    return status;
+}
+
+static enum sp_status propose(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                              uint32_t count, uint32_t max_stages, enum sp_search_strategy strategy)
+{
+    struct sp_proposal proposal = {.profile_count = count,
+                                   .profiles = profiles,
+                                   .objective = search->joint.options->objective,
+                                   .max_stages = sp_run_stage_limit(search, max_stages),
+                                   .max_replicas = search->joint.options->max_replicas};
+    struct sp_joint_candidate *candidate;
+    enum sp_status status = SP_OK;
+    const bool is_whole = max_stages == 1 && search->joint.options->constraints == NULL;
+    if (is_whole) {
+        status = sp_joint_propose_whole(&search->joint, &proposal, &candidate, search->err);
+        if (status == SP_OK && candidate != NULL)
+            status = sp_run_take(search, candidate, strategy);
+    }
+    if (status == SP_OK && (!is_whole || proposal.max_replicas != 1))
+        status = propose_stages(search, &proposal, strategy);
+    if (status != SP_OK || count != 1 || !sp_run_has_pins(search->joint.options->constraints))
+        return status;
+    status = sp_joint_propose_pinned(&search->joint, &proposal, &candidate, search->err);
+    if (status == SP_OK && candidate != NULL)
+        status = sp_run_take(search, candidate, strategy);
+    return status;
+}
+
+/* With pins: stages of any blocks, and replicas of them. */
+static enum sp_status propose_mixed(struct sp_search_run *search)
+{
+    const enum sp_search_strategy strategy = search->joint.options->strategy;
+    const struct sp_proposal proposal = {.profile_count = search->profile_count,
+                                         .profiles = (const struct sp_model_choice *const *)search->profiles,
+                                         .objective = search->joint.options->objective,
+                                         .max_stages =
+                                             sp_run_stage_limit(search, strategy == SP_STRATEGY_TENSOR ? 1 : 0),
+                                         .max_replicas = search->joint.options->max_replicas};
+    struct sp_joint_candidate *candidates[SP_PINNED_CANDIDATES];
+    uint32_t count = 0;
+    if (!sp_run_has_pins(search->joint.options->constraints) || !sp_run_goes_on(search, 0.92))
+        return SP_OK;
+    enum sp_status status = sp_joint_propose_mixed(&search->joint, &proposal, candidates, &count, search->err);
+    for (uint32_t i = 0; i < count && status == SP_OK; i++)
+        status = sp_run_take(search, candidates[i], strategy);
+    return status;
+}
+
+/* Stages of any options. */
+static enum sp_status propose_together(struct sp_search_run *search)
+{
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+    const uint32_t count = search->profile_count;
+    const struct sp_model_choice **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_model_choice *);
+    uint32_t kept = 0;
+    if (together == NULL)
+        return sp_fail_memory(search->err);
+    /* Single devices of all classes first: among few options the search for stages gets further. */
+    for (uint32_t i = 0; i < count; i++) {
+        if (profiles[i]->table == NULL)
+            together[kept++] = profiles[i];
+    }
+    enum sp_status status = SP_OK;
+    if (kept > 1 && kept < count)
+        status = propose(search, together, kept, 0, SP_STRATEGY_PIPELINE);
+    kept = 0;
+    for (uint32_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
+            ;
+        for (uint32_t i = first; i < next && sp_mesh_variants_gains(first, next, profiles); i++)
+            together[kept++] = profiles[i];
+    }
+    return status == SP_OK ? propose(search, together, kept, 0, SP_STRATEGY_AUTO) : status;
+}
+
+enum sp_status sp_run_propose_all(struct sp_search_run *search)
+{
+    const enum sp_search_strategy strategy = search->joint.options->strategy;
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+    const uint32_t count = search->profile_count;
+    enum sp_status status = SP_OK;
+    for (uint32_t first = 0, next; status == SP_OK && first < count; first = next) {
+        const bool single = profiles[first]->table == NULL;
+        for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
+            ;
+        if (!sp_run_goes_on(search, 0.4 + 0.5 * first / count))
+            break;
+        if (strategy != SP_STRATEGY_PIPELINE)
+            status =
+                propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
+        if (!sp_mesh_variants_gains(first, next, profiles))
+            continue;
+        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
+            status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
+        for (uint32_t i = first; next > first + 1 && i < next && status == SP_OK &&
+                                 sp_run_has_pins(search->joint.options->constraints) && strategy != SP_STRATEGY_TENSOR;
+             i++)
+            status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
+        /* For a latency both profiles of an option seldom go together. */
+        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && next - first > 1 &&
+            !sp_run_has_pins(search->joint.options->constraints) &&
+            search->joint.options->objective == SP_OBJECTIVE_LATENCY)
+            status = propose(search, &profiles[next - 1], 1, 0, SP_STRATEGY_PIPELINE);
+    }
+    if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
+        sp_run_goes_on(search, 0.9))
+        status = propose_together(search);
+    return status == SP_OK ? propose_mixed(search) : status;
+}
+
+enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search)
+{
+    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
+    const uint32_t before = search->profile_count;
+    if (sp_run_is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
+        best->options[0]->size == 1 || search->joint.options->strategy != SP_STRATEGY_AUTO ||
+        !sp_run_goes_on(search, 0.94))
+        return SP_OK;
+    enum sp_status status = sp_run_try_further_meshes(search);
+    for (uint32_t first = before, next; status == SP_OK && first < search->profile_count; first = next) {
+        const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+        for (next = first + 1; next < search->profile_count && profiles[next]->option == profiles[first]->option;
+             next++)
+            ;
+        status = propose(search, &profiles[first], next - first, 1, SP_STRATEGY_TENSOR);
+    }
+    return status;
+}
+
+enum sp_status sp_run_polish(struct sp_search_run *search)
+{
+    struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL, *polished;
+    bool splits = false;
+    for (uint32_t s = 0; best != NULL && best->sharded != NULL && s < best->placement.stage_count; s++)
+        splits = splits || best->sharded[s].table != NULL;
+    if (!splits || !search->joint.options->optimal || !sp_run_goes_on(search, 0.95))
+        return SP_OK;
+    enum sp_status status = sp_joint_polish(&search->joint, best, &polished, search->err);
+    return status == SP_OK ? sp_run_take(search, polished, best->strategy) : status;
+}
+
+/* A plan as if there were memory enough, strategies as the profiles have them: what memory is in the way of, if it is.
+ */
+static enum sp_status draft(struct sp_search_run *search, const struct sp_model_choice *const *profiles, uint32_t count,
+                            bool is_whole)
+{
+    const struct sp_proposal proposal = {.profile_count = count,
+                                         .profiles = profiles,
+                                         .objective = search->joint.options->objective,
+                                         .max_replicas = search->joint.options->max_replicas,
+                                         .is_draft = true};
+    struct sp_joint_candidate *candidate = NULL;
+    enum sp_status status = is_whole ? sp_joint_propose_whole(&search->joint, &proposal, &candidate, search->err)
+                                     : sp_joint_propose(&search->joint, &proposal, &candidate, search->err);
+    return status == SP_OK && candidate != NULL ? sp_run_take(search, candidate, SP_STRATEGY_AUTO) : status;
+}
+
+enum sp_status sp_run_look_beyond(struct sp_search_run *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    const struct sp_model_choice **profiles =
+        SP_NEW_ARRAY(joint->arena, search->profile_count, const struct sp_model_choice *);
+    enum sp_status status = SP_OK;
+    uint32_t count = 0;
+    bool may_bind = false;
+    if (profiles == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t i = 0; i < search->profile_count; i++) {
+        const struct sp_model_choice *profile = search->profiles[i];
+        if (count > 0 && profiles[count - 1]->option == profile->option)
+            continue; /* the second one of an option is within a limit */
+        profiles[count++] = profile;
+        may_bind = may_bind || profile->total_weight_bytes + profile->peak_bytes >
+                                   SP_RUN_MEMORY_SHARE * joint->space->classes[profile->option->class_index].capacity;
+    }
+    if (!may_bind || search->front.count == 0 || joint->options->constraints != NULL || !sp_run_goes_on(search, 0.98))
+        return SP_OK;
+    for (uint32_t i = 0; i < count && status == SP_OK && joint->options->strategy != SP_STRATEGY_PIPELINE; i++)
+        status = draft(search, &profiles[i], 1, true);
+    if (status == SP_OK && joint->options->strategy != SP_STRATEGY_TENSOR)
+        status = draft(search, profiles, count, false);
+    return status;
+}

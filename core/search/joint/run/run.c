@@ -1,0 +1,65 @@
+#include "search/joint/run/run.h"
+
+#include <math.h>
+
+#include "search/joint/violations.h"
+
+bool sp_run_is_enough(const struct sp_search_run *search)
+{
+    return search->joint.options->any_plan && search->front.count > 0;
+}
+
+bool sp_run_goes_on(struct sp_search_run *search, double fraction)
+{
+    search->fraction = fmax(search->fraction, fraction);
+    if (!search->joint.stopped && !sp_watch_tick(search->joint.options->watch, "search", 0, 0, 0))
+        search->joint.stopped = true;
+    return !search->joint.stopped && !sp_run_is_enough(search);
+}
+
+void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *candidate)
+{
+    const struct sp_joint_candidate *known = search->whole;
+    const struct sp_placement *placement = &candidate->placement;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        if (sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
+            return;
+    }
+    if (known == NULL || (candidate->fits && !known->fits) ||
+        (candidate->fits
+             ? sp_front_better(search->joint.options->objective, candidate, known)
+             : !known->fits && candidate->evaluation->worst_excess_bytes < known->evaluation->worst_excess_bytes))
+        search->whole = candidate;
+}
+
+enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                           enum sp_search_strategy strategy)
+{
+    const struct sp_joint *joint = &search->joint;
+    candidate->strategy = strategy;
+    if (joint->options->constraints != NULL) {
+        struct sp_error violation = {0};
+        enum sp_status status =
+            sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
+                                     &candidate->placement, candidate->sharded, &violation);
+        if (status == SP_ERR_MEMORY)
+            return sp_fail_memory(search->err);
+        if (status != SP_OK) {
+            search->violation = violation;
+            return SP_OK;
+        }
+    }
+    sp_run_note_whole(search, candidate);
+    if (candidate->fits) {
+        if (!sp_front_add(&search->joint, &search->front, candidate))
+            return sp_fail_memory(search->err);
+        const struct sp_evaluation *best = search->front.plans[0]->evaluation;
+        search->best_seconds =
+            joint->options->objective == SP_OBJECTIVE_LATENCY ? best->latency_seconds : best->interval_seconds;
+        return SP_OK;
+    }
+    if (search->closest == NULL ||
+        candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
+        search->closest = candidate;
+    return sp_front_note_short_of_memory(&search->joint, candidate) ? SP_OK : sp_fail_memory(search->err);
+}

@@ -1,0 +1,88 @@
+#pragma once
+/*
+ * run - one search from its options to its answer, and what its parts share.
+ *
+ *   ../joint.c       the order of the parts
+ *   profiles.c       strategies for the whole model on blocks of each size, and the units that stages are cut from
+ *   propose_all.c    which stages are proposed, with which profiles
+ *   answer.c         the result: the best plan, the front, what memory is in the way of
+ *   run.c            what comes of a candidate, and whether to go on
+ *
+ * Everything lives in the arena of `joint`. Functions that return a status leave their reason in `err`.
+ */
+#include "search/joint/candidate.h"
+#include "search/joint/joint.h"
+#include "search/joint/pareto_front.h"
+
+#define SP_RUN_MEMORY_SHARE 0.9 /* of all blocks' memory that a profile uses: stages are never equally full */
+
+struct sp_search_run {
+    struct sp_joint joint;
+    struct sp_front front;
+    uint32_t profile_count;
+    struct sp_model_choice **profiles;         /* by option, at most two each */
+    struct sp_units *units[2];                 /* for stages of single devices, for any */
+    struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
+    const struct sp_grouping_result *grouping; /* NULL: not tried */
+    struct sp_joint_candidate *grouped;        /* the same as a candidate */
+    struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
+    bool is_proved;                            /* every plan was tried */
+    struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error *err;
+
+    /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
+    struct sp_joint_options options; /* of the caller, with a watch between */
+    const struct sp_watch *outer;
+    struct sp_watch watch;
+    bool groups; /* in the search for groupings, which knows seconds */
+    double fraction, best_seconds, bound_seconds;
+    struct sp_lower_bounds bounds;
+    bool has_bounds;
+    double any_bound; /* of the interval, for any sets of nodes; 0: not known */
+};
+
+/* Whether a plan was found where any will do. */
+bool sp_run_is_enough(const struct sp_search_run *search);
+
+/* Whether to go on; when the watch says no, what was found so far is the answer. */
+bool sp_run_goes_on(struct sp_search_run *search, double fraction);
+
+/* Takes a candidate that was evaluated into the front where it fits and keeps the constraints; else remembers the one
+   that lacks least, or why it was refused. */
+enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                           enum sp_search_strategy strategy);
+
+/* Remembers the best plan whose stages are one device each; while none fits, the one that lacks least. */
+void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *candidate);
+
+/* Profiles of the blocks that are worthwhile, and units. None where no block can run the model. */
+enum sp_status sp_run_make_profiles(struct sp_search_run *search);
+
+/* Further meshes for the blocks that promise most. */
+enum sp_status sp_run_try_further_meshes(struct sp_search_run *search);
+
+bool sp_run_has_pins(const struct sp_constraints *constraints);
+
+/* How many stages a plan may have at most, of `max_stages` and of the constraints; 0 is any number. */
+uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_stages);
+
+/* Whether a stage may be all of a plan, so that its meshes are worth more work. */
+bool sp_run_is_often_whole(const struct sp_search_run *search);
+
+/* Each option alone: one stage, and as many as it likes; then all of them together. */
+enum sp_status sp_run_propose_all(struct sp_search_run *search);
+
+/* Where one stage turns out to be the best plan, it on further meshes. */
+enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search);
+
+/* The best plan once more, with more work: choices that memory binds end before they are the best that there are. */
+enum sp_status sp_run_polish(struct sp_search_run *search);
+
+/* Plans as if there were memory enough, to say what memory is in the way of, if it is. */
+enum sp_status sp_run_look_beyond(struct sp_search_run *search);
+
+/* What no plan can be better than, into `bounds`; computed once. */
+enum sp_status sp_run_find_bounds(struct sp_search_run *search);
+
+/* The best plan of the front, which is not empty, and what else is known. */
+enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_result **ret_result);
