@@ -253,6 +253,26 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
 
 /* ---- the placement ---------------------------------------------------------------------------------------------- */
 
+/* Gives stages the devices that their search had in mind; false where it had none, as for a latency, or they cannot have
+   them. */
+static bool take_places(const struct sp_joint *joint, const struct sp_stages_result *result,
+                        const struct sp_joint_candidate *given, uint32_t *devices, bool *is_taken)
+{
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        const struct sp_space_option *option = given->options[s];
+        const uint32_t replicas = result->stages[s].replicas;
+        devices[s] = joint->space->classes[option->class_index].first + result->stages[s].place;
+        if (sp_space_place(joint->space, option, replicas, devices[s]) != devices[s])
+            return false;
+        for (uint32_t d = devices[s]; d < devices[s] + option->size * replicas; d++) {
+            if (is_taken[d])
+                return false;
+            is_taken[d] = true;
+        }
+    }
+    return true;
+}
+
 /* Where devices are left over and links differ, the stages on the devices that their search had in mind, if that is
    better. */
 static enum sp_status shift(struct sp_joint *joint, const struct sp_stages_result *result,
@@ -264,15 +284,12 @@ static enum sp_status shift(struct sp_joint *joint, const struct sp_stages_resul
     if (given->devices_used == joint->cluster->device_count || joint->cluster->level_count < 2 || count < 2)
         return SP_OK;
     uint32_t *devices = SP_NEW_ARRAY(joint->arena, count, uint32_t);
+    bool *is_taken = SP_NEW_ARRAY(joint->arena, joint->cluster->device_count, bool);
     struct sp_sharded_stage *sharded = SP_NEW_ARRAY(joint->arena, count, struct sp_sharded_stage);
-    if (shifted == NULL || devices == NULL || sharded == NULL)
+    if (shifted == NULL || devices == NULL || is_taken == NULL || sharded == NULL)
         return sp_fail_memory(err);
-    for (uint32_t s = 0; s < count; s++) {
-        const struct sp_space_option *option = given->options[s];
-        devices[s] = joint->space->classes[option->class_index].first + result->stages[s].place;
-        if (sp_space_place(joint->space, option, result->stages[s].replicas, devices[s]) != devices[s])
-            return SP_OK;
-    }
+    if (!take_places(joint, result, given, devices, is_taken))
+        return SP_OK;
     *shifted = *given;
     shifted->placement.stage_device = devices;
     shifted->sharded = memcpy(sharded, given->sharded, count * sizeof *sharded);
