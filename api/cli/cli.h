@@ -243,6 +243,7 @@ struct member_options {
     size_t count;
     const char *help;
 };
+#define OPTIONS_AND_HELP(options, help) ((struct member_options){options, sizeof options / sizeof *options, help})
 
 /* Takes these options, --help, --json and --server; `optind` is then at the first argument. *ret_help says that help
    was asked for and has been printed: the command is done. */

@@ -62,9 +62,7 @@ int cmd_convert(int argc, char **argv, struct common *common)
         (void)sp_fail_memory(&err);
         return report_error(common, &err, NULL);
     }
-    int code =
-        parse_members(common, argc, argv, &(struct member_options){options, sizeof options / sizeof options[0], help},
-                      request, &wants_help);
+    int code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, help), request, &wants_help);
     if (code == EXIT_DONE && !wants_help)
         code = ask(argc, argv, common, request);
     json_decref(request);

@@ -235,9 +235,7 @@ int cmd_export(int argc, char **argv, struct common *common)
         code = report_error(common, &err, NULL);
         goto out;
     }
-    code = parse_members(common, argc, argv,
-                         &(struct member_options){options, sizeof options / sizeof options[0], help.data}, NULL,
-                         &wants_help);
+    code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, help.data), NULL, &wants_help);
     if (code != EXIT_DONE || wants_help)
         goto out;
     if (optind + 1 != argc) {

@@ -183,9 +183,7 @@ int cmd_models(int argc, char **argv, struct common *common)
     struct client *client = NULL;
     struct sp_error err = {0};
     bool wants_help = false;
-    int code =
-        parse_members(common, argc, argv, &(struct member_options){options, sizeof options / sizeof options[0], help},
-                      NULL, &wants_help);
+    int code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, help), NULL, &wants_help);
     if (code != EXIT_DONE || wants_help)
         return code;
     code = take_verb(common, argc, argv, verbs, &verb, &given);

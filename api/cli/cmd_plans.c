@@ -337,9 +337,7 @@ int cmd_plans(int argc, char **argv, struct common *common)
         return report_error(common, &err, NULL);
     }
     fetch.flags = flags;
-    int code = parse_members(common, argc, argv,
-                             &(struct member_options){options, sizeof options / sizeof options[0], plans_help}, flags,
-                             &wants_help);
+    int code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, plans_help), flags, &wants_help);
     if (code != EXIT_DONE || wants_help)
         goto out;
     code = take_verb(common, argc, argv, verbs, &verb, &given);

@@ -36,7 +36,7 @@ enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bo
     if (!is_costs) {
         (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
                       "The placement 'any' is for graphs of costs: a device that runs several pieces of a model is no "
-                      "stage of a pipeline, so the annotated model could not say it. Leave the placement out.");
+                      "stage of a pipeline, so annotations cannot express it. Leave the placement out.");
         return sp_error_at(err, "/options/placement");
     }
     if (options->objective != SP_OBJECTIVE_THROUGHPUT) {
@@ -47,7 +47,7 @@ enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bo
     }
     if (options->strategy != SP_STRATEGY_AUTO) {
         (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
-                      "The placement 'any' has a search of its own: leave the strategy out, or the placement.");
+                      "The placement 'any' has a search of its own: leave the strategy out, or the placement out.");
         return sp_error_at(err, "/options/strategy");
     }
     if (options->max_replicas != 1) {
@@ -57,7 +57,7 @@ enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bo
     }
     if (options->constraints != NULL) {
         (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
-                      "Constraints are of contiguous stages: leave them out, or the placement 'any'.");
+                      "Constraints apply to contiguous stages only: leave them out, or leave the placement out.");
         return sp_error_at(err, "/constraints");
     }
     return SP_OK;

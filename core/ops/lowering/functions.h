@@ -97,7 +97,7 @@ enum sp_status sp_lower_node_scatter_nd(struct sp_lowering *lower);
 enum sp_status sp_lower_node_eye_like(struct sp_lowering *lower);
 enum sp_status sp_lower_node_trilu(struct sp_lowering *lower);
 
-/* contraction, contrib_matmul, convolution, deformable: contraction.c, convolution.c, deformable.c */
+/* contraction, contrib_matmul, convolution, deformable: matmul.c, convolution.c, deformable.c */
 enum sp_status sp_lower_conv(struct sp_lowering *lower);
 enum sp_status sp_lower_conv_integer(struct sp_lowering *lower);
 enum sp_status sp_lower_conv_transpose(struct sp_lowering *lower);

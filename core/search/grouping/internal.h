@@ -6,7 +6,7 @@
  *  live node  a node that is not folded; only these are placed, folded ones follow them
  *  candidate  a placement of all live nodes with its score
  *
- * Stages never fall along an edge, so they are convex. Every candidate is evaluated by cost/evaluator.h: nothing here
+ * Stages never fall along an edge, so they are convex. Every candidate is evaluated by cost/evaluate.h: nothing here
  * counts memory or seconds on its own.
  */
 #include "cost/contract.h"

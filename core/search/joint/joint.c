@@ -150,6 +150,19 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
     return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
+/* From profiles to stages, and what makes the best of them better. */
+static enum sp_status search_stages(struct sp_search_run *search)
+{
+    enum sp_status status = sp_run_propose_all(search);
+    if (status == SP_OK)
+        status = move_nodes(search);
+    if (status == SP_OK)
+        status = sp_run_try_whole_on_further_meshes(search);
+    if (status == SP_OK)
+        status = sp_run_polish(search);
+    return status == SP_OK ? sp_run_look_beyond(search) : status;
+}
+
 static enum sp_status run(struct sp_search_run *search, struct sp_search_result **ret_result)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
@@ -166,15 +179,7 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
     if (status == SP_OK && !done)
         status = sp_run_make_profiles(search);
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = sp_run_propose_all(search);
-    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = move_nodes(search);
-    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = sp_run_try_whole_on_further_meshes(search);
-    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = sp_run_polish(search);
-    if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
-        status = sp_run_look_beyond(search);
+        status = search_stages(search);
     if (status == SP_OK)
         status = propose_any(search);
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))

@@ -234,7 +234,7 @@ void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *w
                           .err = err};
     const double guess = ceil((double)err->least_memory_bytes + cluster->reserved_bytes);
     b.options.any_plan = true;
-    /* Whether whole operators fit is no question of their latency, for which stages are searched at length. */
+    /* Whether whole operators fit does not depend on the objective, and the search for a latency takes longest. */
     if (options->objective == SP_OBJECTIVE_LATENCY &&
         (options->strategy == SP_STRATEGY_GROUPING || options->strategy == SP_STRATEGY_PIPELINE))
         b.options.objective = SP_OBJECTIVE_THROUGHPUT;
