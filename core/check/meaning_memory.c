@@ -41,6 +41,12 @@ static bool is_weight(const struct sp_value *value)
     return value->kind == SP_VALUE_INITIALIZER;
 }
 
+/* Quantised weights in their float form: they are there as weights already. */
+static bool is_dequantized(const struct sp_value *value)
+{
+    return value->is_constant && value->stored_bits > 0;
+}
+
 /* ---- pieces --------------------------------------------------------------------------------------------------- */
 
 /* Elements of what one device holds, exactly. */
@@ -115,7 +121,7 @@ static enum sp_status account_operand(struct memory *memory, uint32_t node, uint
     const struct sp_assignment *assignment = memory->meaning->assignment;
     const struct sp_value *value = operand_value(assignment->dataflow->nodes[node], operand);
     const struct sp_spec_entry *entry = sp_spec_of(assignment, node, operand);
-    const int64_t bytes = sp_value_bytes(value);
+    const int64_t bytes = sp_value_stored_bytes(value);
     if (bytes <= 0)
         return SP_OK;
     if (entry->sharding != NULL) {
@@ -214,7 +220,7 @@ static enum sp_status add_activations(struct memory *memory)
         clear_pieces(memory);
         for (uint32_t i = 0; status == SP_OK && i < node->input_count + node->output_count; i++) {
             const struct sp_value *value = operand_value(node, i);
-            if (value != NULL && !is_weight(value) && is_first_operand(node, i))
+            if (value != NULL && !is_weight(value) && !is_dequantized(value) && is_first_operand(node, i))
                 status = account_operand(memory, relation->node_id, i, true);
         }
         for (int64_t d = 0; status == SP_OK && d < memory->devices; d++) {

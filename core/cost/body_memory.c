@@ -17,8 +17,12 @@ bool sp_inner_is_folded(const struct sp_node *node)
 
 bool sp_inner_is_view(const struct sp_node *node)
 {
-    return node->op != NULL && (node->op->flags & SP_OP_VIEW) != 0 && node->body == NULL && node->input_count > 0 &&
-           node->output_count > 0 && node->inputs[0] != NULL && node->outputs[0] != NULL;
+    const uint32_t flags = node->op != NULL ? node->op->flags : 0;
+    if (node->body != NULL || node->input_count == 0 || node->output_count == 0 || node->inputs[0] == NULL ||
+        node->outputs[0] == NULL)
+        return false;
+    const bool is_joined = (flags & (SP_OP_QUANTIZES | SP_OP_DEQUANTIZES)) != 0 && node->outputs[0]->stored_bits > 0;
+    return (flags & SP_OP_VIEW) != 0 || (is_joined && !node->is_folded);
 }
 
 static bool is_weight(const struct sp_value *value)
@@ -29,7 +33,9 @@ static bool is_weight(const struct sp_value *value)
 
 static double known_bytes(const struct sp_value *value)
 {
-    int64_t bytes = value->tensor != NULL ? value->tensor->bytes : sp_value_bytes(value);
+    int64_t bytes = value->tensor != NULL ? value->tensor->bytes
+                    : is_weight(value)    ? sp_value_stored_bytes(value)
+                                          : sp_value_bytes(value);
     return bytes > 0 ? (double)bytes : 0;
 }
 

@@ -22,5 +22,6 @@ bool sp_inner_memory_init(struct sp_inner_memory *memory, struct sp_arena *scrat
 /* A node that runs at load time. */
 bool sp_inner_is_folded(const struct sp_node *node);
 
-/* A node whose first output is its first input's memory. */
+/* A node whose first output is its first input's memory, with that of constants left out that are quantised: these have
+   the memory of their quantised elements. */
 bool sp_inner_is_view(const struct sp_node *node);

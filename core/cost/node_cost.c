@@ -55,7 +55,19 @@ static double operand_bytes(struct sp_value *const *values, uint32_t count)
 {
     double sum = 0;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t bytes = values[i] == NULL ? 0 : sp_value_bytes(values[i]);
+        int64_t bytes = values[i] == NULL ? 0 : sp_value_stored_bytes(values[i]);
+        sum += bytes > 0 ? (double)bytes : 0;
+    }
+    return sum;
+}
+
+/* What an operator that nobody knows is given is dequantised before it. */
+static double dequantized_bytes(const struct sp_node *node)
+{
+    double sum = 0;
+    for (uint32_t i = 0; node->op == NULL && node->body == NULL && i < node->input_count; i++) {
+        const struct sp_value *value = node->inputs[i];
+        const int64_t bytes = value != NULL && value->stored_bits > 0 ? sp_value_bytes(value) : 0;
         sum += bytes > 0 ? (double)bytes : 0;
     }
     return sum;
@@ -76,9 +88,11 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, st
     enum sp_status status = SP_OK;
 
     *ret_work = (struct sp_kernel_work){0};
-    if (sp_inner_is_folded(node) || node->body != NULL || (node->op != NULL && (node->op->flags & free_of_work) != 0))
+    if (sp_inner_is_folded(node) || node->body != NULL || sp_inner_is_view(node) ||
+        (node->op != NULL && (node->op->flags & free_of_work) != 0))
         return SP_OK;
-    ret_work->bytes = operand_bytes(node->inputs, node->input_count) + operand_bytes(node->outputs, node->output_count);
+    ret_work->bytes = operand_bytes(node->inputs, node->input_count) +
+                      operand_bytes(node->outputs, node->output_count) + 2 * dequantized_bytes(node);
     if (node->op == NULL)
         return SP_OK;
     status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
@@ -98,15 +112,16 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, st
 static enum sp_status add_own(const struct walk *walk, struct sp_node *node, struct figures *figures)
 {
     struct sp_kernel_work work;
-    enum sp_dtype dtype = sp_node_dtype(node);
     enum sp_status status = own_work(walk, node, &work);
 
     if (status != SP_OK)
         return status;
     figures->cost.flops += work.flops;
     figures->cost.bytes += work.bytes;
-    for (uint32_t i = 0; i < walk->devices->count; i++)
-        figures->seconds[i] += sp_roofline_seconds(walk->devices->items[i], walk->devices->cluster, dtype, &work);
+    for (uint32_t i = 0; i < walk->devices->count; i++) {
+        const struct sp_device *device = walk->devices->items[i];
+        figures->seconds[i] += sp_roofline_seconds(device, walk->devices->cluster, sp_node_dtype(device, node), &work);
+    }
     return SP_OK;
 }
 
@@ -289,6 +304,7 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
     struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double)};
     enum sp_status status = result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, &result);
 
+    result.cost.workspace_bytes = dequantized_bytes(node);
     if (status == SP_OK && has_inside(node) && !push(&walk, node))
         status = sp_fail_memory(err);
     while (status == SP_OK && walk.top != NULL)

@@ -24,7 +24,16 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     return longest / cluster->efficiency + cluster->launch_seconds;
 }
 
-enum sp_dtype sp_node_dtype(const struct sp_node *node)
+/* The type in which a node multiplies two quantised operands: the wider one of both. */
+static enum sp_dtype quantized_type(const struct sp_node *node)
+{
+    const struct sp_value *a = node->input_count > 1 ? node->inputs[0] : NULL, *b = a != NULL ? node->inputs[1] : NULL;
+    if (b == NULL || a->quantized_as == SP_DTYPE_UNDEFINED || b->quantized_as == SP_DTYPE_UNDEFINED)
+        return SP_DTYPE_UNDEFINED;
+    return sp_dtype_bits(a->quantized_as) < sp_dtype_bits(b->quantized_as) ? b->quantized_as : a->quantized_as;
+}
+
+static enum sp_dtype stated_type(const struct sp_node *node)
 {
     const struct sp_value *output = node->output_count > 0 ? node->outputs[0] : NULL;
     const struct sp_value *input = node->input_count > 0 ? node->inputs[0] : NULL;
@@ -41,4 +50,12 @@ enum sp_dtype sp_node_dtype(const struct sp_node *node)
             heaviest = value;
     }
     return heaviest != NULL ? heaviest->type.dtype : output->type.dtype;
+}
+
+enum sp_dtype sp_node_dtype(const struct sp_device *device, const struct sp_node *node)
+{
+    const enum sp_dtype stated = stated_type(node), narrow = quantized_type(node);
+    const bool is_faster =
+        narrow != SP_DTYPE_UNDEFINED && sp_device_flops(device, narrow) > sp_device_flops(device, stated);
+    return is_faster ? narrow : stated;
 }

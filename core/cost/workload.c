@@ -3,6 +3,7 @@
 #include "base/rows.h"
 #include "cost/body_memory.h"
 #include "cost/workload_internal.h"
+#include "ops/table/op.h"
 
 #define TICK_NODES 1024 /* nodes between two looks at the watch */
 
@@ -211,12 +212,36 @@ static bool fill_consumers(struct sp_workload *workload)
     return true;
 }
 
-static void find_aliases(struct sp_workload *workload)
+static bool is_dequantized_constant(const struct sp_node *node)
 {
+    return node->is_folded && node->op != NULL && (node->op->flags & SP_OP_DEQUANTIZES) != 0 &&
+           node->inputs[0] != NULL && node->outputs[0] != NULL && node->outputs[0]->stored_bits > 0;
+}
+
+/* A constant that is dequantised several times is there once, as the first of the results. `first`: per tensor, 1 + it.
+ */
+static void share_constant(struct sp_workload *workload, const struct sp_node *node, uint32_t *first)
+{
+    uint32_t *known = &first[node->inputs[0]->id];
+    if (*known == 0)
+        *known = node->outputs[0]->id + 1;
+    else
+        workload->tensors[node->outputs[0]->id].alias_of = *known - 1;
+}
+
+static bool find_aliases(struct sp_workload *workload)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    uint32_t *first = SP_NEW_ARRAY(workload->arena, workload->tensor_count, uint32_t);
+
+    if (first == NULL)
+        return false;
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_node *node = workload->nodes[n].node;
         struct sp_work_tensor *view;
         uint32_t root;
+        if (is_dequantized_constant(node))
+            share_constant(workload, node, first);
         if (!sp_inner_is_view(node))
             continue;
         root = node->inputs[0]->id;
@@ -229,6 +254,8 @@ static void find_aliases(struct sp_workload *workload)
         if (workload->tensors[root].kind == SP_WORK_WEIGHT)
             view->kind = SP_WORK_WEIGHT;
     }
+    sp_arena_rewind(workload->arena, mark);
+    return true;
 }
 
 /* ---- the work ------------------------------------------------------------------------------------------------- */
@@ -283,9 +310,8 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
         !name_nodes(workload, model))
         return sp_fail_memory(err);
     fill_tensors(workload, graph);
-    if (!fill_nodes(workload, graph) || !fill_consumers(workload))
+    if (!fill_nodes(workload, graph) || !fill_consumers(workload) || !find_aliases(workload))
         return sp_fail_memory(err);
-    find_aliases(workload);
     status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)
         status =

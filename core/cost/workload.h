@@ -7,9 +7,11 @@
  *
  * Glossary
  *  weight    a tensor that is there before the first request: initializers, and outputs of folded nodes. It occupies
- *            every device that uses it, once, and is never transferred during a request.
+ *            every device that uses it, once, and is never transferred during a request. One that is quantised has the
+ *            bytes of its quantised form (ops/shapes/shapes.h).
  *  folded    a node that runs at load time: no time, no activations; its outputs are weights
- *  alias     a tensor that is another one under a different shape (Reshape, Identity): no memory of its own
+ *  alias     a tensor that is another one under a different shape or quantised (Reshape, Identity, QuantizeLinear):
+ *            no memory of its own
  *  kind      devices with the same figures share a kind; node seconds are kept per kind
  *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node
  *  together  nodes that have to be on one device
@@ -154,9 +156,11 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
 
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that
- * output where no input is); else of the first input, so that quantised products count as int8.
+ * output where no input is); else of the first input, so that quantised products count as int8. A node whose first two
+ * inputs are both dequantised runs in their quantised type where the device is faster in it: weights that are quantised
+ * alone are read as such, and multiplied in the type of the activations.
  */
-enum sp_dtype sp_node_dtype(const struct sp_node *node);
+enum sp_dtype sp_node_dtype(const struct sp_device *device, const struct sp_node *node);
 
 /* What one node does, everything inside it included. */
 struct sp_node_cost {

@@ -96,13 +96,14 @@ static enum sp_status refuse_value(const struct sp_model *model, const struct sp
     return sp_error_at(err, "%s", name);
 }
 
-static int64_t value_bytes(const struct sp_value *value)
+static int64_t value_bytes(const struct sp_work_tensor *tensor)
 {
+    const struct sp_value *value = tensor->value;
     if (value->tensor != NULL)
         return value->tensor->bytes;
     if (value->sparse != NULL && value->sparse->values != NULL && value->sparse->indices != NULL)
         return value->sparse->values->bytes + value->sparse->indices->bytes;
-    return sp_value_bytes(value);
+    return tensor->kind == SP_WORK_WEIGHT ? sp_value_stored_bytes(value) : sp_value_bytes(value);
 }
 
 static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_model *model, uint32_t t,
@@ -110,7 +111,7 @@ static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_
 {
     struct sp_work_tensor *tensor = &workload->tensors[t];
     bool needed = tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
-    int64_t bytes = value_bytes(tensor->value);
+    int64_t bytes = value_bytes(tensor);
 
     if (bytes < 0 && needed)
         return refuse_value(model, tensor->value, err);

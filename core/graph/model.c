@@ -101,6 +101,14 @@ int64_t sp_value_bytes(const struct sp_value *value)
     return elements < 0 ? -1 : sp_dtype_bytes(value->type.dtype, elements);
 }
 
+int64_t sp_value_stored_bytes(const struct sp_value *value)
+{
+    const int64_t bytes = sp_value_bytes(value);
+    if (bytes < 0 || value->stored_bits <= 0)
+        return bytes;
+    return (int64_t)(value->stored_bits / 8 * (double)sp_shape_elements(&value->type.shape) + 0.5);
+}
+
 bool sp_type_is_full(const struct sp_type *type)
 {
     if (type->kind != SP_TYPE_TENSOR || type->dtype == SP_DTYPE_UNDEFINED || !type->shape.has_rank)

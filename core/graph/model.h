@@ -132,10 +132,13 @@ struct sp_value {
     enum sp_value_kind kind;
     uint32_t use_count;
     bool is_graph_output;
-    bool is_constant;     /* depends on constants and known shapes alone; set by shape inference */
-    bool is_absent;       /* a body's input that the call leaves out: uses of it are omitted inputs */
-    struct sp_type type;  /* what is known now; shape inference fills it */
-    struct sp_data *data; /* known elements, or NULL */
+    bool is_constant;    /* depends on constants and known shapes alone; set by shape inference */
+    bool is_absent;      /* a body's input that the call leaves out: uses of it are omitted inputs */
+    struct sp_type type; /* what is known now; shape inference fills it */
+    /* Of a tensor that runtimes have in quantised form (ops/shapes/shapes.h); set by shape inference. */
+    enum sp_dtype quantized_as; /* the type of its quantised elements, or UNDEFINED */
+    double stored_bits;         /* that a runtime has of each element, scales included; 0: as its type says */
+    struct sp_data *data;       /* known elements, or NULL */
     struct sp_use *uses;
     const char *name;
     struct sp_node *producer; /* NODE_OUTPUT, else NULL */
@@ -355,6 +358,9 @@ int64_t sp_shape_elements(const struct sp_shape *shape);
 
 /* Bytes of a tensor value, or -1 when its type or shape is not fully known. */
 int64_t sp_value_bytes(const struct sp_value *value);
+
+/* As sp_value_bytes(), of the form that a runtime reads and writes: that of a constant is what it keeps in memory. */
+int64_t sp_value_stored_bytes(const struct sp_value *value);
 
 /* True for a tensor with a dtype and a rank whose dims are all known or symbolic. */
 bool sp_type_is_full(const struct sp_type *type);

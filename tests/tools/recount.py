@@ -7,8 +7,10 @@ and holds the plan to it: no device has more than its memory, and each figure is
 The rules are those that core/cost/evaluate.h, core/search/joint/joint.h and intra.h state; no code of theirs is used.
 
  - A weight is on each device of each stage that uses it: once whole, or once in each layout in which it is used.
+ - A constant that is dequantised has the bytes of its quantised elements, their scales and zero points.
  - An activation is there from the node that makes or first uses it to its last use in the stage; to the end where it
-   leaves the stage or is a result; inputs of the model from the start. A view (Reshape, Identity, ..) is its operand.
+   leaves the stage or is a result; inputs of the model from the start. A view (Reshape, Identity, ..) is its operand,
+   and so are the results of QuantizeLinear and DequantizeLinear that runtimes join with the operators around them.
  - Where a node wants it in another layout than those that are there, a copy in that layout is there until its own last
    use; it is cut out of one that has these pieces, else brought from how the tensor was made.
  - What crosses a stage's border has two buffers at both ends, in the layouts in which it is sent and taken.
@@ -34,6 +36,8 @@ import recount_shared  # noqa: E402
 VIEWS = {("", name) for name in ("Reshape", "Identity", "Flatten", "Squeeze", "Unsqueeze", "OptionalGetElement")} | {
     ("com.microsoft", "Distributed" + name) for name in ("Reshape", "Squeeze", "Unsqueeze")}
 KNOWN_BEFORE = ("Constant", "Shape", "Size")  # what they give does not depend on requests
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+SAME_ELEMENTS = {op for _, op in VIEWS} | {"Transpose", "Cast"}
 WHOLE = ()
 COUNTED = ("weights_bytes", "cache_bytes", "activations_peak_bytes", "communication_bytes")
 
@@ -75,8 +79,11 @@ class Tensor:
 
     def __init__(self, said, recount):
         self.name, self.kind, self.bytes = said["name"], said["kind"], said["bytes"]
+        self.is_stored = self.name in recount.stored  # with fewer bits than its type says
         self.dims = said["shape"] if all(isinstance(dim, int) for dim in said["shape"] or ()) else None
         self.bits = model_facts.BITS.get(said["dtype"])
+        if self.is_stored and self.dims is not None and math.prod(self.dims) > 0:
+            self.bits = self.bytes * 8 / math.prod(self.dims)
         self.is_split = "bytes_per_device" in said
         self.devices = set(devices_of(said["spec"]["onnx"]))
         self.places = []
@@ -113,7 +120,8 @@ class Tensor:
             if any(told.get(axis, 1) != count for axis, count in enumerate(shards)):
                 raise Wrong(f"{self.name}: {text} and {spec['onnx']} differ")
         stage, text, _ = self.places[0]
-        if said["bytes_per_device"] != self.local_bytes(read_text(text, recount.mesh[stage])):
+        local = self.local_bytes(read_text(text, recount.mesh[stage]))
+        if abs(said["bytes_per_device"] - local) > (1 if self.is_stored else 0):
             raise Wrong(f"{self.name}: {said['bytes_per_device']} bytes on each device of {self.bytes} as {text}")
 
 
@@ -122,6 +130,7 @@ class Recount:
         self.plan, self.facts = plan, facts
         self.mesh = [[axis["size"] for axis in stage["mesh"]] for stage in plan["stages"]]
         self.stage_of_device = {device: stage["index"] for stage in plan["stages"] for device in stage["devices"]}
+        self.stored = self.find_stored() if facts.sizes is None else {}
         self.tensors = {said["name"]: Tensor(said, self) for said in plan["tensors"]} if facts.sizes is None else {}
         self.find_stages()
         self.find_roots()
@@ -133,6 +142,40 @@ class Recount:
         return self.stage_of_device[devices[0]]
 
     # ---- the graph ----
+
+    def constant_bytes(self, name):
+        dtype, dims = self.facts.constants.get(name) or (None, None)
+        return self.stored.get(name) if dtype is None else -(-math.prod(dims) * model_facts.BITS[dtype] // 8)
+
+    def find_stored(self):
+        """Bytes of the constants that are dequantised; None where the model's file does not say them."""
+        self.stored, self.maker_of, self.users_of, known = {}, {}, {}, set(self.facts.constants)
+        for node in self.facts.nodes:
+            self.maker_of.update((name, node) for name in node.outputs)
+            for name in node.inputs + node.captured:
+                self.users_of.setdefault(name, []).append(node)
+        for node in self.facts.nodes:
+            given = [name for name in node.inputs if name]
+            if not given or not known.issuperset(given):
+                continue
+            known.update(node.outputs)
+            if self.facts.outputs.isdisjoint(node.outputs):
+                if node.op == DEQUANTIZE:
+                    sizes = [self.constant_bytes(name) for name in given]
+                    self.stored[node.outputs[0]] = None if None in sizes else sum(sizes)
+                elif node.op in SAME_ELEMENTS and given[0] in self.stored:
+                    self.stored[node.outputs[0]] = self.stored[given[0]]
+        return self.stored
+
+    def is_joined(self, node):
+        """Whether a node is a part of the operators around it."""
+        if node.op == DEQUANTIZE:
+            before = self.maker_of.get(node.inputs[0])
+            return node.outputs[0] not in self.facts.outputs or \
+                before is not None and before.op == QUANTIZE and self.is_joined(before)
+        users = self.users_of.get(node.outputs[0], ())
+        return node.op == QUANTIZE and node.outputs[0] not in self.facts.outputs and len(users) > 0 and all(
+            user.op == DEQUANTIZE and user.inputs[0] == node.outputs[0] for user in users)
 
     def find_stages(self):
         """The stage of each node, by its name; the others' names end in their number."""
@@ -166,7 +209,7 @@ class Recount:
 
     def find_roots(self):
         """Which tensor's memory each one is; what does not depend on requests is there before, as a weight."""
-        self.root, self.weights = {}, set(self.facts.constants)
+        self.root, self.weights, self.dequantized = {}, set(self.facts.constants), {}
         self.running = {index for index in range(len(self.facts.nodes)) if self.runs(index)}
         for index, node in enumerate(self.facts.nodes):
             if self.facts.sizes is not None:
@@ -177,6 +220,11 @@ class Recount:
                     self.expect_known(node, operands)
                 self.weights.update(node.outputs)
             is_view = (node.domain, node.op) in VIEWS and node.inputs and node.outputs
+            is_view = is_view or node.op in (QUANTIZE, DEQUANTIZE) and index in self.running and self.is_joined(node)
+            if node.op == DEQUANTIZE and node.outputs[0] in self.stored and index not in self.running:
+                first = self.dequantized.setdefault(node.inputs[0], node.outputs[0])
+                if first != node.outputs[0]:
+                    self.root[node.outputs[0]] = first
             if is_view and (index in self.running or node.inputs[0] in self.weights):
                 self.root[node.outputs[0]] = self.root.get(node.inputs[0], node.inputs[0])
                 if node.inputs[0] in self.weights:
@@ -203,7 +251,11 @@ class Recount:
                 raise Wrong(f"{tensor.name}: said to be {tensor.kind}, not {kind}")
             self.check_devices(tensor)
             elements = math.prod(tensor.dims) if tensor.dims is not None else None
-            if elements is not None and tensor.bits and tensor.bytes != -(-elements * tensor.bits // 8):
+            if tensor.is_stored:
+                bytes = self.stored[tensor.name]
+                if bytes is not None and abs(tensor.bytes - bytes) > 1:
+                    raise Wrong(f"{tensor.name}: {tensor.bytes} bytes, quantised it has {bytes}")
+            elif elements is not None and tensor.bits and tensor.bytes != -(-elements * tensor.bits // 8):
                 known = self.facts.constants.get(tensor.name, ())
                 if known is not None:  # a sparse one has as many bytes as it says
                     raise Wrong(f"{tensor.name}: {tensor.bytes} bytes of {tensor.dims}")

@@ -34,6 +34,7 @@ static void set_formals(struct sp_shape_walk *walk, const struct sp_node *node)
         formal->type = (struct sp_type){0};
         formal->data = NULL;
         formal->is_constant = false;
+        sp_shape_copy_stored(formal, actual);
         if (actual == NULL)
             continue;
         bool is_float = actual->type.kind == SP_TYPE_TENSOR && sp_dtype_is_float(actual->type.dtype);
@@ -76,6 +77,7 @@ enum sp_status sp_shape_close_call(struct sp_shape_walk *walk, const struct sp_s
         to->type = from->type;
         to->data = (struct sp_data *)sp_value_elements(walk->model, from);
         to->is_constant = from->is_constant;
+        sp_shape_copy_stored(to, from);
         outputs++;
         known += from->is_constant;
     }

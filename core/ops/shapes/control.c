@@ -57,6 +57,7 @@ enum sp_status sp_shape_close_branch(struct sp_shape_walk *walk, struct sp_shape
             to->type = from->type;
             to->data = (struct sp_data *)sp_value_elements(walk->model, from);
             to->is_constant = from->is_constant;
+            sp_shape_copy_stored(to, from);
         } else {
             status = join_branches(walk, frame, i);
         }

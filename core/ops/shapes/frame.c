@@ -20,6 +20,21 @@ struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct s
     return (struct sp_op_context){model, model->arena, model->dims, node, node->version, walk->err};
 }
 
+void sp_shape_find_op(struct sp_shape_walk *walk, struct sp_node *node)
+{
+    const struct sp_opset *opsets = node->graph->opsets;
+    struct sp_known_op *known = &walk->known[((uintptr_t)node->op_type >> 4) % SP_KNOWN_OPS];
+    if (known->op_type != node->op_type || known->domain != node->domain || known->opsets != opsets) {
+        int64_t version = sp_graph_opset(node->graph, node->domain);
+        if (version == 0)
+            version = 1; /* files from before operator sets had versions */
+        *known = (struct sp_known_op){node->op_type, node->domain, opsets,
+                                      sp_op_find(node->domain, node->op_type, version), version};
+    }
+    node->version = known->version;
+    node->op = known->op;
+}
+
 static bool is_fully_known(const struct sp_data *data)
 {
     if (data == NULL)

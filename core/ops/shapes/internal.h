@@ -12,6 +12,7 @@
  *   call.c      calls of functions
  *   control.c   If, and the inputs and outputs of loops
  *   loop.c      values that loops carry: the body is walked until they change no more
+ *   stored.c    the form in which quantised tensors are stored
  */
 #include "base/hash_map.h"
 #include "ops/bodies/control.h"
@@ -65,6 +66,8 @@ struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct s
 /* A frame on top, for this graph of the node; NULL without memory. */
 struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
                                      struct sp_node *node);
+/* Sets the node's entry and version. */
+void sp_shape_find_op(struct sp_shape_walk *walk, struct sp_node *node);
 void sp_shape_set_constant(struct sp_node *node, bool is_constant);
 /* Whether all results of a node are known in numbers. */
 bool sp_shape_has_known_results(const struct sp_node *node);
@@ -93,6 +96,12 @@ enum sp_status sp_shape_close_call(struct sp_shape_walk *walk, const struct sp_s
 enum sp_status sp_shape_open_control(struct sp_shape_walk *walk, struct sp_node *node);
 enum sp_status sp_shape_close_branch(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_again);
 enum sp_status sp_shape_close_loop(struct sp_shape_walk *walk, struct sp_shape_frame *frame, bool *ret_again);
+
+/* stored.c */
+/* Sets the form in which the node's output 0 is stored, and of a quantised input; the node's types are known. */
+void sp_shape_set_stored(struct sp_shape_walk *walk, struct sp_node *node);
+/* One value is another: an argument, a result of a body. */
+void sp_shape_copy_stored(struct sp_value *to, const struct sp_value *from);
 
 /* loop.c */
 /* The types before the first turn. SP_ERR_MODEL for one that the body declares otherwise. */

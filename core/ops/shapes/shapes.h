@@ -31,11 +31,27 @@
  *                the end; a stacked result has the number of iterations, where it is known (ops/bodies/control.h).
  *   SequenceMap  The body sees what is true of every element.
  *
+ * Quantised tensors
+ *
+ *   Runtimes make QuantizeLinear and DequantizeLinear a part of the operators around them, so what counts is the form
+ *   in which a tensor is read and written, `stored_bits` for each element:
+ *
+ *     DequantizeLinear of a constant    never a float weight: its quantised elements, their scales and zero points
+ *     DequantizeLinear otherwise        as its input is stored
+ *     QuantizeLinear                    where its results are only dequantised: as its input is stored
+ *     the only use is QuantizeLinear    what makes the tensor writes the quantised elements
+ *
+ *   Views keep the form of their input, and so do folded nodes that only change the order or the float type of its
+ *   elements. A result of the model that is dequantised from anything but such a QuantizeLinear is made by a node of
+ *   its own, and a constant one is stored as its type says. Sources: ONNX Runtime,
+ *   core/optimizer/qdq_transformer (selectors of QDQ node groups; constant folding leaves DequantizeLinear alone);
+ *   NVIDIA TensorRT, "Working with Quantized Types" (explicit quantization).
+ *
  * An operator without an entry and without a function body is not an error here. Its outputs keep their declared types,
  * and the summary counts it, so that callers can refuse it or add a note.
  *
- * Afterwards node->op, node->version, node->body, node->is_folded, value->type, value->data and value->is_constant are
- * final, in subgraphs and bodies too.
+ * Afterwards node->op, node->version, node->body, node->is_folded, value->type, value->data, value->is_constant,
+ * value->quantized_as and value->stored_bits are final, in subgraphs and bodies too.
  */
 #include "base/cancel.h"
 #include "graph/model.h"

@@ -88,6 +88,8 @@ void sp_shape_forget(struct sp_node *node)
         value->type = (struct sp_type){0};
         value->data = NULL;
         value->is_constant = false;
+        value->quantized_as = SP_DTYPE_UNDEFINED;
+        value->stored_bits = 0;
     }
 }
 
@@ -123,29 +125,16 @@ static enum sp_status visit_known(struct sp_shape_walk *walk, struct sp_node *no
             return status;
         sp_shape_forget(node);
     }
-    return sp_shape_join_outputs(walk, node, symbols_before);
-}
-
-/* The node's entry and version. */
-static void find_op(struct sp_shape_walk *walk, struct sp_node *node)
-{
-    const struct sp_opset *opsets = node->graph->opsets;
-    struct sp_known_op *known = &walk->known[((uintptr_t)node->op_type >> 4) % SP_KNOWN_OPS];
-    if (known->op_type != node->op_type || known->domain != node->domain || known->opsets != opsets) {
-        int64_t version = sp_graph_opset(node->graph, node->domain);
-        if (version == 0)
-            version = 1; /* files from before operator sets had versions */
-        *known = (struct sp_known_op){node->op_type, node->domain, opsets,
-                                      sp_op_find(node->domain, node->op_type, version), version};
-    }
-    node->version = known->version;
-    node->op = known->op;
+    status = sp_shape_join_outputs(walk, node, symbols_before);
+    if (status == SP_OK)
+        sp_shape_set_stored(walk, node);
+    return status;
 }
 
 static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *node)
 {
     sp_shape_forget(node);
-    find_op(walk, node);
+    sp_shape_find_op(walk, node);
     if (node->op != NULL)
         return visit_known(walk, node);
     const struct sp_function *function = sp_onnx_function(walk->model, node);

@@ -434,14 +434,14 @@ uint8_t sp_rule_output_axis(struct sp_op_context *context, struct sp_rule *rule,
 
 double sp_input_bytes(const struct sp_op_context *context, uint32_t input)
 {
-    int64_t bytes = sp_has_input(context, input) ? sp_value_bytes(context->node->inputs[input]) : 0;
+    int64_t bytes = sp_has_input(context, input) ? sp_value_stored_bytes(context->node->inputs[input]) : 0;
     return bytes > 0 ? (double)bytes : 0;
 }
 
 double sp_output_bytes(const struct sp_op_context *context, uint32_t output)
 {
     const struct sp_value *value = output_value(context, output);
-    int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
+    int64_t bytes = value != NULL ? sp_value_stored_bytes(value) : 0;
     return bytes > 0 ? (double)bytes : 0;
 }
 

@@ -42,7 +42,7 @@ static enum sp_binding split_node(const struct sp_plan *plan, uint32_t node, uin
         return SP_BINDING_COMPUTE;
     *ret_launch = fmin(seconds, plan->cluster->launch_seconds);
     *ret_seconds -= *ret_launch;
-    return flops / sp_device_flops(device, sp_node_dtype(work->node)) >= bytes / device->memory_bandwidth
+    return flops / sp_device_flops(device, sp_node_dtype(device, work->node)) >= bytes / device->memory_bandwidth
                ? SP_BINDING_COMPUTE
                : SP_BINDING_MEMORY_BANDWIDTH;
 }

@@ -362,7 +362,7 @@ static double worth_of(const struct maker *maker, uint8_t factor)
     for (uint32_t o = 0; o < maker->way.operand_count; o++) {
         const struct sp_operand_rule *operand = sp_rule_operand(rule, o);
         const struct sp_value *value = value_of(maker, o);
-        int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
+        int64_t bytes = value != NULL ? sp_value_stored_bytes(value) : 0;
         for (uint32_t a = 0; a < operand->rank; a++)
             if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, factor, operand->axes[a].count) != NULL)
                 worth += (double)(bytes > 0 ? bytes : 0);

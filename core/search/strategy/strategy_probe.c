@@ -57,7 +57,7 @@ static double local_flops(const struct sp_strategy_way *way)
 static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand, bool is_local)
 {
     const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
-    int64_t bytes = value != NULL ? sp_value_bytes(value) : 0;
+    int64_t bytes = value != NULL ? sp_value_stored_bytes(value) : 0;
     if (bytes <= 0)
         return 0;
     return is_local ? (double)bytes * sp_strategy_layout_share(way->table, value, way->layouts[operand])
@@ -100,7 +100,7 @@ static void find_work(struct sp_strategy_way *way, double *ret_seconds)
     }
     way->flops = kernel.flops;
     way->bytes = kernel.bytes;
-    *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(node), &kernel);
+    *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(mesh->device, node), &kernel);
 }
 
 /* ---- the device's view of the node ------------------------------------------------------------------------------ */

@@ -265,11 +265,17 @@ Test(workload, element_type)
     build_input(&build, "h", SP_DTYPE_FLOAT16, "64,64");
     build_input(&build, "s", SP_DTYPE_FLOAT, "64");
     build_input(&build, "q", SP_DTYPE_UINT8, "64,64");
-    cr_assert_eq(sp_node_dtype(node(&relu, "Norm", "s h", "a", SP_DTYPE_FLOAT, "64,64")), SP_DTYPE_FLOAT16);
-    cr_assert_eq(sp_node_dtype(node(&relu, "QLinearConv", "q s", "b", SP_DTYPE_UINT8, "64,64")), SP_DTYPE_UINT8);
-    cr_assert_eq(sp_node_dtype(node(&relu, "Greater", "h h", "c", SP_DTYPE_BOOL, "64,64")), SP_DTYPE_FLOAT16);
-    cr_assert_eq(sp_node_dtype(node(&relu, "Cast", "q", "d", SP_DTYPE_BFLOAT16, "64,64")), SP_DTYPE_BFLOAT16);
-    cr_assert_eq(sp_node_dtype(node(&constant, "Constant", "", "e", SP_DTYPE_INT64, "1")), SP_DTYPE_INT64);
+    cr_assert_eq(sp_node_dtype(&cluster->groups[0].device, node(&relu, "Norm", "s h", "a", SP_DTYPE_FLOAT, "64,64")),
+                 SP_DTYPE_FLOAT16);
+    cr_assert_eq(
+        sp_node_dtype(&cluster->groups[0].device, node(&relu, "QLinearConv", "q s", "b", SP_DTYPE_UINT8, "64,64")),
+        SP_DTYPE_UINT8);
+    cr_assert_eq(sp_node_dtype(&cluster->groups[0].device, node(&relu, "Greater", "h h", "c", SP_DTYPE_BOOL, "64,64")),
+                 SP_DTYPE_FLOAT16);
+    cr_assert_eq(sp_node_dtype(&cluster->groups[0].device, node(&relu, "Cast", "q", "d", SP_DTYPE_BFLOAT16, "64,64")),
+                 SP_DTYPE_BFLOAT16);
+    cr_assert_eq(sp_node_dtype(&cluster->groups[0].device, node(&constant, "Constant", "", "e", SP_DTYPE_INT64, "1")),
+                 SP_DTYPE_INT64);
 }
 
 /* Two groups with the same figures are one kind, whatever their names and memory. */

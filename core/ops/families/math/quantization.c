@@ -216,11 +216,11 @@ static enum sp_status shapes_dynamic(struct sp_op_context *context)
 #define LINEAR_TEXT "[d..] [] [] -> [d..]; on one axis [a] [a] or blocks of it [d.., b*w] [d.., b] [d.., b]; w whole"
 const struct sp_op sp_ops_quantization[] = {
     SP_ENTRY("", "QuantizeLinear", 10, 0, 2, 3, 1, 1, LINEAR_TEXT,
-             "ONNX operator QuantizeLinear (10, 13, 19, 21, 23, 24, 25)", .shapes = shapes_quantize,
-             .rule = rule_linear),
+             "ONNX operator QuantizeLinear (10, 13, 19, 21, 23, 24, 25)", .flags = SP_OP_QUANTIZES,
+             .shapes = shapes_quantize, .rule = rule_linear),
     SP_ENTRY("", "DequantizeLinear", 10, 0, 2, 3, 1, 1, LINEAR_TEXT,
-             "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", .shapes = shapes_dequantize,
-             .rule = rule_linear),
+             "ONNX operator DequantizeLinear (10, 13, 19, 21, 23, 24, 25)", .flags = SP_OP_DEQUANTIZES,
+             .shapes = shapes_dequantize, .rule = rule_linear),
     SP_ENTRY("", "DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3,
              "[d..] -> [d..] [] []; d.. max, of the negated elements too", "ONNX operator DynamicQuantizeLinear (11)",
              .shapes = shapes_dynamic, .flops = 3, .lower = sp_lower_dynamic_quantize),

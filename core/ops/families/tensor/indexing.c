@@ -23,9 +23,12 @@ static uint8_t sum_factor(struct sp_op_context *context, struct sp_rule *rule, u
     return factor;
 }
 
+/* As many elements are read, in the data's form, as are written. */
 static double picked_bytes(const struct sp_op_context *context)
 {
-    return 2 * sp_output_bytes(context, 0) + sp_input_bytes(context, 1);
+    const int64_t whole = sp_value_bytes(context->node->inputs[0]), picked = sp_value_bytes(context->node->outputs[0]);
+    const double narrowed = whole > 0 ? sp_input_bytes(context, 0) / (double)whole : 1;
+    return narrowed * (picked > 0 ? (double)picked : 0) + sp_output_bytes(context, 0) + sp_input_bytes(context, 1);
 }
 
 /* The indices with negative ones counted from the back; SP_ERR_MODEL for one outside of the axis. NULL in *ret_index
