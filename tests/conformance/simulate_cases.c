@@ -87,10 +87,13 @@ static void run_subject(struct simulate_program *program, struct simulate_subjec
     json_decref(subject->inputs);
 }
 
+/* The operator, in any domain, or, with a dot at its end, all of a domain. */
 static bool is_wanted(const struct simulate_program *program, const char *op_type, const char *case_name)
 {
-    const char *dot = strrchr(op_type, '.');
-    return (program->only == NULL || strcmp(program->only, dot == NULL ? op_type : dot + 1) == 0) &&
+    const char *dot = strrchr(op_type, '.'), *only = program->only;
+    size_t length = only == NULL ? 0 : strlen(only);
+    bool is_domain = length > 0 && only[length - 1] == '.' && strncmp(op_type, only, length) == 0;
+    return (only == NULL || is_domain || strcmp(only, dot == NULL ? op_type : dot + 1) == 0) &&
            (program->only_case == NULL || strcmp(program->only_case, case_name) == 0);
 }
 
@@ -199,7 +202,8 @@ static int work(struct simulate_program *program)
     }
     (void)backend_each(program->folder, run_case, program);
     static const struct simulate_own *const lists[] = {simulate_own_cases, simulate_contrib_cases,
-                                                       simulate_statistics_cases, simulate_open_cases};
+                                                       simulate_statistics_cases, simulate_open_cases,
+                                                       simulate_quantised_cases};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (const struct simulate_own *own = lists[i]; own->op != NULL; own++)
             run_own(program, lists[i], own);

@@ -244,6 +244,20 @@ static void init_model(struct own_model *own, const struct simulate_own *from)
     }
 }
 
+/* "uint32": a tensor of any shape. */
+static Onnx__TypeProto *type_of(struct own_model *own, const char *word)
+{
+    Onnx__TypeProto *type = SP_NEW(own->arena, Onnx__TypeProto);
+    Onnx__TypeProto__Tensor *tensor = SP_NEW(own->arena, Onnx__TypeProto__Tensor);
+    onnx__type_proto__init(type);
+    onnx__type_proto__tensor__init(tensor);
+    tensor->has_elem_type = 1;
+    tensor->elem_type = (int32_t)sp_dtype_parse(word);
+    type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type->tensor_type = tensor;
+    return type;
+}
+
 static bool fill_node(struct own_model *own, const struct simulate_own *from)
 {
     char word[MAX_TEXT], name[16];
@@ -267,6 +281,8 @@ static bool fill_node(struct own_model *own, const struct simulate_own *from)
         Onnx__ValueInfoProto *info = SP_NEW(own->arena, Onnx__ValueInfoProto);
         onnx__value_info_proto__init(info);
         info->name = keep(own, name, strlen(name));
+        if (strcmp(word, "o") != 0)
+            info->type = type_of(own, word);
         own->graph.output[own->graph.n_output++] = info;
     }
     return true;
@@ -274,10 +290,11 @@ static bool fill_node(struct own_model *own, const struct simulate_own *from)
 
 const char *simulate_own_name(const struct simulate_own *list, const struct simulate_own *own, char *name, size_t size)
 {
-    const char *first = list == simulate_own_cases       ? "own"
-                        : list == simulate_contrib_cases ? "contrib"
-                        : list == simulate_open_cases    ? "open"
-                                                         : "statistics";
+    const char *first = list == simulate_own_cases         ? "own"
+                        : list == simulate_contrib_cases   ? "contrib"
+                        : list == simulate_quantised_cases ? "quantised"
+                        : list == simulate_open_cases      ? "open"
+                                                           : "statistics";
     (void)snprintf(name, size, "%s_%s_%zu", first, own->op, (size_t)(own - list));
     return name;
 }

@@ -17,7 +17,7 @@
  *                int64=1,2           a constant vector; int64:=2 a constant scalar; also int32, float32
  *                -                   omitted
  *  attributes  "axis=1 alpha=0.5 mode='x' axes=[0,1] scales=[1.0,2.0] words=['a','b']"; a real number has a point
- *  outputs     "o" for each, "-" for one that is omitted
+ *  outputs     "o" for each, "-" for one that is omitted, "uint32" for one whose type the runtime does not infer
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -33,6 +33,7 @@ struct simulate_own {
 /* Each ends with one whose `op` is NULL. */
 extern const struct simulate_own simulate_own_cases[];
 extern const struct simulate_own simulate_contrib_cases[];
+extern const struct simulate_own simulate_quantised_cases[];
 extern const struct simulate_own simulate_open_cases[];
 extern const struct simulate_own simulate_statistics_cases[];
 

@@ -210,11 +210,13 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
 void simulate_node(struct simulate_program *program, struct simulate_subject *subject)
 {
     const struct sp_rule *rule = subject->opened.rule;
+    bool is_cut = false;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
         for (int64_t shards = 2; shards <= 4; shards++) {
             struct simulate_way way = {.count = 1, .cuts = {{i, shards}}};
             if (!simulate_may_cut(&rule->factors[i], shards))
                 continue;
+            is_cut = true;
             run_way(program, subject, &way);
             way.scatters = true;
             if (rule->factors[i].kind == SP_FACTOR_REDUCTION && shards <= 3)
@@ -225,6 +227,8 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
                 run_way(program, subject, &way);
         }
     }
+    if (!is_cut) /* computed whole on each of two devices */
+        run_way(program, subject, &(struct simulate_way){0});
     if (strcmp(program->pairs, "none") != 0)
         run_pairs(program, subject);
 }

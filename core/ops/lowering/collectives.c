@@ -65,6 +65,7 @@ struct sp_piece *sp_lower_all_reduce(struct sp_lowering *lower, struct sp_piece 
     combiner = combiner_for(x->dtype, combiner);
     const enum sp_dtype dtype = choose_type(lower, x, combiner, list[0]);
     struct sp_piece *from = sp_lower_is_fine(lower) ? sp_lower_cast(lower, x, dtype) : NULL;
+    sp_lower_write(lower, from);
     struct sp_piece *piece = sp_lower_piece(lower, "AllReduce", dtype);
     struct sp_lower_event *event = sp_lower_event(lower, SP_LOWER_ALL_REDUCE);
     if (event == NULL)
@@ -92,6 +93,7 @@ struct sp_piece *sp_lower_all_gather(struct sp_lowering *lower, struct sp_piece 
         return NULL;
     }
     int64_t *dims = sp_lower_copy(lower, x->dims, x->rank, sizeof *dims);
+    sp_lower_write(lower, x);
     struct sp_piece *piece = sp_lower_piece(lower, "AllGather", x->dtype);
     struct sp_lower_event *event = sp_lower_event(lower, SP_LOWER_ALL_GATHER);
     if (event == NULL || dims == NULL)
@@ -138,6 +140,9 @@ static struct sp_lower_event *add_output(struct sp_lowering *lower, uint32_t out
 {
     if (!sp_lower_is_fine(lower))
         return NULL;
+    if (lower->view != NULL)
+        return add_output(lower->view->own, output,
+                          sp_lower_is_output_last(lower, output) ? sp_lower_store(lower, piece) : piece, kind);
     if (piece == NULL || output >= lower->output_count || lower->outputs[output].value == NULL) {
         sp_lower_misuse(lower, "gives output %" PRIu32 ", which is not there", output);
         return NULL;

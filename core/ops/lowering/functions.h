@@ -55,8 +55,10 @@ enum sp_status sp_lower_lp_pool(struct sp_lowering *lower);
 enum sp_status sp_lower_max_pool(struct sp_lowering *lower);
 enum sp_status sp_lower_max_unpool(struct sp_lowering *lower);
 
-/* selection, quantization: selection.c, quantization.c */
+/* selection, quantization, contrib_quantization: selection.c, quantization.c */
+enum sp_status sp_lower_dynamic_matmul(struct sp_lowering *lower);
 enum sp_status sp_lower_dynamic_quantize(struct sp_lowering *lower);
+enum sp_status sp_lower_matmul_to_float(struct sp_lowering *lower);
 enum sp_status sp_lower_one_hot(struct sp_lowering *lower);
 enum sp_status sp_lower_top_k(struct sp_lowering *lower);
 
@@ -105,6 +107,9 @@ enum sp_status sp_lower_deform_conv(struct sp_lowering *lower);
 enum sp_status sp_lower_gemm(struct sp_lowering *lower);
 enum sp_status sp_lower_matmul_nbits(struct sp_lowering *lower);
 enum sp_status sp_lower_qlinear_conv(struct sp_lowering *lower);
+
+/* what is another operator on operands that lie elsewhere: like.c */
+enum sp_status sp_lower_like(struct sp_lowering *lower);
 
 /* recurrent: recurrent.c */
 enum sp_status sp_lower_gru(struct sp_lowering *lower);

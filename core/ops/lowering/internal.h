@@ -3,6 +3,7 @@
  * internal - what the parts of the builder (ops/lowering/lowering.h) share; private to the folder ops/lowering.
  */
 #include "ops/lowering/recorder.h"
+#include "ops/table/like.h"
 
 /* Whether nothing failed so far, and all of these pieces are there. */
 bool sp_lower_is_fine(const struct sp_lowering *lower);
@@ -35,3 +36,23 @@ enum sp_dtype sp_lower_carrier(const struct sp_lowering *lower, const char *op_t
 
 /* The type in which pieces are combined over devices; UNDEFINED where no type is exact. */
 enum sp_dtype sp_lower_combined_in(const struct sp_lowering *lower, enum sp_combiner combiner, enum sp_dtype dtype);
+
+/* ---- the view of a node as another operator (ops/lowering/like.c) ------------------------------------------------- */
+
+struct sp_lower_view {
+    struct sp_lowering *own; /* the node's own lowering */
+    struct sp_like_view other;
+};
+
+/* Whether the other operator has axis 1 of this input, or of output 0, where the node has it last. */
+bool sp_lower_is_input_last(const struct sp_lowering *lower, uint32_t input);
+bool sp_lower_is_output_last(const struct sp_lowering *lower, uint32_t output);
+
+/* A stored piece as the other operator sees it. It is written when it is read. */
+struct sp_piece *sp_lower_show(struct sp_lowering *lower, struct sp_piece *stored);
+
+/* The stored piece of one that has its axes in the other order, made where there is none. */
+struct sp_piece *sp_lower_store(struct sp_lowering *lower, struct sp_piece *piece);
+
+/* A piece is about to be read: one that sp_lower_show() gave is written, once. */
+void sp_lower_write(struct sp_lowering *lower, struct sp_piece *piece);

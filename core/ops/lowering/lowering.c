@@ -196,12 +196,58 @@ static bool is_all(const struct sp_lower_axis *axis, const struct sp_axis_ranges
            (ranges->ranges[0].limit < 0 || ranges->ranges[0].limit == axis->extent);
 }
 
+bool sp_lower_is_input_last(const struct sp_lowering *lower, uint32_t input)
+{
+    const struct sp_like_view *other = &lower->view->other;
+    return other->is_last && (other->last_inputs >> input & 1) != 0 && lower->inputs[input].rank > 1;
+}
+
+bool sp_lower_is_output_last(const struct sp_lowering *lower, uint32_t output)
+{
+    return lower->view->other.is_last && output == 0 && lower->outputs[0].rank > 1;
+}
+
+struct sp_piece *sp_lower_show(struct sp_lowering *lower, struct sp_piece *stored)
+{
+    int64_t dims[SP_MAX_RANK];
+    struct sp_piece *piece = stored != NULL ? sp_lower_piece(lower, "Transpose", stored->dtype) : NULL;
+    if (piece == NULL)
+        return NULL;
+    for (uint32_t axis = 0; stored->dims != NULL && axis < stored->rank; axis++)
+        dims[axis] = stored->dims[sp_like_axis(stored->rank, axis)];
+    if (stored->dims != NULL)
+        sp_piece_set_dims(lower, piece, stored->rank, dims);
+    piece->stored = stored;
+    return piece;
+}
+
+/* The node's own input as the other operator sees it, and what that asks for as the node has it. */
+static struct sp_piece *viewed(struct sp_lowering *lower, uint32_t input, struct sp_piece *piece)
+{
+    return sp_lower_is_input_last(lower, input) ? sp_lower_show(lower, piece) : piece;
+}
+
+static const struct sp_axis_ranges *own_axes(struct sp_lowering *lower, uint32_t input,
+                                             const struct sp_axis_ranges *axes)
+{
+    uint32_t rank = lower->inputs[input].rank;
+    if (!sp_lower_is_input_last(lower, input))
+        return axes;
+    struct sp_axis_ranges *own = SP_LOWER_ARRAY(lower, rank, struct sp_axis_ranges);
+    for (uint32_t axis = 0; own != NULL && axis < rank; axis++)
+        own[sp_like_axis(rank, axis)] = axes[axis];
+    return own;
+}
+
 /* Asks for these indices of an operand; `axes` are in the memory of the node. */
 enum asked { PART, WHOLE, BOX };
 static struct sp_piece *ask(struct sp_lowering *lower, uint32_t input, enum asked asked,
                             const struct sp_axis_ranges *axes)
 {
     const struct sp_lower_operand *operand = &lower->inputs[input];
+    if (lower->view != NULL && axes != NULL)
+        return viewed(lower, input,
+                      ask(lower->view->own, lower->view->other.inputs[input], asked, own_axes(lower, input, axes)));
     struct sp_piece *piece = sp_lower_piece(lower, operand->value->name, dtype_of(operand->value));
     int64_t *dims = SP_LOWER_ARRAY(lower, operand->rank, int64_t);
     bool is_whole = true;
@@ -248,6 +294,8 @@ struct sp_piece *sp_lower_input(struct sp_lowering *lower, uint32_t input)
 {
     if (!is_given(lower, input))
         return NULL;
+    if (lower->view != NULL)
+        return viewed(lower, input, sp_lower_input(lower->view->own, lower->view->other.inputs[input]));
     const struct sp_lower_operand *operand = &lower->inputs[input];
     struct sp_piece *piece = asked_before(lower, input, true);
     if (piece != NULL)
@@ -264,6 +312,8 @@ struct sp_piece *sp_lower_input_whole(struct sp_lowering *lower, uint32_t input)
 {
     if (!is_given(lower, input))
         return NULL;
+    if (lower->view != NULL)
+        return viewed(lower, input, sp_lower_input_whole(lower->view->own, lower->view->other.inputs[input]));
     const struct sp_lower_operand *operand = &lower->inputs[input];
     struct sp_piece *piece = asked_before(lower, input, false);
     if (piece != NULL)

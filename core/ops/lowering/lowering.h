@@ -47,6 +47,10 @@ struct sp_piece {
     enum sp_dtype dtype; /* UNDEFINED for what is no tensor */
     uint32_t rank;
     const int64_t *dims;
+    /* The same elements with axis 1 last, where this piece is how an operator with its channels first sees them
+       (ops/table/like.h): it is written, as a transposition, by the first operator that reads it. Else NULL. */
+    struct sp_piece *stored;
+    bool is_written;
 };
 
 /* One factor as the device at work has it. */
@@ -73,6 +77,7 @@ struct sp_lower_operand {
     const struct sp_lower_axis *axes;
 };
 
+struct sp_lower_view;     /* how the operator sees the node's operands (ops/lowering/like.c) */
 struct sp_lower_recorder; /* what was called for (ops/lowering/recorder.h); private to the builder and the partition */
 
 struct sp_lowering {
@@ -86,6 +91,7 @@ struct sp_lowering {
     uint32_t factor_count, input_count, output_count;
     const struct sp_lower_factor *factors;
     const struct sp_lower_operand *inputs, *outputs;
+    const struct sp_lower_view *view; /* NULL: as they are */
     struct sp_lower_recorder *recorder;
     struct sp_error *err;
 };

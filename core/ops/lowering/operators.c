@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/limits.h"
 #include "ops/lowering/internal.h"
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
@@ -40,9 +41,9 @@ static bool copy_attribute(struct sp_lowering *lower, struct sp_lower_attribute 
     return sp_lower_is_fine(lower);
 }
 
-/* Copies the call and its outputs into an event; NULL after an error. */
-static struct sp_lower_event *add_op(struct sp_lowering *lower, const struct sp_lower_call *call,
-                                     struct sp_piece *const *outputs)
+/* The call and its outputs, copied into an event; NULL after an error. What it reads is there. */
+static struct sp_lower_event *record_op(struct sp_lowering *lower, const struct sp_lower_call *call,
+                                        struct sp_piece *const *outputs)
 {
     const char *domain = call->domain, *op_type = call->op_type;
     struct sp_piece **inputs_kept = sp_lower_copy(lower, call->inputs, call->input_count, sizeof *inputs_kept);
@@ -67,6 +68,50 @@ static struct sp_lower_event *add_op(struct sp_lowering *lower, const struct sp_
     return event;
 }
 
+/* A transposition that brings axis 1 last, or the last axis to 1. */
+static void record_turn(struct sp_lowering *lower, struct sp_piece *from, bool to_last, struct sp_piece *to)
+{
+    int64_t order[SP_MAX_RANK];
+    for (uint32_t axis = 0; axis < from->rank; axis++) {
+        uint32_t other = sp_like_axis(from->rank, axis);
+        order[to_last ? other : axis] = to_last ? axis : other;
+    }
+    const struct sp_lower_attribute perm = SP_INTS_ATTR("perm", from->rank, order);
+    (void)record_op(lower, &(struct sp_lower_call){"", "Transpose", 1, &from, 1, &perm, 1}, &to);
+}
+
+void sp_lower_write(struct sp_lowering *lower, struct sp_piece *piece)
+{
+    if (!sp_lower_is_fine(lower) || piece == NULL || piece->stored == NULL || piece->is_written)
+        return;
+    piece->is_written = true;
+    record_turn(lower, piece->stored, false, piece);
+}
+
+struct sp_piece *sp_lower_store(struct sp_lowering *lower, struct sp_piece *piece)
+{
+    int64_t dims[SP_MAX_RANK];
+    if (piece == NULL || piece->stored != NULL)
+        return piece == NULL ? NULL : piece->stored;
+    struct sp_piece *stored = sp_lower_piece(lower, "Transpose", piece->dtype);
+    if (stored == NULL)
+        return NULL;
+    for (uint32_t axis = 0; piece->dims != NULL && axis < piece->rank; axis++)
+        dims[sp_like_axis(piece->rank, axis)] = piece->dims[axis];
+    if (piece->dims != NULL)
+        sp_piece_set_dims(lower, stored, piece->rank, dims);
+    record_turn(lower, piece, true, stored);
+    return stored;
+}
+
+static struct sp_lower_event *add_op(struct sp_lowering *lower, const struct sp_lower_call *call,
+                                     struct sp_piece *const *outputs)
+{
+    for (uint32_t i = 0; i < call->input_count; i++)
+        sp_lower_write(lower, call->inputs[i]);
+    return record_op(lower, call, outputs);
+}
+
 /* The piece of an output's part, or NULL where the node does not have the output. */
 static struct sp_piece *output_piece(struct sp_lowering *lower, uint32_t output)
 {
@@ -85,10 +130,76 @@ static struct sp_piece *output_piece(struct sp_lowering *lower, uint32_t output)
     return piece;
 }
 
+/* ---- the node's own operator -------------------------------------------------------------------------------------- */
+
+struct own_call {
+    uint32_t input_count;
+    struct sp_piece *const *inputs;
+    uint32_t attribute_count;
+    const struct sp_lower_attribute *attributes;
+};
+
+/* Where input i of a call is in the node, also one that the node itself leaves out at its end. */
+static uint32_t place_of(const struct sp_lowering *lower, uint32_t i)
+{
+    const struct sp_op_like *like = lower->view->own->node->op->like;
+    if (i < lower->view->other.node.input_count)
+        return lower->view->other.inputs[i];
+    return like->input_count == 0 ? i : i < like->input_count ? like->inputs[i] : UINT32_MAX;
+}
+
+/* The node's inputs: what the other operator's function gives, and where that operator has none the node's own. */
+static struct sp_piece **own_inputs(struct sp_lowering *lower, const struct own_call *call, uint32_t *ret_count)
+{
+    struct sp_lowering *own = lower->view->own;
+    uint32_t count = own->input_count;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (call->inputs[i] != NULL && place_of(lower, i) != UINT32_MAX && place_of(lower, i) >= count)
+            count = place_of(lower, i) + 1;
+    struct sp_piece **pieces = SP_LOWER_ARRAY(own, count, struct sp_piece *);
+    bool *is_seen = SP_LOWER_ARRAY(own, count, bool);
+    if (pieces == NULL || is_seen == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < lower->view->other.node.input_count || i < call->input_count; i++) {
+        struct sp_piece *piece = i < call->input_count ? call->inputs[i] : NULL;
+        uint32_t place = place_of(lower, i);
+        if (place >= count)
+            continue;
+        is_seen[place] = true;
+        bool is_last = i < lower->input_count && sp_lower_is_input_last(lower, i);
+        pieces[place] = is_last ? sp_lower_store(lower, piece) : piece;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_seen[i])
+            pieces[i] = sp_lower_input(own, i);
+    *ret_count = count;
+    return pieces;
+}
+
+/* sp_lower_same_many() of a lowering that has a view. */
+static void viewed_same(struct sp_lowering *lower, const struct own_call *call, struct sp_piece **ret_outputs)
+{
+    struct sp_lowering *own = lower->view->own;
+    uint32_t count = 0;
+    struct sp_piece **pieces = call->inputs == NULL ? NULL : own_inputs(lower, call, &count);
+    for (uint32_t i = 0; i < own->output_count; i++)
+        ret_outputs[i] = NULL;
+    if (!sp_lower_is_fine(own))
+        return;
+    sp_lower_same_many(own, count, pieces, call->attribute_count, call->attributes, ret_outputs);
+    for (uint32_t i = 0; i < own->output_count; i++)
+        if (sp_lower_is_output_last(lower, i))
+            ret_outputs[i] = sp_lower_show(lower, ret_outputs[i]);
+}
+
 void sp_lower_same_many(struct sp_lowering *lower, uint32_t input_count, struct sp_piece *const *inputs,
                         uint32_t attribute_count, const struct sp_lower_attribute *attributes,
                         struct sp_piece **ret_outputs)
 {
+    if (lower->view != NULL) {
+        viewed_same(lower, &(struct own_call){input_count, inputs, attribute_count, attributes}, ret_outputs);
+        return;
+    }
     if (inputs == NULL) {
         struct sp_piece **parts = SP_LOWER_ARRAY(lower, lower->input_count, struct sp_piece *);
         for (uint32_t i = 0; parts != NULL && i < lower->input_count; i++)

@@ -33,6 +33,7 @@
 /* ---- the context of these functions -------------------------------------------------------------------------- */
 
 struct sp_lowering;
+struct sp_op_like;
 struct sp_rule_text;
 
 struct sp_op_context {
@@ -165,6 +166,8 @@ struct sp_op {
     /* The axes of input 0, of this rank, that the text calls j.. (`ret_axes` comes zeroed); NULL: there are none. */
     enum sp_status (*axes)(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);
     const char *source; /* where the semantics come from: specification section */
+    /* The operator that this one is on other operands (ops/table/like.h), or NULL. */
+    const struct sp_op_like *like;
     /* Inputs, outputs and attributes, for operators that ONNX's published schemas (ops/table/signature.h) do not have:
        "(X,W,B?) -> (Y,*rest) {alpha:float=1.0,mode!:string}"; NULL where they do. */
     const char *signature;

@@ -2,6 +2,7 @@
  * Matrix products of ONNX Runtime (com.microsoft).
  *
  *     FusedMatMul    [b.., m, k] [b.., k, n] -> [b.., m, n]     k sum; operands may be given transposed
+ *     FusedGemm      [m, k] [k, n] [m, n] -> [m, n]             k whole: an activation is behind it
  *     MatMulNBits    [b.., k*kb] [n, k, _] [n, k] [n, k] -> [b.., n]
  *
  * FusedMatMul can read its last two axes swapped (transA), and its rows from axis 0 with the batch behind
@@ -17,6 +18,7 @@
 #include "ops/families/neural/heads.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/like.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -254,7 +256,47 @@ static enum sp_status rule_nbits(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
+/* ---- GemmFloat8 ------------------------------------------------------------------------------------------------- */
+
+static enum sp_status shapes_gemm_float8(struct sp_op_context *context)
+{
+    enum sp_dtype dtype = SP_DTYPE_FLOAT;
+    enum sp_status status = sp_get_dtype(context, "dtype", SP_DTYPE_FLOAT, &dtype);
+    if (status == SP_OK)
+        status = sp_shapes_like(context);
+    if (status == SP_OK && context->node->outputs[0] != NULL)
+        context->node->outputs[0]->type.dtype = dtype;
+    return status;
+}
+
+/* A product with what is fused behind it, which does not pass through the sum. */
+#define FUSED(domain_, name_, version_, count_, ...)                                                                   \
+    .like =                                                                                                            \
+        &(const struct sp_op_like){                                                                                    \
+            domain_, name_, version_, .input_count = count_, .inputs = {0, 1, 2}, .is_rounded = true, __VA_ARGS__},    \
+    .rule = sp_rule_like, .lower = sp_lower_like
+#define ACTIVATION_ATTRIBUTES "activation:string,activation_alpha:float,activation_beta:float,activation_gamma:float"
+
 const struct sp_op sp_ops_contrib_matmul[] = {
+    SP_ENTRY(DOMAIN, "FusedMatMulActivation", 1, 0, 2, 2, 1, 1,
+             "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k whole",
+             "ONNX Runtime contrib operator FusedMatMulActivation", FUSED(DOMAIN, "FusedMatMul", 1, 2),
+             .shapes = sp_shapes_like,
+             .signature = "(A,B) -> (Y) {activation!:string,activation_alpha:float,activation_axis:int,"
+                          "activation_beta:float,activation_gamma:float,alpha:float=1.0,transA:int=0,transB:int=0,"
+                          "transBatchA:int=0,transBatchB:int=0}"),
+    SP_ENTRY(DOMAIN, "FusedGemm", 1, 0, 2, 3, 1, 1, "[m, k] [k, n] [m, n] -> [m, n], either transposed; k whole",
+             "ONNX Runtime contrib operator FusedGemm", FUSED("", "Gemm", 13, 3), .shapes = sp_shapes_like,
+             .signature = "(A,B,C?) -> (Y) {" ACTIVATION_ATTRIBUTES ",alpha:float=1.0,beta:float=1.0,transA:int=0,"
+                          "transB:int=0}"),
+    SP_ENTRY(DOMAIN, "GemmFastGelu", 1, 0, 2, 3, 1, 1, "[b.., m, k] [b.., k, n] [n] -> [b.., m, n]; k whole",
+             "ONNX Runtime contrib operator GemmFastGelu", FUSED("", "MatMul", 13, 2, .broadcast = 1 << 2),
+             .flags = SP_OP_FUNCTION, .shapes = sp_shapes_like, .signature = "(X,W,bias?) -> (Y) {}"),
+    SP_ENTRY(DOMAIN, "GemmFloat8", 1, 0, 2, 6, 1, 1,
+             "[m, k] [k, n] [m, n] [] [] [] -> [m, n], either transposed; k whole",
+             "ONNX Runtime contrib operator GemmFloat8", FUSED("", "Gemm", 13, 3), .shapes = shapes_gemm_float8,
+             .signature = "(A,B,C?,scaleA?,scaleB?,scaleY?) -> (Y) {activation:string,alpha:float=1.0,beta:float=0.0,"
+                          "dtype:int=1,transA:int=0,transB:int=0}"),
     SP_ENTRY(DOMAIN, "FusedMatMul", 1, 0, 2, 2, 1, 1,
              "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",
              "ONNX Runtime contrib operator FusedMatMul", .shapes = shapes_fused, .rule = rule_fused,

@@ -215,8 +215,15 @@ static enum sp_status shapes_range(struct sp_op_context *context)
 {
     const struct sp_data *bounds[3];
     bool is_known = true;
+    struct sp_dim whole = sp_dim_known(1);
+    double real = 1;
+    struct sp_data one = {1, &whole, NULL};
     for (uint32_t i = 0; i < 3; i++) {
         bounds[i] = sp_in_data(context, i);
+        if (i == 2 && !sp_has_input(context, i)) { /* ONNX Runtime's own has a default */
+            one = bounds[0] != NULL && bounds[0]->reals != NULL ? (struct sp_data){1, NULL, &real} : one;
+            bounds[i] = &one;
+        }
         is_known = is_known && bounds[i] != NULL && bounds[i]->count == 1 &&
                    (bounds[i]->reals != NULL) == (bounds[0]->reals != NULL);
     }
@@ -293,6 +300,9 @@ const struct sp_op sp_ops_shape[] = {
              .rule = rule_generator, .lower = sp_lower_node_constant_of_shape),
     SP_ENTRY("", "Range", 11, 0, 3, 3, 1, 1, "[] [] [] -> [d..]", "ONNX Operators.md, Range-11 to Range-27",
              .shapes = shapes_range, .rule = rule_generator, .lower = sp_lower_node_range),
+    SP_ENTRY("com.microsoft", "Range", 1, 0, 2, 3, 1, 1, "[] [] [] -> [d..]", "ONNX Runtime contrib operator Range",
+             .shapes = shapes_range, .rule = rule_generator, .lower = sp_lower_node_range,
+             .signature = "(start,limit,delta?) -> (Y) {}"),
     SP_ENTRY("", "Expand", 8, 0, 2, 2, 1, 1, "[d..] [_] -> [d..]; stretched axes are new",
              "ONNX Operators.md, Expand-8, Expand-13", .shapes = shapes_expand, .lower = sp_lower_node_expand),
     SP_ENTRY("", "Identity", 1, 0, 1, 1, 1, 1, "[d..] -> [d..]", "ONNX Operators.md, Identity-1 to Identity-25",

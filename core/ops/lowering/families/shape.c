@@ -159,8 +159,11 @@ enum sp_status sp_lower_node_range(struct sp_lowering *lower)
         wide = SP_DTYPE_FLOAT;
     struct sp_piece *index = sp_lower_indices(lower, factor, &lower->outputs[0].axes[0].ranges);
     struct sp_piece *start = sp_lower_cast(lower, sp_lower_input(lower, 0), wide);
-    struct sp_piece *delta = sp_lower_cast(lower, sp_lower_input(lower, 2), wide);
-    struct sp_piece *range = sp_lower_binary(lower, "Mul", sp_lower_cast(lower, index, wide), delta);
+    struct sp_piece *range = sp_lower_cast(lower, index, wide);
+    if (lower->input_count > 2 && lower->inputs[2].value != NULL) {
+        struct sp_piece *delta = sp_lower_cast(lower, sp_lower_input(lower, 2), wide);
+        range = sp_lower_binary(lower, "Mul", range, delta);
+    }
     range = sp_lower_cast(lower, sp_lower_binary(lower, "Add", range, start), dtype);
     sp_lower_output(lower, 0, range);
     return sp_lower_status(lower);
