@@ -54,9 +54,9 @@ struct sp_assignment {
     struct sp_node_specs *nodes; /* dataflow->node_count of them */
     uint32_t stop_count, stop_capacity;
     struct sp_stop *stops;
-    /* Forward inference: where inputs contradict each other of which one only follows from its producer, that one is
-       gathered at the node, so that what is written is sound. Off, the contradiction stays and its outputs unknown, as
-       the proposal has it: that is what a check wants to see. */
+    /* Where inputs of a node contradict each other, those that the file does not state are restated as the node can take
+       them (settle.h), so that what is written is sound. Off, forward inference lets the contradiction stay and its
+       outputs unknown, as the proposal has it: that is what a check wants to see. */
     bool gathers_contradictions;
     bool *pinned_inputs;  /* per graph input of the main graph: its spec was SET */
     bool *pinned_outputs; /* per graph output */
@@ -83,7 +83,8 @@ struct sp_set_specs {
  * shards, else to 0..shards-1. A spec of a tensor of unknown rank cannot be looked at: it is left out, with a stop
  * "RANK_UNKNOWN".
  *
- * A SET spec replaces a GIVEN one on the output of the producer only. Equal GIVEN specs are one pointer; what they list
+ * A SET spec replaces a GIVEN one on the output of the producer only; at a use it is what the tensor is elsewhere, and
+ * gives way where the node needs something else. Equal GIVEN specs are one pointer; what they list
  * is bounded (SP_FREE_KEPT_DEVICES, SP_FREE_VIEW_POINTS): more is SP_ERR_LIMIT "TOO_MANY_SPEC_DEVICES".
  */
 enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_dataflow *dataflow,

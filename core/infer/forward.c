@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "infer/settle.h"
 
 /* ---- what a tensor is where it is made ------------------------------------------------------------------------- */
 
@@ -343,83 +344,6 @@ static enum sp_status infer_outputs(struct pass *pass, const struct sp_relation 
     return status;
 }
 
-/* ---- inputs that contradict each other --------------------------------------------------------------------------- */
-
-static bool is_contradicted(const struct sp_view *view)
-{
-    for (uint32_t i = 0; i < view->conflict_count; i++) {
-        enum sp_conflict_kind kind = view->conflicts[i].kind;
-        if (kind != SP_CONFLICT_NEEDS_WHOLE && kind != SP_CONFLICT_BLOCK)
-            return true;
-    }
-    return false;
-}
-
-/* An input that only follows from its producer and is split: it may be taken whole instead. */
-static bool may_gather(const struct pass *pass, const struct sp_relation *relation, uint32_t operand)
-{
-    const struct sp_value *value = value_of(pass, relation->tensors[operand]);
-    const struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, operand);
-    if (operand >= relation->input_count || !has_rank(value) || entry->sharding == NULL ||
-        entry->origin != SP_SPEC_INFERRED)
-        return false;
-    for (uint32_t axis = 0; axis < value->type.shape.rank; axis++) {
-        if (sp_sharding_shards(entry->sharding, axis) != 1)
-            return true;
-    }
-    return false;
-}
-
-/* The one with the fewest bytes; unknown sizes count as large. SP_NO_TENSOR when there is none. */
-static uint32_t choose_gathered(const struct pass *pass, const struct sp_relation *relation)
-{
-    uint32_t best = SP_NO_TENSOR;
-    int64_t least = 0;
-    for (uint32_t i = 0; i < relation->input_count; i++) {
-        if (!may_gather(pass, relation, i))
-            continue;
-        int64_t bytes = sp_value_bytes(value_of(pass, relation->tensors[i]));
-        if (bytes < 0)
-            bytes = INT64_MAX;
-        if (best == SP_NO_TENSOR || bytes < least) {
-            best = i;
-            least = bytes;
-        }
-    }
-    return best;
-}
-
-/* The proposal leaves such a node undefined. One input after the other arrives whole, until the others agree. */
-static enum sp_status make_inputs_whole(struct pass *pass, const struct sp_relation *relation, struct sp_view **view)
-{
-    enum sp_status status = SP_OK;
-    while (status == SP_OK && is_contradicted(*view)) {
-        uint32_t operand = choose_gathered(pass, relation);
-        int64_t count = 0;
-        uint8_t *is_in = NULL;
-        struct sp_sharding *whole = NULL;
-        if (operand == SP_NO_TENSOR)
-            return SP_OK;
-        const struct sp_value *value = value_of(pass, relation->tensors[operand]);
-        struct sp_spec_entry *entry = sp_spec_of(pass->assignment, relation->node_id, operand);
-        status = devices_of_node(pass, relation, &count, &is_in);
-        if (status != SP_OK || is_in == NULL)
-            return status;
-        status = whole_on(pass, value->type.shape.rank, count, is_in, &whole);
-        if (status == SP_OK && !pass->is_told[relation->node_id])
-            status =
-                sp_assignment_stop(pass->assignment, stop_code((*view)->conflicts[0].kind), relation->node, value->name,
-                                   pass->err, "%s '%.120s' is gathered.", (*view)->conflicts[0].message, value->name);
-        if (status == SP_OK)
-            status = infer_spec(pass, entry, whole, SP_SPEC_INFERRED,
-                                "'%.120s' arrives whole: as it is made it would contradict the node's other inputs.",
-                                value->name);
-        if (status == SP_OK)
-            status = sp_view_create(pass->scratch, pass->assignment, relation, view, pass->err);
-    }
-    return status;
-}
-
 /* ---- relations --------------------------------------------------------------------------------------------------- */
 
 static bool has_any_spec(const struct pass *pass, const struct sp_relation *relation)
@@ -433,6 +357,7 @@ static bool has_any_spec(const struct pass *pass, const struct sp_relation *rela
 static enum sp_status pass_node(struct pass *pass, const struct sp_relation *relation)
 {
     struct sp_view *view = NULL;
+    bool contradict = false;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < relation->input_count && status == SP_OK; i++)
         status = take_made(pass, relation, i);
@@ -442,7 +367,9 @@ static enum sp_status pass_node(struct pass *pass, const struct sp_relation *rel
     if (status == SP_OK)
         status = sp_view_create(pass->scratch, pass->assignment, relation, &view, pass->err);
     if (status == SP_OK && pass->assignment->gathers_contradictions)
-        status = make_inputs_whole(pass, relation, &view);
+        status = tell_conflicts(pass, relation, view, &contradict);
+    if (status == SP_OK && pass->assignment->gathers_contradictions)
+        status = sp_settle_node(pass->assignment, relation, pass->scratch, &view, pass->err);
     if (status == SP_OK)
         status = infer_outputs(pass, relation, view);
     for (uint32_t i = relation->input_count; i < relation->operand_count && status == SP_OK; i++)

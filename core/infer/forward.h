@@ -9,8 +9,8 @@
  *    are, devices are composed by intersection, a split reduction leaves the result on all devices that took part
  *
  * A node none of whose operands has a spec stays without. Where operands contradict each other, the outputs stay
- * without a spec and a stop says why; with `gathers_contradictions` of the assignment, inputs that were not stated are
- * gathered first, the smallest first, as long as that helps.
+ * without a spec and a stop says why; with `gathers_contradictions` of the assignment, inputs are restated first as the
+ * node can take them (settle.h).
  */
 #include "infer/view/view.h"
 

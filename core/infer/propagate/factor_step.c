@@ -216,14 +216,17 @@ static enum sp_status give(struct sp_factor_step *step, uint32_t t, uint32_t fac
     return sp_axes_copy(step->arena, list, &split->axes, err);
 }
 
-/* The tensor that has the whole list, the largest of them; UINT32_MAX: none. */
+/* The tensor that has the whole list, the largest of them that does not yield; UINT32_MAX: none. */
 static uint32_t source_of(const struct sp_factor_step *step, uint32_t factor, const struct sp_axis_list *list)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t t = 0; t < step->tensor_count; t++) {
         const struct sp_factor_split *split = split_of(step, t, factor);
-        if (split != NULL && sp_axes_is_prefix(list, &split->axes) &&
-            (best == UINT32_MAX || step->tensors[t].elements > step->tensors[best].elements))
+        if (split == NULL || !sp_axes_is_prefix(list, &split->axes))
+            continue;
+        const struct sp_projected *own = &step->tensors[t], *other = best == UINT32_MAX ? NULL : &step->tensors[best];
+        if (other == NULL ||
+            (own->yields != other->yields ? other->yields : own->elements > other->elements))
             best = t;
     }
     return best;
@@ -255,6 +258,7 @@ static enum sp_status run_basic(struct sp_factor_step *step, bool *changed, stru
 
 struct preference {
     uint32_t factor, source;
+    bool yields;
     double elements;
     int64_t shards;
     struct sp_axis_list list;
@@ -262,6 +266,8 @@ struct preference {
 
 static bool comes_before(const struct sp_factor_step *step, const struct preference *a, const struct preference *b)
 {
+    if (a->yields != b->yields)
+        return b->yields;
     if (a->elements != b->elements)
         return a->elements > b->elements;
     if (step->is_elementwise && a->shards != b->shards)
@@ -284,6 +290,7 @@ static enum sp_status rank_factors(const struct sp_factor_step *step, struct pre
         struct preference own = {.factor = f, .list = candidate.list, .shards = sp_axes_size(&candidate.list)};
         own.source = source_of(step, f, &candidate.list);
         own.elements = own.source == UINT32_MAX ? 0 : step->tensors[own.source].elements;
+        own.yields = own.source != UINT32_MAX && step->tensors[own.source].yields;
         uint32_t at = count++;
         for (; at > 0 && comes_before(step, &own, &ranked[at - 1]); at--)
             ranked[at] = ranked[at - 1];

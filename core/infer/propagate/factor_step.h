@@ -20,6 +20,7 @@ struct sp_projected {
     struct sp_factor_split *splits;       /* per factor */
     const struct sp_axis_list *barred[4]; /* lists whose axes this tensor does not take: replicated, .. */
     double elements;                      /* for preference */
+    bool yields;                          /* where two factors want one axis, to all that do not */
 };
 
 struct sp_factor_step {

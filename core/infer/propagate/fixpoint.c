@@ -182,6 +182,11 @@ static const struct sp_mesh *flow_mesh(const struct run *run, const struct sp_fl
     return is_split ? mesh : NULL;
 }
 
+static bool yields(const struct run *run, uint32_t tensor)
+{
+    return tensor != SP_NO_TENSOR && run->in->yields != NULL && run->in->yields[tensor];
+}
+
 static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, const struct sp_mesh *mesh,
                                    const enum sp_direction *directions, struct sp_factor_step *ret_step)
 {
@@ -207,6 +212,7 @@ static enum sp_status project_flow(struct run *run, const struct sp_flow *flow, 
                                                  run->in->shapes[tensor], &step.tensors[i], run->err);
         if (status != SP_OK)
             return status;
+        step.tensors[i].yields = yields(run, tensor);
         if (tensor != SP_NO_TENSOR && run->parked != NULL)
             step.tensors[i].barred[3] = &run->parked[tensor];
     }
@@ -338,6 +344,7 @@ static uint64_t pattern_of(const struct sp_flow *flow)
 static bool describe_flow(const struct run *run, const struct sp_flow *flow, struct sp_recent_key *ret_key)
 {
     struct ways ways = ways_at(run, flow, run->level);
+    uint64_t yielding = 0;
     ret_key->count = 0;
     if (flow->operand_count > SP_RECENT_OPERANDS || run->parked != NULL)
         return false;
@@ -349,7 +356,9 @@ static bool describe_flow(const struct run *run, const struct sp_flow *flow, str
         bool is_there = tensor != SP_NO_TENSOR;
         sp_recent_pointer(ret_key, is_there ? run->in->tensors[tensor] : NULL);
         sp_recent_pointer(ret_key, is_there ? run->in->shapes[tensor] : NULL);
+        yielding |= (uint64_t)yields(run, tensor) << i;
     }
+    sp_recent_word(ret_key, yielding);
     return true;
 }
 

@@ -62,6 +62,7 @@ struct sp_resolve_operand {
     const int64_t *shape;
     bool is_absent; /* omitted, or of unknown rank */
     bool is_stated; /* stays as it is */
+    bool is_constant;
     /* Out: what the node takes or makes; NULL: whole. The same pointer where nothing changes. */
     const struct sp_sharding *result;
     uint8_t factor;   /* for the reason: one that is split, or SP_RULE_MAX_FACTORS */
@@ -70,8 +71,8 @@ struct sp_resolve_operand {
 
 /*
  * Makes the operands of a node agree with its rule. Results are kept in `kept`, the rest is left in scratch memory.
- * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do; factors that the operator
- * needs whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial
+ * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do, of which constants come last:
+ * a weight is gathered rather than an activation. Factors that the operator needs whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial
  * results can leave behind (reduce-scatter).
  */
 enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratch, const struct sp_rule *rule,
@@ -156,6 +157,7 @@ struct sp_infer_tensors {
     struct sp_flow_origin **origins;
     uint32_t *statement_of;            /* 1 + the entry in given.stated that it starts with, or 0 */
     const struct sp_refined **refined; /* the pieces that shapes and shardings are of, or NULL */
+    bool *yields;                      /* constants */
     struct sp_infer_told *told;        /* by tensor of the dataflow */
 };
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "infer/propagate/internal.h"
+#include "infer/settle.h"
 
 /* ---- relate ----------------------------------------------------------------------------------------------------- */
 
@@ -98,9 +99,10 @@ static enum sp_status index_operands(struct sp_inference *all)
     all->tensor.origins = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, struct sp_flow_origin *);
     all->tensor.statement_of = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, uint32_t);
     all->tensor.refined = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, const struct sp_refined *);
+    all->tensor.yields = SP_NEW_ARRAY(all->scratch, all->tensor.capacity, bool);
     if (all->stated_of == NULL || all->tensor.told == NULL || all->tensor.ranks == NULL || all->tensor.shapes == NULL ||
         all->tensor.values == NULL || all->tensor.shardings == NULL || all->tensor.origins == NULL ||
-        all->tensor.statement_of == NULL || all->tensor.refined == NULL)
+        all->tensor.statement_of == NULL || all->tensor.refined == NULL || all->tensor.yields == NULL)
         return sp_fail_memory(all->err);
     return SP_OK;
 }
@@ -109,6 +111,7 @@ static enum sp_status add_tensor(struct sp_inference *all, const struct sp_value
 {
     uint32_t id = all->tensor.count++;
     all->tensor.values[id] = value;
+    all->tensor.yields[id] = value->is_constant;
     if (!sp_infer_has_rank(value))
         return SP_OK;
     all->tensor.ranks[id] = value->type.shape.rank;
@@ -461,7 +464,8 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
         return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
     sp_recent_pointer(&key, flow->rule);
     for (uint32_t i = 0; i < flow->operand_count; i++) {
-        flags = flags << 2 | (uint64_t)operands[i].is_absent << 1 | (uint64_t)operands[i].is_stated;
+        flags = flags << 3 | (uint64_t)operands[i].is_constant << 2 | (uint64_t)operands[i].is_absent << 1 |
+                (uint64_t)operands[i].is_stated;
         sp_recent_pointer(&key, operands[i].sharding);
         sp_recent_pointer(&key, operands[i].shape);
     }
@@ -481,6 +485,14 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
     return status;
 }
 
+/* Whether the operand stays as it is: what the file states, and what is set where it is made. At its uses, what is set
+   gives way. */
+static bool is_fixed(const struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id, uint32_t operand)
+{
+    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, operand);
+    return sp_infer_is_stated(entry) && (entry->origin == SP_SPEC_GIVEN || operand >= flow->input_count);
+}
+
 static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id,
                                    struct sp_resolve_operand *operands)
 {
@@ -488,10 +500,11 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         uint32_t tensor = flow->tensors[i];
         operands[i].is_absent = tensor == SP_NO_TENSOR;
-        operands[i].is_stated = sp_infer_is_stated(sp_spec_of(all->assignment, node_id, i));
+        operands[i].is_stated = is_fixed(all, flow, node_id, i);
         operands[i].factor = SP_RULE_MAX_FACTORS;
         if (tensor == SP_NO_TENSOR)
             continue;
+        operands[i].is_constant = all->tensor.values[tensor]->is_constant;
         operands[i].sharding = operands[i].result = all->tensor.shardings[tensor];
         operands[i].shape = all->tensor.shapes[tensor];
         is_any_split = is_any_split || is_split(operands[i].sharding);
@@ -511,7 +524,9 @@ static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
         return sp_fail_memory(all->err);
     enum sp_status status = resolve_node(all, flow, relation->node_id, operands);
     for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
-        if (operands[i].is_absent || operands[i].is_stated)
+        bool is_as_set = sp_infer_is_stated(sp_spec_of(all->assignment, relation->node_id, i)) &&
+                         operands[i].result == operands[i].sharding;
+        if (operands[i].is_absent || operands[i].is_stated || is_as_set)
             continue;
         status = write_entry(all, flow_id, i, &operands[i]);
         /* What comes later starts from what is really there. */
@@ -542,6 +557,7 @@ static enum sp_status run(struct sp_inference *all)
                                          .ranks = all->tensor.ranks,
                                          .shapes = all->tensor.shapes,
                                          .tensors = all->tensor.shardings,
+                                         .yields = all->tensor.yields,
                                          .flows = all->flow.items,
                                          .level = SP_PROPAGATE_USER_PRIORITY,
                                          .must_divide = true,
@@ -569,7 +585,10 @@ static enum sp_status complete(struct sp_inference *all, const struct sp_mesh *m
         status = place_nodes(all);
     if (status == SP_OK)
         status = run(all);
-    return status == SP_OK ? finish(all) : status;
+    if (status == SP_OK)
+        status = finish(all);
+    return status == SP_OK && all->assignment->gathers_contradictions ? sp_settle_all(all->assignment, all->err)
+                                                                      : status;
 }
 
 enum sp_status sp_infer_propagate(struct sp_assignment *assignment, const struct sp_mesh *mesh, struct sp_error *err)

@@ -11,7 +11,8 @@
  *   operations        pass-through ones with single uses; all pass-through ones; parallel factors of anything; all
  *                     factors, broadcasts backward only; all factors
  *   conflicts         two tensors that want different axes of one factor share what they have in common from the
- *                     front. One axis for two factors of a tensor: the factor of the larger tensor gets it, then (in
+ *                     front. One axis for two factors of a tensor: the factor of the larger tensor gets it (of an
+ *                     activation rather than of a constant, which is gathered: `yields`), then (in
  *                     elementwise flows) the one with more shards, then that of the lower operand
  *
  * Glossary
@@ -67,6 +68,7 @@ struct sp_propagation {
     /* AXES, or NULL: open and empty. Replaced by new ones where they grow, which tensors with equal ones share. A flow
        whose tensors are on different meshes carries nothing; the empty mesh is no mesh. */
     const struct sp_sharding **tensors;
+    const bool *yields; /* or NULL. Where two factors want one axis, these tensors give way, whatever their size */
     const struct sp_flow *flows;
     enum sp_propagation_level level;
     /* Shardy pads; an ONNX device that holds less than the others is nobody's wish: a split that is carried must then

@@ -141,9 +141,20 @@ static enum sp_status follow_stated(struct resolving *all)
     return SP_OK;
 }
 
+/* The cuts that operands have of one factor, each once, in the order of operands, and the elements of all that have
+   it. */
+struct cuts {
+    uint32_t count;
+    const struct sp_axis_list **lists;
+    double *elements;
+    bool *is_active;
+    struct sp_hash_map same; /* of `lists`: pointers to their places */
+};
+
 struct vote {
     uint32_t factor;
     struct sp_axis_list list;
+    bool is_active; /* a tensor that is no constant has this cut */
     double elements;
     int kind; /* parallel 3, reduction 2, others 1 */
     int64_t shards;
@@ -159,14 +170,13 @@ static bool divides(const struct resolving *all, uint32_t factor, int64_t shards
     return true;
 }
 
-/* The vote for the cut that an operand has of a factor, less what is taken; `elements` are those of all operands that
-   have this cut. False when nothing is left. */
-static bool make_vote(struct resolving *all, const struct sp_axis_list *cut, uint32_t factor, double elements,
+/* The vote for a cut that operands have of a factor, less what is taken. False when nothing is left. */
+static bool make_vote(struct resolving *all, const struct cuts *cuts, uint32_t at, uint32_t factor,
                       struct vote *ret_vote)
 {
     const struct sp_factor *of = &all->rule->factors[factor];
-    struct vote vote = {.factor = factor, .elements = elements};
-    if (sp_axes_copy(all->scratch, cut, &vote.list, all->err) != SP_OK)
+    struct vote vote = {.factor = factor, .is_active = cuts->is_active[at], .elements = cuts->elements[at]};
+    if (sp_axes_copy(all->scratch, cuts->lists[at], &vote.list, all->err) != SP_OK)
         return false;
     for (uint32_t f = 0; f < all->rule->factor_count; f++)
         truncate_by(&vote.list, &all->lists[f]);
@@ -180,19 +190,12 @@ static bool make_vote(struct resolving *all, const struct sp_axis_list *cut, uin
 
 static bool is_stronger(const struct vote *a, const struct vote *b)
 {
+    if (a->is_active != b->is_active)
+        return a->is_active;
     if (a->elements != b->elements)
         return a->elements > b->elements;
     return a->kind != b->kind ? a->kind > b->kind : a->shards > b->shards;
 }
-
-/* The cuts that operands have of one factor, each once, in the order of operands, and the elements of all that have
-   it. */
-struct cuts {
-    uint32_t count;
-    const struct sp_axis_list **lists;
-    double *elements;
-    struct sp_hash_map same; /* of `lists`: pointers to their places */
-};
 
 static bool is_same_cut(const void *item, const void *key)
 {
@@ -200,8 +203,8 @@ static bool is_same_cut(const void *item, const void *key)
     return is_same_list(*place, key);
 }
 
-static enum sp_status add_cut(struct resolving *all, struct cuts *cuts, const struct sp_axis_list *list,
-                              double elements)
+static enum sp_status add_cut(struct resolving *all, struct cuts *cuts, uint32_t operand,
+                              const struct sp_axis_list *list)
 {
     struct sp_digest digest;
     sp_digest_begin(&digest, all->kept->seed);
@@ -214,7 +217,8 @@ static enum sp_status add_cut(struct resolving *all, struct cuts *cuts, const st
         if (!sp_hash_set_add(&cuts->same, hash, place))
             return sp_fail_memory(all->err);
     }
-    cuts->elements[place - cuts->lists] += elements;
+    cuts->elements[place - cuts->lists] += all->projected[operand].elements;
+    cuts->is_active[place - cuts->lists] |= !all->operands[operand].is_constant;
     return SP_OK;
 }
 
@@ -229,12 +233,13 @@ static enum sp_status find_cuts(struct resolving *all, uint32_t factor, struct c
     }
     cuts.lists = SP_NEW_ARRAY(all->scratch, most, const struct sp_axis_list *);
     cuts.elements = SP_NEW_ARRAY(all->scratch, most, double);
-    if (cuts.lists == NULL || cuts.elements == NULL)
+    cuts.is_active = SP_NEW_ARRAY(all->scratch, most, bool);
+    if (cuts.lists == NULL || cuts.elements == NULL || cuts.is_active == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = 0; status == SP_OK && most > 0 && i < all->operand_count; i++) {
         const struct sp_factor_split *split = split_of(all, i, factor);
         if (split != NULL && split->axes.count > 0)
-            status = add_cut(all, &cuts, &split->axes, all->projected[i].elements);
+            status = add_cut(all, &cuts, i, &split->axes);
     }
     if (status == SP_OK)
         *ret_cuts = cuts;
@@ -259,7 +264,7 @@ static enum sp_status count_votes(struct resolving *all)
         for (uint32_t f = 0; f < all->rule->factor_count; f++) {
             for (uint32_t i = 0; !all->is_decided[f] && i < cuts[f].count; i++) {
                 struct vote vote;
-                if (make_vote(all, cuts[f].lists[i], f, cuts[f].elements[i], &vote) &&
+                if (make_vote(all, &cuts[f], i, f, &vote) &&
                     (best.list.count == 0 || is_stronger(&vote, &best)))
                     best = vote;
             }

@@ -83,6 +83,11 @@ struct sp_view {
 enum sp_status sp_view_create(struct sp_arena *arena, const struct sp_assignment *assignment,
                               const struct sp_relation *relation, struct sp_view **ret_view, struct sp_error *err);
 
+/* What each participant has of an operand, as the node's factors are cut: BLOCKS. *ret_part is NULL where no cut of axes
+   says it. Of a view in which nothing contradicts. */
+enum sp_status sp_view_part(struct sp_arena *arena, const struct sp_view *view, const struct sp_operand_rule *operand,
+                            struct sp_sharding **ret_part, struct sp_error *err);
+
 /* What one node must communicate: reshards of its inputs from where they were made, its reductions, halos, and its
    stated outputs against what it computes. Appended to a list in the assignment's arena. Beyond SP_FREE_WAYS_WORK for
    all nodes of an assignment, reshards are told without steps and bytes. */
