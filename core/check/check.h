@@ -46,6 +46,11 @@ enum sp_status sp_check_meaning(struct sp_model *model, const char *configuratio
 enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_device_configuration *configuration,
                                    double memory_bytes, struct sp_diagnostics *list, struct sp_error *err);
 
+/* What contradicts in a configuration's annotations, as sp_check_meaning() finds it. The model in memory need not have
+   the configuration. */
+enum sp_status sp_check_contradictions(struct sp_model *model, const char *configuration, int64_t device_count,
+                                       struct sp_diagnostics *list, struct sp_error *err);
+
 /* ONNX Runtime's Distributed* nodes and mhlo.sharding / metadata annotations, through the same rules. */
 enum sp_status sp_check_foreign(struct sp_model *model, struct sp_diagnostics *list, struct sp_error *err);
 

@@ -101,8 +101,9 @@ static enum sp_status not_checked(struct sp_meaning *meaning, enum sp_status sta
                              meaning->configuration, why->message);
 }
 
-/* In an arena of its own: a model may have thousands of configurations. */
-static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *arena, int64_t device_count)
+/* Completes the specs, and looks at each node. In an arena of its own: a model may have thousands of configurations. */
+static enum sp_status check_nodes(struct sp_meaning *meaning, struct sp_arena *arena, int64_t device_count,
+                                  bool *ret_looked_at)
 {
     struct sp_error why;
     struct sp_dataflow *dataflow = NULL;
@@ -113,11 +114,20 @@ static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *are
                                       &why);
     if (status == SP_OK)
         status = sp_infer_forward(meaning->assignment, &why);
+    *ret_looked_at = status == SP_OK;
     if (status != SP_OK)
         return not_checked(meaning, status, &why);
     status = report_stops(meaning);
-    if (status == SP_OK)
-        status = sp_check_meaning_nodes(meaning);
+    return status == SP_OK ? sp_check_meaning_nodes(meaning) : status;
+}
+
+static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *arena, int64_t device_count)
+{
+    bool is_looked_at = false;
+    enum sp_status status = check_nodes(meaning, arena, device_count, &is_looked_at);
+    if (status != SP_OK || !is_looked_at)
+        return status;
+    status = sp_check_meaning_communication(meaning);
     if (status == SP_OK)
         status = sp_check_meaning_stages(meaning);
     if (status == SP_OK)
@@ -164,6 +174,22 @@ enum sp_status sp_check_meaning_of(struct sp_model *model, const struct sp_devic
     const bool is_looked_at =
         before * model->counts.nodes <= SP_FREE_CONFIGURED_NODES + model->size / SP_CONFIGURED_NODE_BYTES;
     return check_configuration(model, configuration, is_looked_at, memory_bytes, list, err);
+}
+
+enum sp_status sp_check_contradictions(struct sp_model *model, const char *configuration, int64_t device_count,
+                                       struct sp_diagnostics *list, struct sp_error *err)
+{
+    struct sp_budget *budget = sp_arena_budget(list->arena);
+    struct sp_arena *arena = sp_arena_create(budget);
+    bool is_looked_at = false;
+    struct sp_meaning meaning = {
+        .model = model, .list = list, .err = err, .configuration = configuration, .scratch = sp_arena_create(budget)};
+    enum sp_status status = arena != NULL && meaning.scratch != NULL
+                                ? check_nodes(&meaning, arena, device_count, &is_looked_at)
+                                : sp_fail_memory(err);
+    sp_arena_destroy(meaning.scratch);
+    sp_arena_destroy(arena);
+    return status;
 }
 
 enum sp_status sp_check_meaning(struct sp_model *model, const char *configuration, double memory_bytes,

@@ -3,7 +3,8 @@
  * meaning - what the parts of the check of meaning share; private to core/check.
  *
  *   meaning.c          one configuration: specs completed forward, then each part
- *   meaning_nodes.c    each node seen through its rule: contradictions, and what must be communicated
+ *   meaning_nodes.c    each node seen through its rule: contradictions
+ *   meaning_communication.c   what devices send each other
  *   meaning_stages.c   pipeline stages along edges
  *   meaning_memory.c   what each device must hold at least
  *   meaning_codes.c    the table
@@ -28,6 +29,7 @@ __attribute__((format(printf, 7, 8))) enum sp_status sp_meaning_report(struct sp
                                                                        const char *format, ...);
 
 enum sp_status sp_check_meaning_nodes(struct sp_meaning *meaning);
+enum sp_status sp_check_meaning_communication(struct sp_meaning *meaning);
 enum sp_status sp_check_meaning_stages(struct sp_meaning *meaning);
 enum sp_status sp_check_meaning_memory(struct sp_meaning *meaning);
 

@@ -1,4 +1,4 @@
-/* Each node seen through its rule: contradictions between its operands, and what must be communicated. */
+/* Each node seen through its rule: contradictions between its operands. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,58 +106,11 @@ static enum sp_status check_same_tensor(struct sp_meaning *meaning, const struct
     return SP_OK;
 }
 
-/* ---- communication -------------------------------------------------------------------------------------------- */
-
-static bool is_output(const struct sp_node *node, const char *tensor)
-{
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (tensor != NULL && node->outputs[i] != NULL && strcmp(node->outputs[i]->name, tensor) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const char *communication_code(const struct sp_communication *one)
-{
-    switch (one->kind) {
-    case SP_COMMUNICATE_REDUCE:
-        return "REDUCTION";
-    case SP_COMMUNICATE_HALO:
-        return "HALO_EXCHANGE";
-    case SP_COMMUNICATE_GATHER:
-        return "GATHER";
-    case SP_COMMUNICATE_RESHARD:
-    default:
-        return is_output(one->node, one->tensor) ? "OUTPUT_RESHARD" : "RESHARD";
-    }
-}
-
-static enum sp_status report_communications(struct sp_meaning *meaning, const struct sp_communications *list)
-{
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < list->count; i++) {
-        const struct sp_communication *one = &list->items[i];
-        char each[64], all[64];
-        (void)sp_meaning_bytes(one->bytes, each, sizeof each);
-        (void)sp_meaning_bytes(one->total_bytes, all, sizeof all);
-        const char *steps = one->steps == NULL ? "" : one->steps;
-        if (one->bytes > 0)
-            status = sp_meaning_report(meaning, communication_code(one), one->node, one->tensor, NULL, one->bytes,
-                                       "%s It takes %s of '%.120s' among %" PRId64
-                                       " devices; the busiest sends %s, all together %s.",
-                                       one->because, steps, one->tensor, one->group_size, each, all);
-        else
-            status = sp_meaning_report(meaning, communication_code(one), one->node, one->tensor, NULL, 0,
-                                       "%s It takes %s of '%.120s' among %" PRId64 " devices.", one->because,
-                                       steps[0] == '\0' ? "a copy" : steps, one->tensor, one->group_size);
-    }
-    return status;
-}
+/* ---- all of it ------------------------------------------------------------------------------------------------ */
 
 static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_relation *relation)
 {
     struct sp_view *view = NULL;
-    struct sp_communications list = {0};
     char label[SP_ERROR_WHERE_SIZE];
     enum sp_status status = sp_view_create(meaning->scratch, meaning->assignment, relation, &view, meaning->err);
     if (status != SP_OK)
@@ -167,13 +120,7 @@ static enum sp_status check_node(struct sp_meaning *meaning, const struct sp_rel
                                  "The specs of %s name too many devices to compare them.",
                                  sp_node_label(relation->node, label, sizeof label));
     status = report_conflicts(meaning, relation, view);
-    if (status == SP_OK)
-        status = check_same_tensor(meaning, relation, view);
-    if (status == SP_OK)
-        status = sp_view_communications(meaning->assignment, relation, view, &list, meaning->err);
-    if (status == SP_OK)
-        status = report_communications(meaning, &list);
-    return status;
+    return status == SP_OK ? check_same_tensor(meaning, relation, view) : status;
 }
 
 enum sp_status sp_check_meaning_nodes(struct sp_meaning *meaning)

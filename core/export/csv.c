@@ -10,7 +10,7 @@
 
 #include "base/sorted.h"
 #include "export/internal.h"
-#include "infer/view/view.h"
+#include "partition/communications.h"
 
 /* ---- cells ----------------------------------------------------------------------------------------------------- */
 
@@ -398,7 +398,7 @@ static enum sp_status write_communications(struct sp_export *out, struct sp_erro
 {
     static const char *const kinds[] = {"reshard", "reduce", "halo", "gather", "permute"};
     struct sp_communications list = {0};
-    enum sp_status status = sp_assignment_communications(out->subject->assignment, &list, err);
+    enum sp_status status = sp_part_communications(out->subject->assignment, NULL, &list, err);
     for (uint32_t i = 0; status == SP_OK && i < list.count; i++) {
         const struct sp_communication *item = &list.items[i];
         sp_export_text(out, kinds[item->kind]);

@@ -131,6 +131,7 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
         members[i].needed = members[i].held;
     const struct sp_piece *piece = first->piece;
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
+                                   .purpose = SP_COMMUNICATE_REDUCE,
                                    .combiner = first->collective.combiner,
                                    .dtype = piece->dtype,
                                    .rank = members[0].held.rank,
@@ -197,6 +198,7 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
         for (uint32_t a = 0; a < members[begin].needed.rank; a++)
             shape[a] = members[begin].needed.axes[a].ranges[0].limit;
         struct sp_exchange exchange = {.kind = SP_ALL_GATHER,
+                                       .purpose = SP_COMMUNICATE_GATHER,
                                        .axis = axis,
                                        .dtype = first->piece->dtype,
                                        .rank = members[begin].needed.rank,
@@ -288,12 +290,14 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
                                                  .needed = wanted != NULL ? wanted[at] : made->boxes[at]};
     }
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
+                                   .purpose = SP_COMMUNICATE_REDUCE,
                                    .combiner = first->output.combiner,
                                    .dtype = made->value->type.dtype,
                                    .rank = rank,
                                    .shape = shape,
                                    .value = made->value,
                                    .node = run->node,
+                                   .goal = made->stated,
                                    .group_count = groups,
                                    .member_count = count,
                                    .members = members};

@@ -46,6 +46,36 @@ static enum sp_status make_empty(struct sp_part_run *run, struct sp_part_brought
     return status;
 }
 
+/* Why an input is brought in other pieces than the cuts of its factors: its neighbours' ends, or elements that change
+   their places. */
+static enum sp_communication_kind border_of(const struct sp_part_run *run, uint32_t input)
+{
+    const struct sp_operand_rule *rule = sp_rule_operand(run->rule, input);
+    for (uint32_t axis = 0; axis < rule->rank; axis++) {
+        for (uint8_t k = 0; k < rule->axes[axis].count; k++) {
+            uint8_t f = rule->axes[axis].factors[k];
+            enum sp_factor_kind kind = run->rule->factors[f].kind;
+            if (run->placement.coordinates[f] != NULL && (kind == SP_FACTOR_HALO || kind == SP_FACTOR_PERMUTATION))
+                return kind == SP_FACTOR_HALO ? SP_COMMUNICATE_HALO : SP_COMMUNICATE_PERMUTE;
+        }
+    }
+    return SP_COMMUNICATE_RESHARD;
+}
+
+/* Whether the node states an input split along an axis of which each device needs more. */
+static bool gathers(const struct sp_part_run *run, uint32_t input, const struct sp_value *value,
+                    const struct sp_sharding *needed)
+{
+    const struct sp_spec_entry *entries =
+        run->part->stated->nodes[sp_dataflow_node(run->part->dataflow, run->node)].operands;
+    const struct sp_sharding *stated = entries == NULL ? NULL : entries[input].sharding;
+    for (uint32_t axis = 0; stated != NULL && axis < sp_part_rank(value); axis++) {
+        if (sp_sharding_shards(stated, axis) > sp_sharding_shards(needed, axis))
+            return true;
+    }
+    return false;
+}
+
 static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_event)
 {
     struct sp_partitioner *part = run->part;
@@ -76,6 +106,7 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
         is_part = is_part && event->input.is_part;
         is_whole = is_whole && event->input.is_whole;
     }
+    target.purpose = is_part || is_whole ? SP_COMMUNICATE_RESHARD : border_of(run, first->input.index);
     if (is_part || is_whole) {
         struct sp_node_cut whole;
         status = sp_placement_whole(part, run->rule->factor_count, count, run->placement.devices, &whole);
@@ -83,6 +114,8 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
             status = sp_placement_sharding(part, is_whole ? &whole : &run->placement, run->rule,
                                            sp_rule_operand(run->rule, first->input.index), value, &target.sharding);
     }
+    if (target.sharding != NULL && gathers(run, first->input.index, value, target.sharding))
+        target.purpose = SP_COMMUNICATE_GATHER;
     if (status == SP_OK)
         status = sp_part_bring(part, value, &target, brought.pieces);
     if (status == SP_OK)

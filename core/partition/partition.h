@@ -113,6 +113,8 @@ struct sp_exchange {
     const int64_t *shape;         /* of what the boxes are boxes of; -1 not known */
     const struct sp_value *value; /* whose pieces these are; NULL: a statistic of `node` */
     const struct sp_node *node;   /* that needs or made it; NULL: a result */
+    enum sp_communication_kind purpose;
+    const struct sp_sharding *from, *goal; /* how the value was held, and how it is wanted in the end; NULL: none says it */
     uint32_t group_count, member_count;
     const struct sp_exchange_member *members; /* by group, then in the group's order */
 };

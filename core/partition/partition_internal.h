@@ -63,10 +63,12 @@ struct sp_partitioner {
 /* What is asked of a tensor: boxes on devices. */
 struct sp_part_target {
     const struct sp_sharding *sharding; /* NULL: none says it */
+    const struct sp_sharding *goal;     /* of the steps to it; set by sp_part_bring() */
     uint32_t count;
     const int64_t *devices;
     const struct sp_box *boxes;
     const struct sp_node *node; /* that needs it; NULL: a result */
+    enum sp_communication_kind purpose;
 };
 
 /* ---- place.c ---- */

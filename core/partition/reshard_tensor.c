@@ -40,7 +40,7 @@ static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_par
 
 /* What an exchange of a value's pieces is of. */
 static enum sp_status start_exchange(struct sp_partitioner *part, const struct sp_value *value, enum sp_collective kind,
-                                     const struct sp_node *node, struct sp_exchange *ret_exchange)
+                                     const struct sp_part_target *target, struct sp_exchange *ret_exchange)
 {
     uint32_t rank = sp_part_rank(value);
     int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);
@@ -48,8 +48,15 @@ static enum sp_status start_exchange(struct sp_partitioner *part, const struct s
         return sp_fail_memory(part->err);
     for (uint32_t a = 0; a < rank; a++)
         shape[a] = sp_part_extent(value, a);
-    *ret_exchange = (struct sp_exchange){
-        .kind = kind, .dtype = value->type.dtype, .rank = rank, .shape = shape, .value = value, .node = node};
+    *ret_exchange = (struct sp_exchange){.kind = kind,
+                                         .dtype = value->type.dtype,
+                                         .rank = rank,
+                                         .shape = shape,
+                                         .value = value,
+                                         .node = target->node,
+                                         .purpose = target->purpose,
+                                         .from = sp_part_tensor(part, value)->first->sharding,
+                                         .goal = target->goal};
     return SP_OK;
 }
 
@@ -129,7 +136,7 @@ static enum sp_status exchange_to(struct sp_partitioner *part, const struct sp_v
 {
     struct sp_exchange exchange;
     uint32_t count = 0;
-    enum sp_status status = start_exchange(part, value, kind, target->node, &exchange);
+    enum sp_status status = start_exchange(part, value, kind, target, &exchange);
     struct sp_exchange_member *members =
         SP_NEW_ARRAY(part->scratch, (size_t)from->count + target->count, struct sp_exchange_member);
     if (status != SP_OK || members == NULL)
@@ -261,7 +268,8 @@ static enum sp_status walk_way(struct sp_partitioner *part, const struct sp_valu
     enum sp_status status = SP_OK;
     for (uint32_t s = 0; s < way->step_count && status == SP_OK; s++) {
         const struct sp_reshard_step *step = &way->steps[s];
-        struct sp_part_target next = {.sharding = step->after, .node = target->node};
+        struct sp_part_target next = {
+            .sharding = step->after, .goal = target->goal, .node = target->node, .purpose = target->purpose};
         bool is_last = s + 1 == way->step_count;
         if (is_last) {
             next = *target;
@@ -314,13 +322,15 @@ enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value 
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces)
 {
     const struct sp_value *root = part->dataflow->tensors[sp_part_root(part, value)];
+    struct sp_part_target wanted = *target;
     enum sp_status status;
+    wanted.goal = target->sharding;
     if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
         return SP_OK;
     if (sp_part_is_outside(part, root))
         status = sp_part_cut_outside(part, root, target, ret_pieces);
     else
-        status = bring_from_devices(part, root, target, ret_pieces);
+        status = bring_from_devices(part, root, &wanted, ret_pieces);
     return status == SP_OK ? keep(part, root, target, ret_pieces) : status;
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "check/check.h"
-#include "infer/forward.h"
-#include "infer/propagate/propagate.h"
+#include "infer/complete.h"
 #include "plan/cost_graph.h"
 
 #define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
@@ -62,36 +61,17 @@ static enum sp_status place_node(struct sp_subject *subject, uint32_t index, str
     return status;
 }
 
-static enum sp_status infer(struct sp_subject *subject, const char *configuration, bool propagates,
-                            struct sp_error *err)
-{
-    enum sp_status status = sp_assignment_create(subject->arena, subject->dataflow, configuration,
-                                                 subject->device_count, NULL, &subject->assignment, err);
-    if (status != SP_OK)
-        return status;
-    subject->assignment->gathers_contradictions = true;
-    return propagates ? sp_infer_propagate(subject->assignment, NULL, err) : sp_infer_forward(subject->assignment, err);
-}
-
-/* Completes the assignment and says where each node runs. Specs that no mesh explains together are completed as
-   proposal 0007 says, from node to node, which needs none. */
+/* Completes the assignment and says where each node runs. */
 static enum sp_status complete(struct sp_subject *subject, const char *configuration, struct sp_error *err)
 {
     const struct sp_graph *graph = subject->model->graph;
     struct sp_subject_node *nodes = SP_NEW_ARRAY(subject->arena, graph->node_count, struct sp_subject_node);
-    struct sp_error why = {0};
     enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = sp_dataflow_create(subject->arena, subject->model, &subject->dataflow, err);
-    if (status == SP_OK) {
-        status = infer(subject, configuration, true, &why);
-        if (status == SP_ERR_REQUEST && strcmp(why.code, "NO_COMMON_MESH") == 0) {
-            sp_error_clear(&why);
-            status = infer(subject, configuration, false, &why);
-        }
-        if (status != SP_OK && err != NULL)
-            *err = why;
-    }
+    if (status == SP_OK)
+        status = sp_assignment_completed(subject->arena, subject->dataflow, configuration, subject->device_count,
+                                         &subject->assignment, err);
     for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
         status = place_node(subject, i, &nodes[i], err);
     subject->nodes = nodes;

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "sharding": ["base", "graph", "onnx", "ops"],  # the walk over the wire format is in onnx
     "cost": ["base", "graph", "ops", "sharding"],
     "infer": ["base", "graph", "onnx", "ops", "sharding"],
-    "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer"],
+    "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "partition"],
     "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes
     "solvers": ["base"],  # choice and stages know numbers only
     "search": ["base", "graph", "ops", "sharding", "cost", "infer", "solvers"],

@@ -61,7 +61,8 @@ struct sp_resolve_operand {
     const struct sp_sharding *sharding; /* as it is there, or was propagated; NULL: whole, or not known */
     const int64_t *shape;
     bool is_absent; /* omitted, or of unknown rank */
-    bool is_stated; /* stays as it is */
+    bool is_stated; /* decides how its factors are cut */
+    bool is_fixed;  /* and stays as it is: the file states it, or it is set where it is made */
     bool is_constant;
     /* Out: what the node takes or makes; NULL: whole. The same pointer where nothing changes. */
     const struct sp_sharding *result;

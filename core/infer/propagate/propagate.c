@@ -464,8 +464,8 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
         return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
     sp_recent_pointer(&key, flow->rule);
     for (uint32_t i = 0; i < flow->operand_count; i++) {
-        flags = flags << 3 | (uint64_t)operands[i].is_constant << 2 | (uint64_t)operands[i].is_absent << 1 |
-                (uint64_t)operands[i].is_stated;
+        flags = flags << 4 | (uint64_t)operands[i].is_constant << 3 | (uint64_t)operands[i].is_fixed << 2 |
+                (uint64_t)operands[i].is_absent << 1 | (uint64_t)operands[i].is_stated;
         sp_recent_pointer(&key, operands[i].sharding);
         sp_recent_pointer(&key, operands[i].shape);
     }
@@ -485,14 +485,6 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
     return status;
 }
 
-/* Whether the operand stays as it is: what the file states, and what is set where it is made. At its uses, what is set
-   gives way. */
-static bool is_fixed(const struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id, uint32_t operand)
-{
-    const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, operand);
-    return sp_infer_is_stated(entry) && (entry->origin == SP_SPEC_GIVEN || operand >= flow->input_count);
-}
-
 static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id,
                                    struct sp_resolve_operand *operands)
 {
@@ -500,7 +492,9 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         uint32_t tensor = flow->tensors[i];
         operands[i].is_absent = tensor == SP_NO_TENSOR;
-        operands[i].is_stated = is_fixed(all, flow, node_id, i);
+        const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
+        operands[i].is_stated = sp_infer_is_stated(entry);
+        operands[i].is_fixed = entry->origin == SP_SPEC_GIVEN || (entry->origin == SP_SPEC_SET && i >= flow->input_count);
         operands[i].factor = SP_RULE_MAX_FACTORS;
         if (tensor == SP_NO_TENSOR)
             continue;
@@ -524,9 +518,8 @@ static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
         return sp_fail_memory(all->err);
     enum sp_status status = resolve_node(all, flow, relation->node_id, operands);
     for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
-        bool is_as_set = sp_infer_is_stated(sp_spec_of(all->assignment, relation->node_id, i)) &&
-                         operands[i].result == operands[i].sharding;
-        if (operands[i].is_absent || operands[i].is_stated || is_as_set)
+        bool is_as_stated = operands[i].is_stated && operands[i].result == operands[i].sharding;
+        if (operands[i].is_absent || operands[i].is_fixed || is_as_stated)
             continue;
         status = write_entry(all, flow_id, i, &operands[i]);
         /* What comes later starts from what is really there. */

@@ -117,12 +117,25 @@ static bool agree(struct resolving *all)
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
+/* When a stated operand decides: inputs that the file states, other inputs, outputs. A constant that is set only votes,
+   as what follows from other specs does. */
+enum turn { TURN_FIXED = 0, TURN_INPUTS, TURN_OUTPUTS, TURN_COUNT };
+
+static enum turn turn_of(const struct resolving *all, uint32_t operand)
+{
+    const struct sp_resolve_operand *of = &all->operands[operand];
+    if (operand >= all->rule->input_count)
+        return TURN_OUTPUTS;
+    return of->is_fixed ? TURN_FIXED : of->is_constant ? TURN_COUNT : TURN_INPUTS;
+}
+
 /* A stated operand decides the factors that it has, also those that it has whole; of two that use one axis for
    different factors, the first. */
-static enum sp_status follow_stated(struct resolving *all)
+static enum sp_status follow_stated(struct resolving *all, enum turn turn)
 {
     for (uint32_t i = 0; i < all->operand_count; i++) {
-        for (uint32_t f = 0; all->operands[i].is_stated && f < all->rule->factor_count; f++) {
+        bool is_its_turn = all->operands[i].is_stated && turn_of(all, i) == turn;
+        for (uint32_t f = 0; is_its_turn && f < all->rule->factor_count; f++) {
             const struct sp_factor_split *split = split_of(all, i, f);
             struct sp_axis_list list;
             if (split == NULL || all->is_decided[f])
@@ -384,7 +397,7 @@ static enum sp_status finish(struct resolving *all, bool is_agreed)
         if (operand->is_absent)
             continue;
         note_factors(all, i);
-        if (is_agreed || operand->is_stated)
+        if (is_agreed || operand->is_fixed)
             continue;
         enum sp_status status = compose(all, i, &made);
         if (status != SP_OK)
@@ -426,7 +439,8 @@ enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratc
         is_agreed = agree(&all);
     if (status == SP_OK && !is_agreed) {
         memset(all.lists, 0, sizeof all.lists);
-        status = follow_stated(&all);
+        for (enum turn turn = TURN_FIXED; turn < TURN_COUNT && status == SP_OK; turn++)
+            status = follow_stated(&all, turn);
         if (status == SP_OK)
             status = count_votes(&all);
     }

@@ -57,6 +57,7 @@ struct sp_communication {
     const char *tensor;
     const char *steps;   /* "all-reduce", "reduce-scatter", or a reshard's: "all-gather, all-to-all" */
     int64_t group_size;  /* devices of one group; 0 where steps have several or none */
+    int64_t group_count; /* groups that do this at once; 0: not known */
     double bytes;        /* sent by the busiest device, -1 where it is not known */
     double total_bytes;  /* sent by all, -1 likewise */
     const char *because; /* a full sentence */

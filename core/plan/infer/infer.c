@@ -40,7 +40,7 @@ static enum sp_status check_given(struct sp_completion *completion, struct sp_er
 }
 
 static enum sp_status complete(struct sp_completion *completion, const struct sp_completion_request *request,
-                               struct sp_error *err)
+                               const struct sp_watch *watch, struct sp_error *err)
 {
     struct sp_arena *arena = completion->arena;
     completion->propagates = request->propagates;
@@ -58,8 +58,8 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
         status = request->propagates ? sp_infer_propagate(completion->assignment, request->mesh, err)
                                      : sp_infer_forward(completion->assignment, err);
     if (status == SP_OK)
-        status = sp_assignment_communications(completion->assignment, &completion->communications, err);
-    return status == SP_OK ? sp_completion_choose(completion, err) : status;
+        status = sp_completion_choose(completion, err);
+    return status == SP_OK ? sp_completion_verify(completion, watch, err) : status;
 }
 
 static enum sp_status open_model(struct sp_completion *completion, const struct sp_job_options *options,
@@ -96,7 +96,7 @@ enum sp_status sp_completion_create(const struct sp_job_options *options, const 
         sp_budget_for_file(&completion->budget, largest, (uint64_t)asked.devices, options->memory_budget);
     }
     if (status == SP_OK)
-        status = complete(completion, &asked, err);
+        status = complete(completion, &asked, options->watch, err);
     if (status != SP_OK) {
         status = sp_budget_explain(&completion->budget, err);
         sp_completion_destroy(completion);
