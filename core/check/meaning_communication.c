@@ -54,10 +54,10 @@ static enum sp_status report(struct sp_meaning *meaning, const struct sp_communi
         (void)sp_meaning_bytes(one->total_bytes, all, sizeof all);
         const char *steps = one->steps == NULL ? "" : one->steps;
         if (one->bytes > 0)
-            status = sp_meaning_report(meaning, communication_code(one), one->node, one->tensor, NULL, one->bytes,
-                                       "%s It takes %s of '%.120s' among %s; the busiest sends %s, all together %s.",
-                                       one->because, steps, one->tensor, among(one, devices, sizeof devices), each,
-                                       all);
+            status =
+                sp_meaning_report(meaning, communication_code(one), one->node, one->tensor, NULL, one->bytes,
+                                  "%s It takes %s of '%.120s' among %s; the busiest sends %s, all together %s.",
+                                  one->because, steps, one->tensor, among(one, devices, sizeof devices), each, all);
         else
             status = sp_meaning_report(meaning, communication_code(one), one->node, one->tensor, NULL, 0,
                                        "%s It takes %s of '%.120s' among %s.", one->because,
@@ -73,8 +73,8 @@ static enum sp_status list(struct sp_meaning *meaning, struct sp_arena *arena, s
     const struct sp_assignment *own = meaning->assignment;
     struct sp_assignment *assignment = NULL;
     struct sp_error why = {0};
-    enum sp_status status = sp_assignment_completed(arena, own->dataflow, meaning->configuration, own->device_count,
-                                                    &assignment, &why);
+    enum sp_status status =
+        sp_assignment_completed(arena, own->dataflow, meaning->configuration, own->device_count, &assignment, &why);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(meaning->err);
     return sp_part_communications(status == SP_OK ? assignment : own, NULL, list, meaning->err);

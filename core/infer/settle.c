@@ -8,13 +8,13 @@
 #include "base/sorted.h"
 #include "sharding/convert_forms.h"
 
-enum rank_of_input { INPUT_GIVEN = 0, INPUT_CUT, INPUT_CUT_CONSTANT, INPUT_WHOLE, INPUT_SILENT };
+enum rank_of_input { INPUT_GIVEN = 0, INPUT_SET, INPUT_SET_CONSTANT, INPUT_CUT, INPUT_CUT_CONSTANT, INPUT_WHOLE };
 
 struct input {
     uint32_t operand;
-    uint32_t rank; /* enum rank_of_input */
-    int64_t bytes;
+    uint32_t rank;  /* enum rank_of_input */
     uint64_t order; /* larger inputs first */
+    uint32_t turn;  /* and of equal ones the last */
 };
 
 struct settler {
@@ -75,7 +75,7 @@ static bool is_cut(const struct sp_value *value, const struct sp_sharding *shard
     return false;
 }
 
-SP_ASCENDING(by_order, struct input, rank, order, operand)
+SP_ASCENDING(by_order, struct input, rank, order, turn)
 SP_ASCENDING_NUMBERS(by_number, int64_t)
 
 /* Ascending, each once; how many are left. */
@@ -102,12 +102,14 @@ static enum sp_status order_inputs(struct settler *all)
             continue;
         struct input *input = &all->inputs[all->input_count++];
         int64_t bytes = sp_value_bytes(value);
+        bool is_set = entry->origin == SP_SPEC_SET;
         *input = (struct input){.operand = i,
-                                .rank = entry->origin == SP_SPEC_GIVEN      ? INPUT_GIVEN
-                                        : !is_cut(value, entry->sharding) ? INPUT_WHOLE
-                                        : value->is_constant              ? INPUT_CUT_CONSTANT
-                                                                          : INPUT_CUT,
-                                .order = bytes < 0 ? 0 : UINT64_MAX - (uint64_t)bytes};
+                                .rank = entry->origin == SP_SPEC_GIVEN ? INPUT_GIVEN
+                                        : !is_cut(value, entry->sharding)
+                                            ? INPUT_WHOLE
+                                            : (is_set ? INPUT_SET : INPUT_CUT) + value->is_constant,
+                                .order = bytes < 0 ? 0 : UINT64_MAX - (uint64_t)bytes,
+                                .turn = UINT32_MAX - i};
     }
     if (all->input_count > 1)
         qsort(all->inputs, all->input_count, sizeof *all->inputs, by_order);
@@ -270,9 +272,8 @@ static enum sp_status make_whole(struct settler *all)
         const struct sp_sharding *whole = NULL;
         if (all->inputs[i].rank == INPUT_GIVEN)
             continue;
-        enum sp_status status =
-            sp_view_cache_whole(all->assignment->cache, value_of(all, operand)->type.shape.rank,
-                                all->assignment->device_count, count, named, &whole, all->err);
+        enum sp_status status = sp_view_cache_whole(all->assignment->cache, value_of(all, operand)->type.shape.rank,
+                                                    all->assignment->device_count, count, named, &whole, all->err);
         if (status == SP_OK && whole != NULL && whole != all->own[operand].sharding)
             status = restate(all, operand, whole);
         if (status != SP_OK)

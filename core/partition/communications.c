@@ -1,5 +1,6 @@
 #include "partition/communications.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,7 +101,8 @@ static enum sp_status measure(struct listing *all, const struct sp_exchange *exc
             last++;
         sent.group_size = last - first > sent.group_size ? last - first : sent.group_size;
     }
-    const bool has_formula = exchange->kind == SP_ALL_REDUCE || (exchange->is_regular && exchange->kind != SP_ALL_SLICE);
+    const bool has_formula =
+        exchange->kind == SP_ALL_REDUCE || (exchange->is_regular && exchange->kind != SP_ALL_SLICE);
     enum sp_status status = SP_OK;
     if (exchange->kind == SP_ALL_SLICE || sent.group_size < 2) {
         sent.is_any = false;
@@ -135,38 +137,65 @@ static const struct sp_value *named_after(const struct sp_exchange *exchange)
     return &nothing;
 }
 
-/* ", each keeping its part" and the like: the sentence that says why. */
+/* "k", "c, r": the factors that a node's own collective is over, and their shards. */
+static void name_factors(const struct sp_exchange *exchange, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < exchange->factor_count && used < size; i++) {
+        int length = snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
+                              exchange->rule->factors[exchange->factors[i]].name);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}
+
+/* Why a node's devices combine or exchange what only they know. */
+static void explain_own(const struct sp_exchange *exchange, const struct sent *sent, char *text, size_t size)
+{
+    char goal[SP_SPEC_TEXT_SIZE] = "in pieces of its own", names[128];
+    const struct sp_value *value = exchange->value != NULL ? exchange->value : named_after(exchange);
+    name_factors(exchange, names, sizeof names);
+    if (exchange->goal != NULL)
+        (void)sp_spec_text(exchange->goal, goal, sizeof goal);
+    if (exchange->purpose == SP_COMMUNICATE_GATHER)
+        (void)snprintf(text, size,
+                       "'%.120s' is cut along %s, in %" PRId64 "; the devices take what the others have of it.",
+                       value->name, names, sent->group_size);
+    else if (exchange->value == NULL)
+        (void)snprintf(text, size,
+                       "'%.120s' stays cut along %s, in %" PRId64
+                       "; the devices join what they need to know of each row.",
+                       value->name, names, sent->group_size);
+    else
+        (void)snprintf(text, size, "The reduction over %s is split in %" PRId64 ", so '%.120s' is partial; it %s %s.",
+                       names, sent->group_size, value->name,
+                       exchange->kind == SP_REDUCE_SCATTER ? "is stated" : "becomes", goal);
+}
+
+/* Why a tensor's pieces are brought elsewhere. */
 static void explain(const struct sp_exchange *exchange, char *text, size_t size)
 {
-    char from[SP_SPEC_TEXT_SIZE], goal[SP_SPEC_TEXT_SIZE], label[264], maker[264];
-    const struct sp_value *value = exchange->value;
-    const char *tensor = value != NULL ? value->name : "";
-    const char *own = exchange->from != NULL ? sp_spec_text(exchange->from, from, sizeof from) : "in other pieces";
-    const char *to = exchange->goal != NULL ? sp_spec_text(exchange->goal, goal, sizeof goal) : "in pieces of its own";
-    const struct sp_node *producer = value != NULL ? value->producer : NULL;
-    const char *node = exchange->node != NULL ? sp_node_label(exchange->node, label, sizeof label) : "The model";
-    if (exchange->purpose == SP_COMMUNICATE_REDUCE && value == NULL)
-        (void)snprintf(text, size, "%s is split along a loop that it reduces over: its devices join what they need to know "
-                                   "of each row.", node);
-    else if (exchange->purpose == SP_COMMUNICATE_REDUCE && exchange->kind == SP_REDUCE_SCATTER)
-        (void)snprintf(text, size, "%s is split along a loop that it reduces over, so '%.120s' is partial on each device; it "
-                                   "is stated %s.", node, tensor, to);
-    else if (exchange->purpose == SP_COMMUNICATE_REDUCE)
-        (void)snprintf(text, size, "%s is split along a loop that it reduces over, so '%.120s' is partial on each device.",
-                       node, tensor);
-    else if (value == NULL)
-        (void)snprintf(text, size, "%s needs what its other devices have of an input.", node);
-    else if (exchange->purpose == SP_COMMUNICATE_GATHER)
-        (void)snprintf(text, size, "%s needs '%.120s' %s, more than it states.", node, tensor, to);
+    char from[SP_SPEC_TEXT_SIZE] = "in other pieces", goal[SP_SPEC_TEXT_SIZE] = "in pieces of its own";
+    char label[264], maker[264], where[280] = "the devices hold";
+    const char *tensor = exchange->value->name;
+    const struct sp_node *producer = exchange->value->producer;
+    const char *node = exchange->node != NULL ? sp_node_label(exchange->node, label, sizeof label) : "the model";
+    if (exchange->from != NULL)
+        (void)sp_spec_text(exchange->from, from, sizeof from);
+    if (exchange->goal != NULL)
+        (void)sp_spec_text(exchange->goal, goal, sizeof goal);
+    if (producer != NULL)
+        (void)snprintf(where, sizeof where, "%s makes", sp_node_label(producer, maker, sizeof maker));
+    if (exchange->purpose == SP_COMMUNICATE_GATHER)
+        (void)snprintf(text, size, "%s needs '%.120s' %s, more than it states.", node, tensor, goal);
     else if (exchange->purpose == SP_COMMUNICATE_HALO)
         (void)snprintf(text, size, "%s needs of '%.120s' also the ends of its neighbours' pieces.", node, tensor);
     else if (exchange->purpose == SP_COMMUNICATE_PERMUTE)
         (void)snprintf(text, size, "%s moves elements of '%.120s' along an axis that is split.", node, tensor);
     else if (producer != NULL && producer == exchange->node)
-        (void)snprintf(text, size, "%s computes '%.120s' %s, and states it %s.", node, tensor, own, to);
+        (void)snprintf(text, size, "%s computes '%.120s' %s, and states it %s.", node, tensor, from, goal);
     else
-        (void)snprintf(text, size, "'%.120s' is %s where %s it, and is needed %s.", tensor, own,
-                       producer != NULL ? sp_node_label(producer, maker, sizeof maker) : "the devices hold", to);
+        (void)snprintf(text, size, "'%.120s' is %s where %s it, and is needed %s.", tensor, from, where, goal);
 }
 
 static enum sp_status on_exchange(void *context, const struct sp_exchange *exchange, struct sp_error *err)
@@ -184,7 +213,10 @@ static enum sp_status on_exchange(void *context, const struct sp_exchange *excha
         return SP_OK;
     if (!SP_MAKE_ROOM(arena, list->items, list->count, list->capacity, 1))
         return sp_fail_memory(err);
-    explain(exchange, text, sizeof text);
+    if (exchange->rule != NULL)
+        explain_own(exchange, &sent, text, sizeof text);
+    else
+        explain(exchange, text, sizeof text);
     const char *because = sp_arena_string(arena, text, strlen(text));
     const struct sp_value *value = exchange->value != NULL ? exchange->value : named_after(exchange);
     list->items[list->count++] =

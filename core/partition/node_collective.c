@@ -132,6 +132,9 @@ static enum sp_status all_reduce(struct sp_part_run *run, const uint32_t *events
     const struct sp_piece *piece = first->piece;
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
                                    .purpose = SP_COMMUNICATE_REDUCE,
+                                   .rule = run->rule,
+                                   .factor_count = first->collective.factor_count,
+                                   .factors = first->collective.factors,
                                    .combiner = first->collective.combiner,
                                    .dtype = piece->dtype,
                                    .rank = members[0].held.rank,
@@ -199,6 +202,9 @@ static enum sp_status all_gather(struct sp_part_run *run, const uint32_t *events
             shape[a] = members[begin].needed.axes[a].ranges[0].limit;
         struct sp_exchange exchange = {.kind = SP_ALL_GATHER,
                                        .purpose = SP_COMMUNICATE_GATHER,
+                                       .rule = run->rule,
+                                       .factor_count = first->collective.factor_count,
+                                       .factors = first->collective.factors,
                                        .axis = axis,
                                        .dtype = first->piece->dtype,
                                        .rank = members[begin].needed.rank,
@@ -291,19 +297,22 @@ static enum sp_status combine(struct sp_part_run *run, const uint32_t *events, s
     }
     struct sp_exchange exchange = {.kind = SP_ALL_REDUCE,
                                    .purpose = SP_COMMUNICATE_REDUCE,
+                                   .rule = run->rule,
+                                   .factor_count = first->output.factor_count,
+                                   .factors = first->output.factors,
                                    .combiner = first->output.combiner,
                                    .dtype = made->value->type.dtype,
                                    .rank = rank,
                                    .shape = shape,
                                    .value = made->value,
                                    .node = run->node,
-                                   .goal = made->stated,
                                    .group_count = groups,
                                    .member_count = count,
                                    .members = members};
     *ret_scattered = wanted != NULL && scatters(&exchange);
     if (!*ret_scattered)
         exchange.kind = SP_ALL_REDUCE;
+    exchange.goal = *ret_scattered ? made->stated : made->sharding;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = seats[i].at;
         if (!*ret_scattered)

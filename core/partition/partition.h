@@ -114,7 +114,11 @@ struct sp_exchange {
     const struct sp_value *value; /* whose pieces these are; NULL: a statistic of `node` */
     const struct sp_node *node;   /* that needs or made it; NULL: a result */
     enum sp_communication_kind purpose;
-    const struct sp_sharding *from, *goal; /* how the value was held, and how it is wanted in the end; NULL: none says it */
+    const struct sp_sharding *from,
+        *goal;                  /* how the value was held, and how it is wanted in the end; NULL: none says it */
+    const struct sp_rule *rule; /* of a collective that the node itself asks for: over these factors of its rule */
+    uint32_t factor_count;
+    const uint8_t *factors;
     uint32_t group_count, member_count;
     const struct sp_exchange_member *members; /* by group, then in the group's order */
 };

@@ -225,8 +225,7 @@ static uint32_t source_of(const struct sp_factor_step *step, uint32_t factor, co
         if (split == NULL || !sp_axes_is_prefix(list, &split->axes))
             continue;
         const struct sp_projected *own = &step->tensors[t], *other = best == UINT32_MAX ? NULL : &step->tensors[best];
-        if (other == NULL ||
-            (own->yields != other->yields ? other->yields : own->elements > other->elements))
+        if (other == NULL || (own->yields != other->yields ? other->yields : own->elements > other->elements))
             best = t;
     }
     return best;

@@ -154,7 +154,8 @@ struct sp_infer_tensors {
     uint32_t *ranks;
     const int64_t **shapes;
     const struct sp_value **values;
-    const struct sp_sharding **shardings;
+    const struct sp_sharding **shardings;  /* while nodes are finished: as they are made */
+    const struct sp_sharding **propagated; /* as they were propagated; of what is stated, what is stated */
     struct sp_flow_origin **origins;
     uint32_t *statement_of;            /* 1 + the entry in given.stated that it starts with, or 0 */
     const struct sp_refined **refined; /* the pieces that shapes and shardings are of, or NULL */

@@ -494,12 +494,14 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
         operands[i].is_absent = tensor == SP_NO_TENSOR;
         const struct sp_spec_entry *entry = sp_spec_of(all->assignment, node_id, i);
         operands[i].is_stated = sp_infer_is_stated(entry);
-        operands[i].is_fixed = entry->origin == SP_SPEC_GIVEN || (entry->origin == SP_SPEC_SET && i >= flow->input_count);
+        operands[i].is_fixed =
+            entry->origin == SP_SPEC_GIVEN || (entry->origin == SP_SPEC_SET && i >= flow->input_count);
         operands[i].factor = SP_RULE_MAX_FACTORS;
         if (tensor == SP_NO_TENSOR)
             continue;
         operands[i].is_constant = all->tensor.values[tensor]->is_constant;
-        operands[i].sharding = operands[i].result = all->tensor.shardings[tensor];
+        operands[i].sharding = operands[i].result =
+            operands[i].is_stated ? all->tensor.propagated[tensor] : all->tensor.shardings[tensor];
         operands[i].shape = all->tensor.shapes[tensor];
         is_any_split = is_any_split || is_split(operands[i].sharding);
     }
@@ -533,6 +535,11 @@ static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
 static enum sp_status finish(struct sp_inference *all)
 {
     enum sp_status status = SP_OK;
+    all->tensor.propagated = SP_NEW_ARRAY(all->scratch, all->tensor.count, const struct sp_sharding *);
+    if (all->tensor.propagated == NULL)
+        return sp_fail_memory(all->err);
+    if (all->tensor.count > 0)
+        memcpy(all->tensor.propagated, all->tensor.shardings, all->tensor.count * sizeof(struct sp_sharding *));
     for (uint32_t f = 0; status == SP_OK && f < all->flow.count; f++) {
         if (!all->flow.is_copy[f] && all->flow.items[f].operand_count > 0 &&
             all->assignment->dataflow->relations[all->flow.relation_of[f]].kind == SP_RELATION_NODE)

@@ -117,16 +117,15 @@ static bool agree(struct resolving *all)
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
-/* When a stated operand decides: inputs that the file states, other inputs, outputs. A constant that is set only votes,
-   as what follows from other specs does. */
-enum turn { TURN_FIXED = 0, TURN_INPUTS, TURN_OUTPUTS, TURN_COUNT };
+/* When a stated operand decides: inputs that the file states, other inputs, of which constants come last, outputs. */
+enum turn { TURN_FIXED = 0, TURN_INPUTS, TURN_CONSTANTS, TURN_OUTPUTS, TURN_COUNT };
 
 static enum turn turn_of(const struct resolving *all, uint32_t operand)
 {
     const struct sp_resolve_operand *of = &all->operands[operand];
     if (operand >= all->rule->input_count)
         return TURN_OUTPUTS;
-    return of->is_fixed ? TURN_FIXED : of->is_constant ? TURN_COUNT : TURN_INPUTS;
+    return of->is_fixed ? TURN_FIXED : of->is_constant ? TURN_CONSTANTS : TURN_INPUTS;
 }
 
 /* A stated operand decides the factors that it has, also those that it has whole; of two that use one axis for
@@ -277,8 +276,7 @@ static enum sp_status count_votes(struct resolving *all)
         for (uint32_t f = 0; f < all->rule->factor_count; f++) {
             for (uint32_t i = 0; !all->is_decided[f] && i < cuts[f].count; i++) {
                 struct vote vote;
-                if (make_vote(all, &cuts[f], i, f, &vote) &&
-                    (best.list.count == 0 || is_stronger(&vote, &best)))
+                if (make_vote(all, &cuts[f], i, f, &vote) && (best.list.count == 0 || is_stronger(&vote, &best)))
                     best = vote;
             }
         }

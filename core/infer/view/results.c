@@ -91,8 +91,8 @@ enum sp_status sp_view_part(struct sp_arena *arena, const struct sp_view *view, 
     }
     if (status != SP_OK || !is_ok)
         return status;
-    *part = (struct sp_sharding){
-        .kind = SP_SHARDING_BLOCKS, .rank = operand->rank, .blocks = dims, .shard_count = shards};
+    *part =
+        (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = operand->rank, .blocks = dims, .shard_count = shards};
     status = place_shards(arena, view, operand, part, err);
     if (status == SP_OK)
         *ret_part = part;

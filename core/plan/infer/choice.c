@@ -160,8 +160,9 @@ enum sp_status sp_completion_choose(struct sp_completion *completion, struct sp_
 
 /* ---- the model ------------------------------------------------------------------------------------------------ */
 
-enum sp_status sp_completion_annotation(const struct sp_completion *completion, struct sp_arena *arena, uint32_t id,
-                                        struct sp_annotation *annotation, struct sp_error *err)
+/* The specs of one node that are not in the file yet. */
+static enum sp_status annotate_node(const struct sp_completion *completion, struct sp_arena *arena, uint32_t id,
+                                    struct sp_annotation *annotation, struct sp_error *err)
 {
     const struct sp_node *node = completion->dataflow->nodes[id];
     const struct sp_node_specs *specs = &completion->assignment->nodes[id];
@@ -224,7 +225,7 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
     for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++) {
         if (completion->assignment->nodes[i].operands == NULL)
             continue;
-        status = sp_completion_annotation(completion, arena, i, &list[annotations.count], err);
+        status = annotate_node(completion, arena, i, &list[annotations.count], err);
         if (status == SP_OK)
             status = count_written(&list[annotations.count], &written, err);
         annotations.count += status == SP_OK && list[annotations.count].configuration.spec_count > 0;

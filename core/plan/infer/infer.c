@@ -19,6 +19,11 @@ void sp_completion_destroy(struct sp_completion *completion)
     free(completion);
 }
 
+const struct sp_communications *sp_completion_communications(const struct sp_completion *completion)
+{
+    return &completion->communications;
+}
+
 const struct sp_model *sp_completion_model(const struct sp_completion *completion)
 {
     return completion->model;

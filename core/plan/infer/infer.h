@@ -29,6 +29,9 @@ enum sp_status sp_completion_create(const struct sp_job_options *options, const 
                                     struct sp_completion **ret_completion, struct sp_error *err);
 void sp_completion_destroy(struct sp_completion *completion); /* NULL is allowed */
 
+/* What the devices send each other in the models that are exported of the completed one. */
+const struct sp_communications *sp_completion_communications(const struct sp_completion *completion);
+
 /* The model that was given, while the completion is there. */
 const struct sp_model *sp_completion_model(const struct sp_completion *completion);
 enum sp_status sp_completion_json(const struct sp_completion *completion, struct sp_json *json, struct sp_error *err);

@@ -41,10 +41,6 @@ enum sp_status sp_completion_read_request(struct sp_completion *completion, cons
 enum sp_status sp_completion_choose(struct sp_completion *completion, struct sp_error *err);
 bool sp_completion_writes(const struct sp_completion *completion, uint32_t node, uint32_t operand);
 
-/* The specs of one node that are not in the file yet; `annotation` has none where there are none. */
-enum sp_status sp_completion_annotation(const struct sp_completion *completion, struct sp_arena *arena, uint32_t id,
-                                        struct sp_annotation *annotation, struct sp_error *err);
-
 /* Looks at the completed model as it will be read again: a finding that is an error is SP_ERR_MODEL, since nothing that
    contradicts itself is written. Lists what devices send each other in the models that are exported of it. */
 enum sp_status sp_completion_verify(struct sp_completion *completion, const struct sp_watch *watch,

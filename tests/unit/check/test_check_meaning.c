@@ -32,16 +32,21 @@ static const struct check_case operands[] = {
      "OPERAND_NOT_SPLIT INPUT_SHARDED", "'B'"},
     {"a broadcast operand that is not everywhere",
      TWO("Add", MAT, DIM("1") DIM("8"), MAT, ENTRY(SPEC("A", SPLIT_0) SPEC("B", "2:0 ")), C2),
-     "OPERAND_NOT_ON_DEVICE INPUT_SHARDED", "device 1"},
+     "OPERAND_NOT_ON_DEVICE OUTPUT_RESHARD INPUT_SHARDED", "device 1"},
     {"no common device",
      TWO("Add", DIM("4") DIM("1"), DIM("1") DIM("8"), MAT,
          ENTRY(SPEC("A", SPLIT_0) SPEC("B", "2:2 2:3 " AXIS("1", SHARDS("2")))), C4),
      "DEVICES_DO_NOT_MEET INPUT_SHARDED INPUT_SHARDED", NULL},
     {"running sums need the sums before",
+     "1:11 " GRAPH(NODE("Relu", "n0", "1'X' 2'T'", ENTRY(SPEC("X", SPLIT_0))) NODE(
+         "CumSum", "n1", "1'T' 1'axis' 2'Y'", ENTRY(SPEC("T", SPLIT_0))) "5{2:7 8'axis' 7:0} "
+                                                                         "11" VALUE("X", MAT) "12" VALUE("Y", MAT)) C2,
+     "AXIS_NEEDED_WHOLE GATHER INPUT_SHARDED", "axis 0"},
+    {"a model input arrives whole where it is needed whole",
      "1:11 " GRAPH(NODE("CumSum", "n0", "1'X' 1'axis' 2'Y'",
                         ENTRY(SPEC("X", SPLIT_0))) "5{2:7 8'axis' 7:0} "
                                                    "11" VALUE("X", MAT) "12" VALUE("Y", MAT)) C2,
-     "AXIS_NEEDED_WHOLE GATHER INPUT_SHARDED", "axis 0"},
+     "AXIS_NEEDED_WHOLE INPUT_SHARDED", "axis 0"},
     {"a cut between the loops of a reshape",
      "1:11 " GRAPH(NODE(
          "Reshape", "n0", "1'X' 1'shape' 2'Y'",
@@ -79,10 +84,10 @@ static const struct check_case communication[] = {
          ENTRY(SPEC("A", SPLIT_1) SPEC("B", SPLIT_0) SPEC("Y", SPLIT_0)), C2),
      "REDUCTION INPUT_SHARDED INPUT_SHARDED OUTPUT_SHARDED", "reduce-scatter"},
     {"windows over a border",
-     "1:11 " GRAPH(NODE(
-         "Conv", "n0", "1'X' 1'W' 2'Y'",
+     "1:11 " GRAPH(NODE("Relu", "n0", "1'X' 2'T'", ENTRY(SPEC("X", DEVICES_01 AXIS("2", SHARDS("2"))))) NODE(
+         "Conv", "n1", "1'T' 1'W' 2'Y'",
          "5{1'pads' 8:1 8:1 8:1 8:1 20:7} " ENTRY(SPEC(
-             "X", DEVICES_01 AXIS("2", SHARDS("2"))))) "11" VALUE("X",
+             "T", DEVICES_01 AXIS("2", SHARDS("2"))))) "11" VALUE("X",
                                                                   DIM("1") DIM("1") DIM("8") DIM(
                                                                       "8")) "11" VALUE("W", DIM("1") DIM("1") DIM("3")
                                                                                                 DIM("3")) "12" ANY("Y"))
