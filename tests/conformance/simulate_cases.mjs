@@ -3,6 +3,8 @@
 //     node simulate_cases.mjs [--program PATH] [--cases FOLDER] [--only OPERATOR] [--case NAME] [--pairs all|some|none]
 //         [--verbose]
 //
+// OPERATOR may be a whole domain, "com.microsoft.".
+//
 // PATH is the built simulate_cases, build/sanitized/tests/conformance/simulate_cases unless given; FOLDER has the unpacked
 // onnx-backend-tests, which are unpacked each time unless given. The program splits and writes,
 // simulate.mjs runs and compares, and here is said what came of it: a table of operators and factors, and a line of TAP
@@ -133,6 +135,30 @@ function tap(operators) {
   return failed;
 }
 
+/* ---- the table of contrib operators ---- */
+
+const noKernel = /Could not find an implementation|Failed to find kernel/;
+
+// Each operator of com.microsoft: computed on pieces and equal, or why not. One that no case has is a failure.
+function contribTable(operators) {
+  const found = new Map(operators.map(([name, operator]) => [name.replace(/^com\.microsoft\./, ''), operator]).filter(([name], i) => operators[i][0] !== name));
+  const lines = fs.readFileSync(path.join(here, 'contrib_operators.txt'), 'utf8').split('\n').filter((line) => line && !line.startsWith('#'));
+  const count = { equal: 0, 'no kernel': 0, 'not computed': 0, missing: 0 };
+  for (const line of lines) {
+    const [, name, excuse] = line.match(/^(\w+)(?:: (.*))?$/);
+    const operator = found.get(name);
+    const sum = (key) => [...operator.rows.values()].reduce((total, row) => total + row[key], 0);
+    let state = excuse ? 'not computed' : 'missing', detail = excuse ?? [...(operator?.unsupported ?? [])][0] ?? 'no case';
+    if (operator?.passed > 0 && operator.failures.length === 0) [state, detail] = ['equal', `${sum('split')} simulations split, ${sum('whole')} whole`];
+    else if (operator && [...operator.unsupported].every((why) => noKernel.test(why)) && operator.rows.size === 0) [state, detail] = ['no kernel', 'the runtime has none on a CPU'];
+    count[state]++;
+    console.log(`# contrib\t${name}\t${state}\t${detail}`);
+  }
+  const summary = Object.entries(count).map(([state, number]) => `${number} ${state}`).join(', ');
+  console.log(`${count.missing ? 'not ok' : 'ok'} simulate: ${lines.length} operators of com.microsoft: ${summary}`);
+  return count.missing;
+}
+
 // A product in the place of a difference has to be found wrong, or nothing above says anything.
 async function canary(folder) {
   const file = (name, rest) => path.join(folder, 'onnx-backend-tests/node', name, rest);
@@ -161,7 +187,10 @@ if (!fs.existsSync(archive)) {
     const results = new Map();
     await simulate(lines.filter((line) => line.cuts && !line.failure), (result) => results.set(result.name, result));
     console.log(`# seconds: ${((written - started) / 1000).toFixed(1)} to write, ${((Date.now() - written) / 1000).toFixed(1)} to run`);
-    process.exitCode = tap(report(lines, results)) + (await canary(folder)) ? 1 : 0;
+    const operators = report(lines, results);
+    let failed = tap(operators);
+    if (!values.case && (values.only ?? 'com.microsoft.') === 'com.microsoft.') failed += contribTable(operators);
+    process.exitCode = failed + (await canary(folder)) ? 1 : 0;
   } finally {
     fs.rmSync(folder, { recursive: true });
   }
