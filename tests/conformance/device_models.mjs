@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runDevices } from './device_run.mjs';
+import { runDevices, withPrefix } from './device_run.mjs';
 import { compute, prepare, readLines } from './simulate.mjs';
 import { difference } from './simulate_tensor.mjs';
 import { readArguments, run } from './simulate_tools.mjs';
@@ -25,7 +25,7 @@ async function reference(line) {
 }
 
 async function check(line, target, expected) {
-  const { results: own, counts } = await runDevices(`${line.model}.${target}`, prepare(line.original, line).feeds, expected);
+  const { results: own, counts } = await runDevices(withPrefix(`${line.model}.${target}`), prepare(line.original, line).feeds, expected);
   for (const [name, tensor] of Object.entries(expected)) {
     const why = difference(own[name], tensor, line);
     if (why) throw new Error(`output '${name}': ${why}`);

@@ -4,6 +4,7 @@
 // all ranks. They are met in lockstep, as real ranks would: where one waits for a collective that another never comes
 // to, or comes to with another operator, that is an error.
 import fs from 'node:fs';
+import path from 'node:path';
 import ort from 'onnxruntime-node';
 import { fields } from './wire.mjs';
 
@@ -268,9 +269,13 @@ class Assembly {
 
 /* ---- running ---- */
 
-// Runs the manifest at `PREFIX.json`. `feeds` are the original's, `expected` its results by name (for types and extents).
-export async function runDevices(prefix, feeds, expected) {
-  const manifest = JSON.parse(fs.readFileSync(`${prefix}.json`, 'utf8'));
+// Where the manifest and its models are: files of one prefix, or a folder of `plan --emit`.
+export const withPrefix = (prefix) => ({ manifest: `${prefix}.json`, fileOf: (model) => `${prefix}.${model}` });
+export const inFolder = (folder) => ({ manifest: path.join(folder, 'manifest.json'), fileOf: (model) => path.join(folder, model) });
+
+// Runs a manifest. `feeds` are the original's, `expected` its results by name (for types and extents).
+export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expected) {
+  const manifest = JSON.parse(fs.readFileSync(manifestFile, 'utf8'));
   if (manifest.failure) throw new Error(manifest.failure);
   const models = new Map(), stored = new Map();
   const assemblies = Object.fromEntries(Object.entries(expected).map(([name, tensor]) => [name, new Assembly(tensor)]));
@@ -282,7 +287,7 @@ export async function runDevices(prefix, feeds, expected) {
   const counts = { sessions: 0, collectives: 0, models: models.size };
   for (const together of manifest.order) {
     const group = together.map((name) => models.get(name));
-    const { bytes, collectives } = link(group.map((part) => ({ ...part, bytes: fs.readFileSync(`${prefix}.${part.model}`) })));
+    const { bytes, collectives } = link(group.map((part) => ({ ...part, bytes: fs.readFileSync(fileOf(part.model)) })));
     const inputs = {};
     for (const part of group) {
       for (const input of part.inputs) {

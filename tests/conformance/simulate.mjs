@@ -41,7 +41,7 @@ const env = { ...process.env, ALLOW_RELEASED_ONNX_OPSET_ONLY: '0' };
 const castOf = (name) => `${name}.as.float32`;
 
 // The same values every time: whole numbers in [0, below), reals in [from, to), words.
-function generate(name, { type, dims, below = 2, from = -1, to = 1, fill, step }) {
+export function generate(name, { type, dims, below = 2, from = -1, to = 1, fill, step }) {
   const size = dims.reduce((product, dim) => product * dim, 1);
   let state = [...name].reduce((hash, char) => Math.imul(hash ^ char.charCodeAt(0), 16777619) >>> 0, 2166136261);
   const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;

@@ -1,0 +1,143 @@
+// Real files of public repositories, as their authors committed them: what the command makes of each; TAP on standard output.
+//
+//     node real_files.mjs [--only TEXT] [--plans N] [--verbose]
+//
+// Each file is inspected and checked, and planned by every strategy on 1, 2, 3, 4 and 8 devices, of these N combinations in
+// turn (2 unless given; SHARDPLAN_TEST_THOROUGH: all). What ONNX Runtime loads has to be planned, or does not fit; its values
+// have shapes, those of unknown operators aside; and the annotated model, the simulation and the devices' models give what
+// the original gives. What it does not load may be refused, and never crashes anything. The end is a table.
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ort from 'onnxruntime-node';
+import { inFolder, runDevices } from './device_run.mjs';
+import { generate } from './simulate.mjs';
+import { difference } from './simulate_tensor.mjs';
+import { readArguments } from './simulate_tools.mjs';
+
+const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const cli = process.env.SHARDPLAN ?? path.join(top, 'build/api/cli/shardplan');
+const real = path.join(process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data'), 'real');
+const values = readArguments(['only', 'plans'], ['verbose']);
+const combinations = [1, 2, 3, 4, 8].flatMap((count) => ['auto', 'grouping', 'pipeline', 'tensor'].map((strategy) => ({ count, strategy })));
+const plansOfEach = Number(values.plans ?? (process.env.SHARDPLAN_TEST_THOROUGH ? combinations.length : 2));
+const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 };
+
+function files() {
+  if (!fs.existsSync(real)) return [];
+  const [head, ...rows] = fs.readFileSync(path.join(real, 'files.tsv'), 'utf8').trim().split('\n').map((line) => line.split('\t'));
+  const column = (row, name) => row[head.indexOf(name)];
+  return rows.map((row, index) => ({ index, name: column(row, 'file'), dims: JSON.parse(column(row, 'dims that were bound')),
+    isLoaded: !column(row, 'ORT').startsWith('orig_load') })).filter(({ name }) => name.includes(values.only ?? ''));
+}
+
+// The command's answer; a crash or an internal error is never one.
+function ask(verb, ...rest) {
+  const { status, signal, stdout, stderr } = spawnSync(cli, [verb, ...rest], { encoding: 'utf8', maxBuffer: 1 << 28, timeout: 300000 });
+  const why = stderr.trim().replace(/\s+/g, ' ').slice(0, 300);
+  return { status: signal ?? status, stdout, why, isBroken: signal !== null || ![0, 1, 3].includes(status) };
+}
+
+/* ---- what the runtime gives ---- */
+
+async function withSession(file, work) {
+  const session = await ort.InferenceSession.create(file, options);
+  try {
+    return await work(session);
+  } finally {
+    await session.release();
+  }
+}
+
+// Inputs of the extents that were bound.
+function feedsOf({ inputMetadata }, bound) {
+  return Object.fromEntries(inputMetadata.map(({ name, type, shape, isTensor }) => {
+    if (!isTensor) throw new Error(`input '${name}' is no tensor`);
+    return [name, generate(name, { type, dims: shape.map((dim) => (dim >= 0 ? dim : bound[dim] ?? 1)) })];
+  }));
+}
+
+const textOf = (error) => String(error.message ?? error).replace(/\s+/g, ' ').slice(0, 300);
+
+// Throws what differs; gives 'equal', or why there is nothing to compare with.
+async function compare(original, bound, folder) {
+  const file = (name) => path.join(folder, name);
+  let feeds, expected;
+  try {
+    expected = await withSession(original, (session) => session.run(feeds = feedsOf(session, bound)));
+  } catch (error) {
+    return `the original does not run: ${textOf(error)}`;
+  }
+  const expectSame = (what, results) => {
+    for (const [name, tensor] of Object.entries(expected)) {
+      const why = difference(results[name], tensor, { rtol: 1e-3, atol: 1e-5 });
+      if (why) throw new Error(`${what}, output '${name}': ${why}`);
+    }
+  };
+  const run = (what, results) => results.catch((error) => { throw new Error(`${what}: ${textOf(error)}`); });
+  for (const what of ['annotated', 'simulation']) {
+    expectSame(what, await run(what, withSession(file(`${what}.onnx`), (session) => session.run(feeds))));
+  }
+  expectSame('devices', (await run('devices', runDevices(inFolder(folder), feeds, expected))).results);
+  return 'equal';
+}
+
+/* ---- one file ---- */
+
+const codesOf = (stdout, severity) => [...new Set(JSON.parse(stdout || '{}').diagnostics?.filter((item) => item.severity === severity).map(({ code }) => code))];
+
+async function examine({ index, name, dims, isLoaded }, folder) {
+  const file = path.join(real, name), misses = [];
+  const bound = Object.entries(dims).flatMap(([dim, extent]) => ['--dim', `${dim}=${extent}`]);
+  const line = { name, shaped: '-', check: '', plans: 0, noFit: 0, equal: 0, notRun: 0 };
+  const inspected = ask('inspect', file, '--values', '--json', ...bound);
+  if (inspected.status === 0) {
+    const model = JSON.parse(inspected.stdout);
+    const isUnshaped = ({ dtype, shape }) => dtype !== null && (!shape || shape.some((dim) => dim === null));
+    const all = Object.entries(model.values), unshaped = all.filter(([, value]) => isUnshaped(value)).map(([name]) => name);
+    line.shaped = `${all.length - unshaped.length}/${all.length}`;
+    if (isLoaded && unshaped.length && !model.unknown_operators.length) misses.push(`without a shape: ${unshaped.slice(0, 5)}`);
+  } else if (isLoaded || inspected.isBroken) misses.push(`inspect: ${inspected.status} ${inspected.why}`);
+  const checked = ask('check', file, '--json');
+  if (checked.isBroken || (checked.status && !checked.stdout)) misses.push(`check: ${checked.status} ${checked.why}`);
+  else line.check = codesOf(checked.stdout, 'error').join(' ');
+  for (let turn = 0; turn < plansOfEach; turn++) {
+    // Neighbours in the list of files get other combinations; of one file all are different.
+    const { count, strategy } = combinations[(index * 7 + turn * 9) % combinations.length], what = `${strategy} on ${count}`;
+    fs.rmSync(folder, { recursive: true, force: true });
+    const planned = ask('plan', file, '--devices', count, '--device', 'a100-sxm4-80gb', '--strategy', strategy, '--emit', folder, ...bound);
+    if (planned.status === 0) line.plans++;
+    else if (planned.status === 3) line.noFit++;
+    else if (isLoaded || planned.isBroken) misses.push(`${what}: ${planned.status} ${planned.why}`);
+    if (planned.status !== 0 || !isLoaded) continue;
+    try {
+      const result = await compare(file, dims, folder);
+      line[result === 'equal' ? 'equal' : 'notRun']++;
+      if (values.verbose && result !== 'equal') console.log(`# ${name}: ${result}`);
+    } catch (error) {
+      misses.push(`${what}: ${textOf(error)}`);
+    }
+  }
+  return { ...line, misses };
+}
+
+const all = files(), lines = [];
+const folder = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-real-')), 'emitted');
+try {
+  for (const [number, file] of all.entries()) {
+    const line = await examine(file, folder);
+    lines.push(line);
+    console.log(`${line.misses.length ? 'not ok' : 'ok'} ${number + 1} real ${line.name}`);
+    for (const miss of line.misses) console.log(`  ${miss}`);
+  }
+} finally {
+  fs.rmSync(path.dirname(folder), { recursive: true });
+}
+if (all.length === 0) console.log('ok real_files # SKIP the files are not there');
+else console.log('# file: shaped values; plans, none fits; equal, not run by the runtime; errors of check');
+for (const { name, shaped, plans, noFit, equal, notRun, check } of lines) console.log(`# ${name}: ${shaped}; ${plans}, ${noFit}; ${equal}, ${notRun}; ${check}`);
+const failed = lines.filter(({ misses }) => misses.length).length;
+console.log(`# real_files: ${lines.length - failed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;
