@@ -77,7 +77,13 @@ static enum sp_status check_nodes(struct sp_graph_check *check, const struct sp_
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++) {
         const struct sp_node *node = &graph->nodes[i];
+        const struct sp_value *early = sp_node_early_input(node);
         status = sp_check_node(check, node);
+        if (status == SP_OK && early != NULL) {
+            struct sp_finding finding = {.code = "NOT_TOPOLOGICAL", .node = node, .tensor = early->name};
+            status = sp_diagnose(check->list, &finding, check->err,
+                                 "The node stands before the node that makes its input '%.120s'.", early->name);
+        }
         if (status == SP_OK && check->function != NULL)
             status = sp_check_function_node(check, node);
         if (status == SP_OK)

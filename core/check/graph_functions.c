@@ -53,7 +53,7 @@ enum sp_status sp_check_function_node(struct sp_graph_check *check, const struct
     const struct sp_known_operator *known = sp_known_operator(check, node);
     if (known == NULL)
         return sp_fail_memory(check->err);
-    const int64_t outside = sp_graph_opset(check->model->graph, node->domain);
+    const int64_t outside = sp_graph_import(check->model->graph, node->domain);
     if (known->function != NULL || known->version == 0 || outside == 0 || outside == known->version)
         return SP_OK;
     const struct sp_signature *other = sp_signature_find(node->domain, node->op_type, outside);

@@ -14,7 +14,7 @@ static bool is_same(const void *item, const void *key)
 static void look_up(const struct sp_graph_check *check, const struct sp_node *node, struct sp_known_operator *known)
 {
     /* A body without imports of its own has been found wrong already; the model's are the best guess for the rest. */
-    known->version = sp_graph_opset(node->graph, node->domain);
+    known->version = sp_graph_import(node->graph, node->domain);
     if (known->version == 0 && node->domain[0] == '\0' && check->model->has_ir_version && check->model->ir_version < 3)
         known->version = 1; /* before there were imports */
     known->is_published = sp_signature_domain(node->domain);

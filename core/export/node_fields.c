@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "export/internal.h"
 #include "onnx/wire.h"
 
@@ -12,14 +13,21 @@ enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, ENTRY_NAME = 1 };
 
 #define MAX_MESSAGE ((UINT64_C(1) << 31) - 1) /* protobuf's own bound */
 
+struct place {
+    uint64_t offset;
+    uint32_t index; /* of the node in its graph */
+};
+SP_ASCENDING(by_offset, struct place, offset)
+
 struct fields {
     struct sp_export *out;
     const struct sp_model *model;
     const struct sp_export_field *field;
     struct sp_splice *splice;
-    uint64_t position; /* everything before it is in the splice */
-    uint32_t node;     /* the next one */
-    struct sp_buf buf; /* of one node */
+    uint64_t position;    /* everything before it is in the splice */
+    struct place *places; /* of the nodes, in the order of the file */
+    uint32_t node;        /* the next place */
+    struct sp_buf buf;    /* of one node */
     struct sp_error *err;
 };
 
@@ -119,7 +127,7 @@ static enum sp_status measure_node(struct fields *all, uint32_t index, struct sp
 static enum sp_status write_node(struct fields *all, const struct sp_wire_field *field)
 {
     uint64_t size, gone;
-    enum sp_status status = measure_node(all, all->node, field->payload, &size);
+    enum sp_status status = measure_node(all, all->places[all->node].index, field->payload, &size);
     if (status == SP_OK && !put_length(all, field, size))
         status = sp_fail_memory(all->err);
     if (status == SP_OK)
@@ -136,27 +144,27 @@ static enum sp_status each_node(struct fields *all, struct sp_span graph, bool w
     struct sp_wire wire = sp_wire_of(all->model->bytes, graph);
     struct sp_wire_field field;
     enum sp_status status;
-    uint32_t index = all->node;
+    uint32_t at = all->node;
     uint64_t size;
     *ret_size = graph.size;
     while ((status = sp_wire_next(&wire, &field, all->err)) == SP_OK && field.number != 0) {
         const struct sp_graph *main = all->model->graph;
-        if (field.number != GRAPH_NODE || field.type != SP_WIRE_LEN || index >= main->node_count ||
-            main->nodes[index].span.offset != field.payload.offset)
+        if (field.number != GRAPH_NODE || field.type != SP_WIRE_LEN || at >= main->node_count ||
+            all->places[at].offset != field.payload.offset)
             continue;
         if (writes) {
-            all->node = index;
+            all->node = at;
             status = write_node(all, &field);
-        } else if ((status = measure_node(all, index, field.payload, &size)) == SP_OK) {
+        } else if ((status = measure_node(all, all->places[at].index, field.payload, &size)) == SP_OK) {
             *ret_size += size + next_width(&field, size);
             *ret_size -= field.payload.size + (field.payload.offset - field.length_at);
         }
         if (status != SP_OK)
             return status;
-        index++;
+        at++;
     }
     if (writes)
-        all->node = index;
+        all->node = at;
     return status;
 }
 
@@ -174,6 +182,17 @@ static enum sp_status write_graph(struct fields *all, const struct sp_wire_field
     return status == SP_OK ? each_node(all, field->payload, true, &unused) : status;
 }
 
+static bool find_places(struct fields *all)
+{
+    const struct sp_graph *main = all->model->graph;
+    all->places = SP_NEW_ARRAY(all->out->scratch, main->node_count, struct place);
+    for (uint32_t i = 0; all->places != NULL && i < main->node_count; i++)
+        all->places[i] = (struct place){main->nodes[i].span.offset, i};
+    if (all->places != NULL && main->node_count > 1)
+        qsort(all->places, main->node_count, sizeof *all->places, by_offset);
+    return all->places != NULL;
+}
+
 enum sp_status sp_export_fields(struct sp_export *out, const struct sp_export_field *field,
                                 struct sp_splice **ret_splice, struct sp_error *err)
 {
@@ -184,7 +203,7 @@ enum sp_status sp_export_fields(struct sp_export *out, const struct sp_export_fi
     enum sp_status status = SP_OK;
     sp_buf_init(&all.buf, SP_MAX_RECORD_BYTES);
     all.splice = sp_splice_create(model->size);
-    if (all.splice == NULL)
+    if (all.splice == NULL || !find_places(&all))
         status = sp_fail_memory(err);
     while (status == SP_OK && (status = sp_wire_next(&wire, &record, err)) == SP_OK && record.number != 0) {
         if (record.number == MODEL_GRAPH && record.type == SP_WIRE_LEN)

@@ -49,7 +49,11 @@ static const char *canonical_domain(const char *domain)
     return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
 
-int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain)
+#define FIRST_IR_WITH_OPSETS 3
+#define NEWEST_OPSET         26 /* of ai.onnx, of those that are released */
+#define NEWEST_ML            5
+
+int64_t sp_graph_import(const struct sp_graph *graph, const char *domain)
 {
     for (uint32_t i = 0; i < graph->opset_count; i++) {
         if (strcmp(canonical_domain(graph->opsets[i].domain), canonical_domain(domain)) == 0)
@@ -58,11 +62,31 @@ int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain)
     return 0;
 }
 
+int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain)
+{
+    const int64_t version = sp_graph_import(graph, domain);
+    if (version != 0)
+        return version;
+    if (graph->model->ir_version < FIRST_IR_WITH_OPSETS)
+        return 1;
+    return canonical_domain(domain)[0] == '\0' ? NEWEST_OPSET : strcmp(domain, "ai.onnx.ml") == 0 ? NEWEST_ML : 1;
+}
+
 struct sp_value *sp_graph_value(const struct sp_graph *graph, const char *name)
 {
     for (uint32_t i = 0; i < graph->value_count; i++) {
         if (strcmp(graph->values[i]->name, name) == 0)
             return graph->values[i];
+    }
+    return NULL;
+}
+
+const struct sp_value *sp_node_early_input(const struct sp_node *node)
+{
+    for (uint32_t i = 0; node->graph->model->is_sorted && i < node->input_count; i++) {
+        const struct sp_value *value = node->inputs[i];
+        if (value != NULL && value->producer != NULL && value->producer->span.offset > node->span.offset)
+            return value;
     }
     return NULL;
 }

@@ -20,7 +20,7 @@
  * Invariants after a successful read
  *  - Names are interned per model, those of nodes excepted: the same name is the same pointer. No name holds a NUL or
  *    invalid UTF-8.
- *  - nodes[] of a graph is in the file's order and that order is topological (the reader refuses others).
+ *  - nodes[] of a graph is in topological order. It is the file's order, unless is_sorted says that some graph's was not.
  *  - Every value has one definition. node->inputs[i] is NULL for an omitted optional input, outputs alike.
  *  - value->id is the index in its graph's values[]; node->index the one in nodes[].
  */
@@ -316,6 +316,7 @@ struct sp_model {
     uint64_t size;
     bool has_ir_version;
     bool has_kept_metadata; /* some node or value has metadata that is kept */
+    bool is_sorted;         /* nodes stand in no topological order in the file, and were sorted: spans do not ascend */
     int64_t ir_version, model_version;
     const char *producer_name, *producer_version, *domain, *doc; /* doc is cut at SP_MAX_NAME_BYTES */
     uint32_t opset_count, metadata_count, function_count, configuration_count, training_count;
@@ -338,7 +339,11 @@ const char *sp_node_string(const struct sp_node *node, const char *name, const c
 /* `*ret_count` integers, or NULL (and 0) when the attribute is absent or no INTS. */
 const int64_t *sp_node_ints(const struct sp_node *node, const char *name, uint32_t *ret_count);
 
-/* The version in force in this graph for a domain ("" and "ai.onnx" are one), or 0. */
+/* The version that this graph imports of a domain ("" and "ai.onnx" are one), or 0. */
+int64_t sp_graph_import(const struct sp_graph *graph, const char *domain);
+
+/* The version in force in this graph: the one that it imports; else, as runtimes take it, the newest of ONNX's own
+   and 1 of any other. Files from before operator sets had versions have version 1. */
 int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain);
 
 /* The value of this name in the graph itself (not outer graphs), or NULL. Names are compared as text. */
@@ -349,6 +354,9 @@ static inline bool sp_node_is(const struct sp_node *node, const char *op_type)
 {
     return node->domain[0] == '\0' && strcmp(node->op_type, op_type) == 0;
 }
+
+/* An input whose producer stands behind the node in the file, which the standard forbids, or NULL. */
+const struct sp_value *sp_node_early_input(const struct sp_node *node);
 
 /* How messages call a node: "'name' (Conv)" or "node 12 (Conv)"; written into `text`, which it returns. */
 const char *sp_node_label(const struct sp_node *node, char *text, size_t size);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "onnx/read.h"
 
@@ -63,17 +64,8 @@ static enum sp_status explain(struct sp_error *err, enum sp_status status, const
     return SP_ERR_MALFORMED;
 }
 
-enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t size,
-                            const struct sp_read_options *options, struct sp_model **ret_model, struct sp_error *err)
+static enum sp_status read_as(struct sp_model *model, const struct sp_read_options *options, struct sp_error *err)
 {
-    if (size == 0) {
-        sp_fail(err, SP_ERR_MALFORMED, "EMPTY_INPUT", "The input is empty; an ONNX model is expected.");
-        sp_error_at(err, "byte 0");
-        return SP_ERR_MALFORMED;
-    }
-    struct sp_model *model = create_model(arena, bytes, size, options == NULL ? 0 : options->hash_seed);
-    if (model == NULL)
-        return sp_fail_memory(err);
     enum sp_status status = bind_dims(model, options, err);
     if (status != SP_OK)
         return status;
@@ -83,12 +75,41 @@ enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t 
     sp_reader_init(r, model, err);
     r->watch = options == NULL ? NULL : options->watch;
     r->counting = true;
-    r->scratch = sp_arena_create(sp_arena_budget(arena));
+    r->scratch = sp_arena_create(sp_arena_budget(model->arena));
     status = r->scratch == NULL ? sp_fail_memory(err) : read_all(r);
     sp_reader_release(r);
     free(r);
-    if (status != SP_OK)
-        return explain(err, status, bytes, size);
-    *ret_model = model;
-    return SP_OK;
+    return status;
+}
+
+/* A model whose nodes stand in no topological order is read once more, and sorted; a cycle fails again. */
+enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t size,
+                            const struct sp_read_options *options, struct sp_model **ret_model, struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(arena);
+    struct sp_error what;
+    enum sp_status status;
+    if (size == 0) {
+        sp_fail(err, SP_ERR_MALFORMED, "EMPTY_INPUT", "The input is empty; an ONNX model is expected.");
+        sp_error_at(err, "byte 0");
+        return SP_ERR_MALFORMED;
+    }
+    for (int tries = 0;; tries++) {
+        struct sp_model *model = create_model(arena, bytes, size, options == NULL ? 0 : options->hash_seed);
+        if (model == NULL)
+            return sp_fail_memory(err);
+        sp_error_clear(&what);
+        model->is_sorted = tries > 0;
+        status = read_as(model, options, &what);
+        if (status == SP_OK)
+            *ret_model = model;
+        if (status == SP_OK || tries > 0 || strcmp(what.code, "NOT_TOPOLOGICAL") != 0)
+            break;
+        sp_arena_rewind(arena, mark);
+    }
+    if (status == SP_OK)
+        return SP_OK;
+    if (err != NULL && err->status == SP_OK)
+        *err = what;
+    return explain(err, status, bytes, size);
 }

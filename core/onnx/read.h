@@ -51,8 +51,9 @@ struct sp_node_field {
 
 struct sp_frame {
     struct sp_graph *graph;
-    struct sp_wire cursor; /* the next node */
-    struct sp_node *node;  /* the node whose subgraphs are being read, or NULL */
+    struct sp_wire cursor;        /* the next node */
+    const struct sp_span *sorted; /* the nodes' payloads in topological order; NULL: as the cursor meets them */
+    struct sp_node *node;         /* the node whose subgraphs are being read, or NULL */
     uint32_t attribute, item;
     uint32_t next_node;
     uint32_t undo_start, capture_start;
@@ -204,6 +205,10 @@ enum sp_status sp_read_model(struct sp_reader *r, struct sp_span *ret_graph);
 /* read_graph.c: the graph in root->span, its nodes and everything below. `root` has parent and owner set. With
    r->function set, the span is a FunctionProto. */
 enum sp_status sp_read_graph(struct sp_reader *r, struct sp_graph *root);
+
+/* read_order.c: the payloads of the newest frame's nodes in topological order, a node
+   right before what needs it; for as long as the reader is there, NULL where the file has such an order. */
+enum sp_status sp_read_order(struct sp_reader *r, const struct sp_span **ret_order);
 
 /* read_values.c: the values of the graph in the newest frame. Sources are inputs and initializers (a body's formal
    inputs), read when it is opened; declarations are outputs and value_info, read when all nodes are known. */

@@ -148,6 +148,8 @@ static enum sp_status open_graph(struct sp_reader *r, struct sp_graph *graph)
         status = allocate(r, graph);
     if (status == SP_OK && r->function == NULL && graph->parent == NULL)
         reserve_names(r, graph);
+    if (status == SP_OK && r->model->is_sorted)
+        status = sp_read_order(r, &frame->sorted);
     if (status == SP_OK)
         status = sp_reader_in_body(r) ? sp_read_formals(r, graph) : sp_read_sources(r);
     return status;
@@ -226,30 +228,49 @@ static void fetch_ahead(struct sp_reader *r, struct sp_wire next)
     }
 }
 
-/* Finds the frame's next node and reads it up to its subgraphs; *ret_more is false at the end of the graph. */
-static enum sp_status start_node(struct sp_reader *r, bool *ret_more)
+/* Where the frame's next node lies; an offset of 0 at the end of the graph. */
+static enum sp_status next_node(struct sp_reader *r, struct sp_frame *frame, struct sp_span *ret_payload)
 {
-    struct sp_frame *frame = sp_reader_top(r);
     const uint32_t number = sp_reader_in_body(r) ? SP_FUNCTION_NODE : SP_GRAPH_NODE;
     struct sp_wire_field field;
     enum sp_status status;
+    *ret_payload = (struct sp_span){0, 0};
+    if (frame->sorted != NULL) {
+        if (frame->next_node < frame->graph->node_count)
+            *ret_payload = frame->sorted[frame->next_node];
+        return SP_OK;
+    }
     do {
         status = sp_wire_next(&frame->cursor, &field, r->err);
         if (status != SP_OK)
             return status;
     } while (field.number != number && field.number != 0);
-    *ret_more = field.number != 0;
-    if (field.number == 0)
+    if (field.number != 0)
+        *ret_payload = field.payload;
+    return SP_OK;
+}
+
+/* Finds the frame's next node and reads it up to its subgraphs; *ret_more is false at the end of the graph. */
+static enum sp_status start_node(struct sp_reader *r, bool *ret_more)
+{
+    struct sp_frame *frame = sp_reader_top(r);
+    struct sp_span payload;
+    enum sp_status status = next_node(r, frame, &payload);
+    if (status != SP_OK)
+        return status;
+    *ret_more = payload.offset != 0;
+    if (!*ret_more)
         return SP_OK;
     struct sp_node *node = &frame->graph->nodes[frame->next_node];
     node->index = frame->next_node++;
-    fetch_ahead(r, frame->cursor);
+    if (frame->sorted == NULL)
+        fetch_ahead(r, frame->cursor);
     node->graph = frame->graph;
-    node->span = field.payload;
+    node->span = payload;
     node->name = node->op_type = node->domain = node->overload = "";
     frame->node = node;
     frame->attribute = frame->item = 0;
-    status = sp_reader_tick(r, field.at);
+    status = sp_reader_tick(r, payload.offset);
     return status != SP_OK ? status : sp_reader_where(r, sp_read_node(r, node));
 }
 

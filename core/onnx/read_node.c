@@ -116,29 +116,35 @@ static enum sp_status allocate(struct sp_reader *r, struct sp_node *node)
     return SP_OK;
 }
 
-/* Only on the way to an error: whether this node or a later one of its graph defines the name. */
-static bool defined_later(struct sp_reader *r, const struct sp_node *node, const char *name)
+static bool defines(const struct sp_reader *r, struct sp_span node, const char *name)
 {
-    const struct sp_graph *graph = node->graph;
-    const uint32_t number = r->function != NULL && r->depth == 1 ? 7 : 1;
-    struct sp_span rest = {node->span.offset, graph->span.offset + graph->span.size - node->span.offset};
-    struct sp_wire inner = sp_wire_of(r->bytes, node->span);
-    struct sp_wire outer = sp_wire_of(r->bytes, rest);
+    struct sp_wire wire = sp_wire_of(r->bytes, node);
     struct sp_wire_field field;
-    size_t size = strlen(name);
-    outer.at += node->span.size;
-    for (;;) {
-        while (sp_wire_next(&inner, &field, NULL) == SP_OK && field.number != 0) {
-            if (field.number == OUTPUT && field.type == SP_WIRE_LEN && field.payload.size == size &&
-                memcmp(r->bytes + field.payload.offset, name, size) == 0)
+    const size_t size = strlen(name);
+    while (sp_wire_next(&wire, &field, NULL) == SP_OK && field.number != 0) {
+        if (field.number == OUTPUT && field.type == SP_WIRE_LEN && field.payload.size == size &&
+            memcmp(r->bytes + field.payload.offset, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Only on the way to an error: whether a node of the graph or of one around it defines the name, which is not there yet.
+   What a node that holds the graph defines is never visible in it. */
+static bool is_defined_later(const struct sp_reader *r, const struct sp_node *node, const char *name)
+{
+    for (const struct sp_graph *graph = node->graph; graph != NULL; graph = graph->parent) {
+        const uint32_t number = r->function != NULL && graph->parent == NULL ? SP_FUNCTION_NODE : SP_GRAPH_NODE;
+        struct sp_wire wire = sp_wire_of(r->bytes, graph->span);
+        struct sp_wire_field field;
+        while (sp_wire_next(&wire, &field, NULL) == SP_OK && field.number != 0) {
+            const bool is_around = graph != node->graph && field.payload.offset < node->span.offset &&
+                                   node->span.offset < field.payload.offset + field.payload.size;
+            if (field.number == number && field.type == SP_WIRE_LEN && !is_around && defines(r, field.payload, name))
                 return true;
         }
-        do {
-            if (sp_wire_next(&outer, &field, NULL) != SP_OK || field.number == 0)
-                return false;
-        } while (field.number != number || field.type != SP_WIRE_LEN);
-        inner = sp_wire_of(r->bytes, field.payload);
     }
+    return false;
 }
 
 /* A noted field as the wire's, which it was checked to be. */
@@ -162,10 +168,9 @@ static enum sp_status read_input(struct sp_reader *r, struct sp_node *node, cons
     if (status != SP_OK || name.scope == NULL)
         return status;
     struct sp_value *value = sp_scope_find(name);
-    if (value == NULL && defined_later(r, node, name.text))
+    if (value == NULL && is_defined_later(r, node, name.text))
         return sp_reader_fail(r, "NOT_TOPOLOGICAL",
-                              "Input %u ('%.120s') is defined only by this node or a later one: nodes must stand in "
-                              "topological order, without cycles.",
+                              "Input %u ('%.120s') depends on the node's own results: the nodes form a cycle.",
                               position, name.text);
     if (value == NULL)
         return sp_reader_fail(r, "UNDEFINED_INPUT", "Input %u is '%.120s', which nothing defines.", position,

@@ -111,6 +111,12 @@ static enum sp_status assemble(const struct sp_change_set *set, struct sp_splice
 
 SP_ASCENDING(by_place, struct sp_edit, at)
 
+int sp_annotation_by_place(const void *a, const void *b)
+{
+    const struct sp_annotation *x = a, *y = b;
+    return SP_ORDER(x->node->span.offset, y->node->span.offset);
+}
+
 /* An edit that the walk could not make in order (ir_version may stand anywhere): moved to its place. */
 static enum sp_status insert_edit(struct sp_change_set *set, uint64_t at, uint64_t remove, size_t literal, size_t add)
 {
@@ -173,7 +179,7 @@ static enum sp_status check_annotations(const struct sp_model *model, const stru
                        annotations->num_devices);
     for (uint32_t i = 0; i < annotations->count; i++) {
         const struct sp_annotation *annotation = &annotations->nodes[i];
-        if (!is_in_file(model, annotation->node) || (i > 0 && !sp_annotation_before(annotation - 1, annotation)))
+        if (!is_in_file(model, annotation->node) || (i > 0 && sp_annotation_by_place(annotation - 1, annotation) >= 0))
             return sp_fail(err, SP_ERR_REQUEST, "BAD_ANNOTATION_ORDER",
                            "Annotations must be for nodes of the main graph and its subgraphs, in the order of the "
                            "file, at most one for each.");

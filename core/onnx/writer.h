@@ -27,11 +27,8 @@ struct sp_annotation {
     struct sp_node_configuration configuration; /* its configuration_id is ignored: the set's name is used */
 };
 
-/* Whether `a` comes first. A node's subgraphs are inside the node, so theirs come after it. */
-static inline bool sp_annotation_before(const struct sp_annotation *a, const struct sp_annotation *b)
-{
-    return a->node->span.offset < b->node->span.offset;
-}
+/* For qsort(): annotations in the order of the file. A node's subgraphs are inside the node, so theirs come after it. */
+int sp_annotation_by_place(const void *a, const void *b);
 
 struct sp_annotations {
     const char *configuration; /* the DeviceConfiguration's name, not empty */
@@ -39,7 +36,7 @@ struct sp_annotations {
     const char *const *device_names; /* num_devices of them, or NULL */
     uint32_t count;
     const struct sp_annotation
-        *nodes; /* in the order of the file: ascending node->span.offset (sp_annotation_before()) */
+        *nodes; /* in the order of the file: ascending node->span.offset (sp_annotation_by_place()) */
     /* The configuration is the file's and stays: specs are added behind those that a node has for it, and nodes that
        have none get an entry. sp_onnx_strip() takes exactly these off again. */
     bool is_completing;

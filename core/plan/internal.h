@@ -2,7 +2,7 @@
 /*
  * internal - what the sources of plan/ share and nobody else sees.
  */
-#include "ops/shapes/shapes.h"
+#include "plan/accepted.h"
 #include "plan/job.h"
 #include "plan/model_file.h"
 #include "plan/plan.h"
@@ -15,6 +15,7 @@ struct sp_job {
     struct sp_arena *arena;
     struct sp_model *model; /* NULL: file.costs is what there is */
     struct sp_shape_summary summary;
+    struct sp_accepted accepted;
     struct sp_model_file file;
     bool owns_file; /* else it is that of sp_job_plan(), which tries several jobs */
     uint64_t hash_seed;
@@ -41,8 +42,10 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
 struct sp_bindings {
     struct sp_arena *arena;
     uint64_t hash_seed;
-    int64_t assumed;        /* extent for a dimension that is not bound and no batch */
-    uint32_t assumed_count; /* how many got it */
+    int64_t assumed_batch;  /* extent for a batch that is not bound */
+    int64_t assumed;        /* for any other dimension */
+    uint32_t assumed_count; /* how many got this */
+    bool has_assumed_batch;
     uint32_t count, name_capacity, value_capacity;
     const char **names;
     int64_t *values;
@@ -66,6 +69,9 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
 
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
+
+/* What was taken for what. False without memory. */
+bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bindings);
 
 /* Warns of nodes whose work is not known. False without memory. */
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);

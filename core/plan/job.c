@@ -102,8 +102,10 @@ static enum sp_status open_bound(struct sp_job *job, const struct sp_plan_option
         status = reread(job, bindings, err);
     if (job->arena != arena) {
         sp_arena_destroy(arena);
-        *bindings =
-            (struct sp_bindings){.arena = job->arena, .hash_seed = job->hash_seed, .assumed = bindings->assumed};
+        *bindings = (struct sp_bindings){.arena = job->arena,
+                                         .hash_seed = job->hash_seed,
+                                         .assumed_batch = bindings->assumed_batch,
+                                         .assumed = bindings->assumed};
     }
     if (status == SP_OK && assume)
         status = sp_bind_nameless(job->model, options->batch, bindings, err);
@@ -130,7 +132,7 @@ enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_co
     } else {
         status = open_bound(job, &dims, false, &bindings, err);
         if (status == SP_OK)
-            status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
+            status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
     }
     if (status != SP_OK) {
         sp_job_destroy(job);
@@ -342,7 +344,8 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
                                 struct sp_bindings *bindings, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
-    if (plan == NULL || !sp_note_unknown_operators(&job->summary, bindings))
+    if (plan == NULL || !sp_note_accepted(&job->accepted, bindings) ||
+        !sp_note_unknown_operators(&job->summary, bindings))
         return sp_fail_memory(err);
     plan->arena = job->arena;
     plan->model = job->model;
@@ -371,13 +374,20 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     return SP_OK;
 }
 
-/* One attempt to open the model and infer its shapes with this extent for what is not bound. */
+/* An attempt to open the model: the extents for what is not bound, and whether declared shapes that contradict what
+   follows from these are taken. */
+struct attempt {
+    int64_t batch, assumed;
+    bool accepts;
+};
+
+/* Where the extents may be why it failed, `bindings` says how many were assumed; else that none were. */
 static enum sp_status open_assumed(const struct sp_model_file *file, const struct sp_job_options *job_options,
-                                   const struct sp_plan_options *options, int64_t assumed, struct sp_job **ret_job,
-                                   struct sp_bindings *bindings, struct sp_error *err)
+                                   const struct sp_plan_options *options, struct attempt attempt,
+                                   struct sp_job **ret_job, struct sp_bindings *bindings, struct sp_error *err)
 {
     struct sp_job *job = create(file, job_options);
-    *bindings = (struct sp_bindings){.assumed = assumed};
+    *bindings = (struct sp_bindings){.assumed = attempt.assumed, .assumed_batch = attempt.batch};
     if (job == NULL) {
         (void)sp_fail_memory(err);
         return SP_ERR_MEMORY;
@@ -385,13 +395,15 @@ static enum sp_status open_assumed(const struct sp_model_file *file, const struc
     enum sp_status status = open_bound(job, options, true, bindings, err);
     bool contradicted = false;
     if (status == SP_OK) {
-        status = sp_infer_shapes(job->model, job->watch, &job->summary, err);
-        contradicted = status == SP_ERR_MODEL && bindings->assumed_count > 0;
+        job->accepted.refuses = !attempt.accepts && bindings->assumed_count > 0;
+        status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
+        contradicted = status == SP_ERR_MODEL;
     }
     if (status != SP_OK) {
         mention_assumptions(bindings, err);
         sp_job_destroy(job);
         bindings->assumed_count = contradicted ? bindings->assumed_count : 0;
+        bindings->has_assumed_batch = contradicted && bindings->has_assumed_batch;
         return status;
     }
     *ret_job = job;
@@ -399,27 +411,36 @@ static enum sp_status open_assumed(const struct sp_model_file *file, const struc
 }
 
 /*
- * A model may not bear the assumed extent: its position table is shorter. So smaller ones are tried, halving, before
- * the first error is reported. A model that is wrong anyway costs eight short readings.
+ * A model may not bear the assumed extents: its position table is shorter, it declares other sizes, or a window is longer
+ * than what was taken for the batch. So smaller ones are tried, halving; then the same with declared sizes that
+ * contradict; then with one extent for batches, too. A model that is wrong anyway costs as many short readings.
  */
 static enum sp_status open_for_plan(const struct sp_model_file *file, const struct sp_job_options *job_options,
                                     const struct sp_plan_options *options, struct sp_job **ret_job,
                                     struct sp_bindings *bindings, struct sp_error *err)
 {
+    enum { STRICT, ACCEPTING, ANY_BATCH };
     enum sp_status first = SP_OK;
-    for (int64_t assumed = SP_ASSUMED_DIMENSION; assumed >= 1; assumed /= 2) {
-        struct sp_error why = {0};
-        enum sp_status status = open_assumed(file, job_options, options, assumed, ret_job, bindings, &why);
-        if (status == SP_OK) {
-            sp_error_clear(err);
-            return SP_OK;
+    for (int round = STRICT; round <= ANY_BATCH; round++) {
+        bool goes_on = false;
+        for (int64_t assumed = SP_ASSUMED_DIMENSION; assumed >= 1; assumed /= 2) {
+            const struct attempt attempt = {round == ANY_BATCH ? assumed : SP_ASSUMED_BATCH, assumed, round != STRICT};
+            struct sp_error why = {0};
+            enum sp_status status = open_assumed(file, job_options, options, attempt, ret_job, bindings, &why);
+            if (status == SP_OK) {
+                sp_error_clear(err);
+                return SP_OK;
+            }
+            if (first == SP_OK || (round == ACCEPTING && assumed == SP_ASSUMED_DIMENSION)) {
+                first = status;
+                if (err != NULL)
+                    *err = why;
+            }
+            goes_on = bindings->assumed_count > 0 || bindings->has_assumed_batch;
+            if (bindings->assumed_count == 0 && !(round == ANY_BATCH && goes_on))
+                break;
         }
-        if (first == SP_OK) {
-            first = status;
-            if (err != NULL)
-                *err = why;
-        }
-        if (bindings->assumed_count == 0)
+        if (!goes_on || (round == ACCEPTING && !bindings->has_assumed_batch))
             break;
     }
     return first;

@@ -159,6 +159,19 @@ static bool note_assumed(struct sp_bindings *bindings, const char *symbol, const
     return true;
 }
 
+bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bindings)
+{
+    for (uint32_t i = 0; i < accepted->count; i++) {
+        const struct sp_plan_note note = {.code = accepted->notes[i].code,
+                                          .severity = "note",
+                                          .message = accepted->notes[i].message,
+                                          .hint = "A check lists each place: the standard forbids it."};
+        if (!sp_note_add(bindings, &note))
+            return false;
+    }
+    return true;
+}
+
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings)
 {
     char label[SP_LABEL_SIZE];
@@ -285,8 +298,9 @@ enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struc
             if (!bind(bindings, name, batch))
                 return sp_fail_memory(err);
         } else {
-            value = is_batch ? SP_ASSUMED_BATCH : bindings->assumed;
+            value = is_batch ? bindings->assumed_batch : bindings->assumed;
             bindings->assumed_count += is_batch ? 0 : 1;
+            bindings->has_assumed_batch = bindings->has_assumed_batch || is_batch;
             const char *hint =
                 sp_arena_printf(bindings->arena, "Bind it with %s--dim %s=N (in a request: %soptions.dims).",
                                 is_batch ? "--batch N or " : "", name, is_batch ? "options.batch or " : "");
@@ -309,8 +323,9 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
         for (uint32_t axis = 0; axis < shape->rank; axis++) {
             if (shape->dims[axis].kind != SP_DIM_UNKNOWN)
                 continue;
-            int64_t extent = axis > 0 ? bindings->assumed : batch > 0 ? batch : SP_ASSUMED_BATCH;
+            int64_t extent = axis > 0 ? bindings->assumed : batch > 0 ? batch : bindings->assumed_batch;
             bindings->assumed_count += axis > 0 ? 1 : 0;
+            bindings->has_assumed_batch = bindings->has_assumed_batch || (axis == 0 && batch <= 0);
             char name[16];
             (void)snprintf(name, sizeof name, "axis %u", axis);
             shape->dims[axis] = sp_dim_known(extent);

@@ -184,7 +184,7 @@ static enum sp_status annotate(struct sp_model *model, const struct sp_annotatio
     for (uint32_t i = 0; status == SP_OK && i < dataflow->node_count; i++)
         dataflow->nodes[i]->configuration_count = 0;
     for (uint32_t i = 0; status == SP_OK && i < annotations->count; i++) {
-        struct sp_node *node = &model->graph->nodes[i];
+        struct sp_node *node = &model->graph->nodes[annotations->nodes[i].node->index];
         struct sp_node_configuration *entry = SP_NEW(arena, struct sp_node_configuration);
         if (entry == NULL)
             return sp_fail_memory(err);

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#define DEFAULT_OPSET 13 /* of ai.onnx, for a model that does not import it */
-
 static enum sp_status import(struct sp_program *program, struct sp_error *err)
 {
     const struct sp_model *model = program->model;
@@ -16,8 +14,6 @@ static enum sp_status import(struct sp_program *program, struct sp_error *err)
         *entry = version;
     }
     program->opset = sp_graph_opset(model->graph, "");
-    if (program->opset == 0)
-        program->opset = DEFAULT_OPSET;
     return SP_OK;
 }
 

@@ -232,11 +232,11 @@ enum sp_status sp_program_check_opset(struct sp_program *program, const struct s
         int64_t *copy = SP_NEW(program->arena, int64_t);
         if (copy == NULL)
             return sp_fail_memory(err);
-        *copy = domain[0] == '\0' && version == 0 ? program->opset : version == 0 ? 1 : version;
+        *copy = version;
         *entry = copy;
     }
     const int64_t here = *(const int64_t *)*entry;
-    if (version == 0 || version == here)
+    if (version == here)
         return SP_OK;
     const struct sp_signature *there = sp_signature_find(domain, op_type, version);
     if (there != NULL && there == sp_signature_find(domain, op_type, here))

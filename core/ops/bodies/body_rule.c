@@ -134,8 +134,8 @@ static enum sp_status push(struct reading *reading, struct sp_node *node)
     frame->graph_count = 1;
     frame->graphs[0] = node->body;
     if (node->body == NULL) {
-        struct sp_op_context context = {reading->model, reading->work, reading->model->dims,
-                                        node,           node->version, reading->err};
+        struct sp_op_context context = {reading->model, reading->work, reading->model->dims, node, node->version,
+                                        reading->err,   NULL};
         enum sp_status status = sp_control_describe(&context, &frame->control);
         if (status != SP_OK)
             return status;
@@ -173,7 +173,8 @@ static enum sp_status end_frame(struct reading *reading, struct sp_rule *result)
 {
     struct sp_body_frame *frame = reading->top;
     struct sp_arena_mark mark = sp_arena_mark(reading->leaf);
-    struct sp_op_context context = {reading->model, result->arena, reading->model->dims, frame->node, 0, reading->err};
+    struct sp_op_context context = {reading->model, result->arena, reading->model->dims, frame->node, 0,
+                                    reading->err,   NULL};
     struct sp_rule *rule = result;
     enum sp_status status = SP_OK;
     if (frame->below != NULL) {

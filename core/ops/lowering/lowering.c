@@ -401,8 +401,8 @@ struct sp_piece *sp_lower_input_axes(struct sp_lowering *lower, uint32_t input, 
 
 const int64_t *sp_lower_known(struct sp_lowering *lower, uint32_t input, uint32_t *ret_count)
 {
-    struct sp_op_context context = {lower->model, lower->arena,   lower->model->dims,
-                                    lower->node,  lower->version, lower->err};
+    struct sp_op_context context = {lower->model, lower->arena, lower->model->dims, lower->node, lower->version,
+                                    lower->err,   NULL};
     const struct sp_data *data = sp_lower_is_fine(lower) ? sp_in_known_ints(&context, input) : NULL;
     *ret_count = 0;
     if (data == NULL)

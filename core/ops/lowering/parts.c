@@ -6,8 +6,8 @@
 
 struct sp_op_context sp_lower_context(const struct sp_lowering *lower)
 {
-    return (struct sp_op_context){lower->model, lower->arena,   lower->model->dims,
-                                  lower->node,  lower->version, lower->err};
+    return (struct sp_op_context){lower->model, lower->arena, lower->model->dims, lower->node, lower->version,
+                                  lower->err,   NULL};
 }
 
 bool sp_lower_is_split(const struct sp_lowering *lower, uint8_t factor)

@@ -88,7 +88,7 @@ static enum sp_status enter_scalar(struct sp_shape_walk *walk, struct sp_value *
     input->type = (struct sp_type){.kind = SP_TYPE_TENSOR, .dtype = dtype};
     input->data = (struct sp_data *)data;
     input->is_constant = false;
-    enum sp_status status = sp_join_declared(walk->model, input, UINT32_MAX, walk->err);
+    enum sp_status status = sp_shape_join(walk, walk->top->node, input, UINT32_MAX);
     if (status == SP_OK && !input->type.shape.has_rank)
         input->type.shape = (struct sp_shape){true, 0, NULL};
     return status;
@@ -132,7 +132,7 @@ static enum sp_status enter_scanned(struct sp_shape_walk *walk, const struct sp_
             (control->has_batch && !drop_axis(walk->model->arena, &to->type.shape, 0)))
             return sp_fail_memory(walk->err);
     }
-    return sp_join_declared(walk->model, to, UINT32_MAX, walk->err);
+    return sp_shape_join(walk, frame->node, to, UINT32_MAX);
 }
 
 static enum sp_status enter_body(struct sp_shape_walk *walk, struct sp_shape_frame *frame)

@@ -56,26 +56,55 @@ bool sp_forget_new_symbols(struct sp_model *model, struct sp_type *type, uint32_
     return true;
 }
 
-static enum sp_status fail_dim(const struct sp_value *value, uint32_t axis, struct sp_dim inferred,
-                               struct sp_dim declared, struct sp_error *err)
+static void accept_dim(const struct sp_value *value, uint32_t axis, struct sp_dim inferred, struct sp_dim declared,
+                       struct sp_error *accepted)
 {
     struct sp_buf left, right;
     sp_buf_init(&left, MAX_DIM_TEXT);
     sp_buf_init(&right, MAX_DIM_TEXT);
     sp_dim_print(inferred, &left);
     sp_dim_print(declared, &right);
-    (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_CONTRADICTS_DECLARATION",
+    (void)sp_fail(accepted, SP_ERR_MODEL, "SHAPE_CONTRADICTS_DECLARATION",
                   "Axis %u of '%.200s' is declared to have %s elements, but its operators give it %s.", axis,
                   value->name, sp_buf_failed(&right) ? "other" : right.data,
                   sp_buf_failed(&left) ? "a different number" : left.data);
     sp_buf_release(&left);
     sp_buf_release(&right);
-    (void)sp_error_at(err, "value '%.200s'", value->name);
-    return SP_ERR_MODEL;
+    (void)sp_error_at(accepted, "value '%.200s'", value->name);
+}
+
+/* Whether no extent is both. */
+static bool contradicts(struct sp_dims *dims, struct sp_dim own, struct sp_dim other)
+{
+    if (own.kind == SP_DIM_UNKNOWN || !sp_dim_is_known(other) || sp_dim_equal(own, other))
+        return false;
+    return sp_dim_is_known(own) || sp_dim_differs(dims, own, other);
+}
+
+/* Notes what contradicts; whether anything does. */
+static bool accept_shape(const struct sp_model *model, const struct sp_value *value, uint32_t symbols_before,
+                         struct sp_error *accepted)
+{
+    const struct sp_shape *shape = &value->type.shape, *declared = &value->declared.shape;
+    if (shape->rank != declared->rank) {
+        (void)sp_fail(accepted, SP_ERR_MODEL, "RANK_CONTRADICTS_DECLARATION",
+                      "'%.200s' is declared to have %u axes, but its operators give it %u.", value->name,
+                      declared->rank, shape->rank);
+        (void)sp_error_at(accepted, "value '%.200s'", value->name);
+        return true;
+    }
+    for (uint32_t axis = 0; axis < shape->rank; axis++) {
+        const struct sp_dim own = shape->dims[axis], other = declared->dims[axis];
+        if (is_new_symbol(model->dims, own, symbols_before) || !contradicts(model->dims, own, other))
+            continue;
+        accept_dim(value, axis, own, other, accepted);
+        return true;
+    }
+    return false;
 }
 
 static enum sp_status join_shape(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
-                                 struct sp_error *err)
+                                 struct sp_error *accepted, struct sp_error *err)
 {
     struct sp_shape *shape = &value->type.shape;
     const struct sp_shape *declared = &value->declared.shape;
@@ -85,25 +114,14 @@ static enum sp_status join_shape(struct sp_model *model, struct sp_value *value,
         *shape = *declared;
         return SP_OK;
     }
-    if (shape->rank != declared->rank) {
-        (void)sp_fail(err, SP_ERR_MODEL, "RANK_CONTRADICTS_DECLARATION",
-                      "'%.200s' is declared to have %u axes, but its operators give it %u.", value->name,
-                      declared->rank, shape->rank);
-        (void)sp_error_at(err, "value '%.200s'", value->name);
-        return SP_ERR_MODEL;
-    }
+    if (accept_shape(model, value, symbols_before, accepted))
+        return SP_OK;
     struct sp_dim *dims = NULL; /* a copy, made when something changes: shapes are shared between values */
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
         struct sp_dim own = shape->dims[axis], other = declared->dims[axis];
-        if (other.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other))
+        if (other.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other) ||
+            (own.kind != SP_DIM_UNKNOWN && !is_new_symbol(model->dims, own, symbols_before)))
             continue;
-        bool is_new = is_new_symbol(model->dims, own, symbols_before);
-        if (own.kind != SP_DIM_UNKNOWN && !is_new) {
-            bool has_numbers = sp_dim_is_known(own) && sp_dim_is_known(other);
-            if (has_numbers || (sp_dim_is_known(other) && sp_dim_differs(model->dims, own, other)))
-                return fail_dim(value, axis, own, other, err);
-            continue;
-        }
         if (dims == NULL) {
             dims = SP_NEW_ARRAY(model->arena, shape->rank, struct sp_dim);
             if (dims == NULL)
@@ -118,7 +136,7 @@ static enum sp_status join_shape(struct sp_model *model, struct sp_value *value,
 }
 
 enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, uint32_t symbols_before,
-                                struct sp_error *err)
+                                struct sp_error *accepted, struct sp_error *err)
 {
     struct sp_type *type = &value->type;
     const struct sp_type *declared = &value->declared;
@@ -152,5 +170,5 @@ enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, 
     }
     if (type->dtype == SP_DTYPE_UNDEFINED)
         type->dtype = declared->dtype;
-    return join_shape(model, value, symbols_before, err);
+    return join_shape(model, value, symbols_before, accepted, err);
 }

@@ -17,7 +17,7 @@ struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_k
 struct sp_op_context sp_shape_context(const struct sp_shape_walk *walk, struct sp_node *node)
 {
     struct sp_model *model = walk->model;
-    return (struct sp_op_context){model, model->arena, model->dims, node, node->version, walk->err};
+    return (struct sp_op_context){model, model->arena, model->dims, node, node->version, walk->err, NULL};
 }
 
 void sp_shape_find_op(struct sp_shape_walk *walk, struct sp_node *node)
@@ -25,9 +25,7 @@ void sp_shape_find_op(struct sp_shape_walk *walk, struct sp_node *node)
     const struct sp_opset *opsets = node->graph->opsets;
     struct sp_known_op *known = &walk->known[((uintptr_t)node->op_type >> 4) % SP_KNOWN_OPS];
     if (known->op_type != node->op_type || known->domain != node->domain || known->opsets != opsets) {
-        int64_t version = sp_graph_opset(node->graph, node->domain);
-        if (version == 0)
-            version = 1; /* files from before operator sets had versions */
+        const int64_t version = sp_graph_opset(node->graph, node->domain);
         *known = (struct sp_known_op){node->op_type, node->domain, opsets,
                                       sp_op_find(node->domain, node->op_type, version), version};
     }
@@ -68,13 +66,18 @@ void sp_shape_set_constant(struct sp_node *node, bool is_constant)
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
-bool sp_shape_is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what)
+static bool is_news(struct sp_shape_walk *walk, const void *about, unsigned what)
 {
-    struct sp_hash_slot *slot = sp_hash_map_put(&walk->told, (uintptr_t)node + what);
+    struct sp_hash_slot *slot = sp_hash_map_put(&walk->told, (uintptr_t)about + what);
     const bool is_new = slot == NULL || slot->number == 0;
     if (slot != NULL)
         slot->number = 1;
     return is_new;
+}
+
+bool sp_shape_is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what)
+{
+    return is_news(walk, node, what);
 }
 
 enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node *node, enum sp_status status)
@@ -88,6 +91,23 @@ enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node
     if (walk->quiet != 0 || (node != NULL && !sp_shape_is_news(walk, node, 0)))
         return SP_OK;
     return walk->options->report(walk->options->report_context, node, &error);
+}
+
+enum sp_status sp_shape_accept(struct sp_shape_walk *walk, const struct sp_node *node, const void *about,
+                               const struct sp_error *accepted)
+{
+    if (accepted->status == SP_OK || walk->quiet != 0 || walk->options->accept == NULL || !is_news(walk, about, 0))
+        return SP_OK;
+    return walk->options->accept(walk->options->report_context, node, accepted);
+}
+
+enum sp_status sp_shape_join(struct sp_shape_walk *walk, const struct sp_node *node, struct sp_value *value,
+                             uint32_t symbols_before)
+{
+    struct sp_error accepted;
+    sp_error_clear(&accepted);
+    enum sp_status status = sp_join_declared(walk->model, value, symbols_before, &accepted, walk->err);
+    return status == SP_OK ? sp_shape_accept(walk, node, value, &accepted) : status;
 }
 
 /* ---- initializers ----------------------------------------------------------------------------------------------- */
@@ -111,7 +131,7 @@ static enum sp_status set_tensor_type(struct sp_shape_walk *walk, struct sp_valu
     value->is_constant = true;
     if (value->declared.kind == SP_TYPE_SPARSE_TENSOR)
         return SP_OK; /* a sparse initializer is used as the dense tensor that it stands for */
-    return sp_shape_forgive(walk, NULL, sp_join_declared(walk->model, value, UINT32_MAX, walk->err));
+    return sp_shape_forgive(walk, NULL, sp_shape_join(walk, NULL, value, UINT32_MAX));
 }
 
 enum sp_status sp_shape_initializers(struct sp_shape_walk *walk, struct sp_graph *graph)

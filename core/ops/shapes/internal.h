@@ -78,6 +78,12 @@ enum sp_status sp_shape_forgive(struct sp_shape_walk *walk, const struct sp_node
 /* Whether this is the first time; without memory everything is. `what` tells kinds of news about one node apart: nodes
    are aligned, so small numbers do not collide. */
 bool sp_shape_is_news(struct sp_shape_walk *walk, const struct sp_node *node, unsigned what);
+/* Tells what was accepted at this node (or NULL), once for each address of what it is about; `accepted` may be empty. */
+enum sp_status sp_shape_accept(struct sp_shape_walk *walk, const struct sp_node *node, const void *about,
+                               const struct sp_error *accepted);
+/* sp_join_declared() for a value of this node (or NULL), and tells what it accepted. */
+enum sp_status sp_shape_join(struct sp_shape_walk *walk, const struct sp_node *node, struct sp_value *value,
+                             uint32_t symbols_before);
 /* The types of a graph's initializers. */
 enum sp_status sp_shape_initializers(struct sp_shape_walk *walk, struct sp_graph *graph);
 

@@ -45,7 +45,7 @@ static enum sp_status begin_state(struct sp_shape_walk *walk, struct sp_shape_fr
         to->type.shape.dims++;
         to->type.shape.rank--;
     }
-    enum sp_status status = sp_join_declared(walk->model, to, UINT32_MAX, walk->err);
+    enum sp_status status = sp_shape_join(walk, frame->node, to, UINT32_MAX);
     if (status != SP_OK)
         return status;
     state->type = state->first = to->type;

@@ -6,8 +6,9 @@
  * function of the model that the node calls), runs the entry's `shapes` function, and marks constants and folded nodes.
  * It walks subgraphs of control flow and bodies of calls where their node stands, however deep they nest.
  *
- * Declared types (graph outputs, value_info) fill what the walk leaves unknown, and are checked against what it finds:
- * a contradiction is SP_ERR_MODEL. A declared symbol is dropped where the walk knows the dimension better.
+ * Declared types (graph outputs, value_info) fill what the walk leaves unknown. A declared shape that contradicts what the
+ * walk finds does not count, as in runtimes; a declared element type or kind that does is SP_ERR_MODEL. A declared symbol
+ * is dropped where the walk knows the dimension better.
  *
  * An axis of a graph input with neither number nor name gets a symbol of its own, so that the dimensions that depend on
  * it stay connected.
@@ -73,6 +74,12 @@ struct sp_shape_options {
      */
     enum sp_status (*report)(void *context, const struct sp_node *node, const struct sp_error *error);
     void *report_context;
+    /*
+     * Called, with the same context, for what the standard forbids and runtimes take as it is meant: a declared shape
+     * that contradicts what the operators give (this one counts), a signal of STFT without its last axis. At most once
+     * for a value or node; any status but SP_OK ends the walk. NULL: nobody is told.
+     */
+    enum sp_status (*accept)(void *context, const struct sp_node *node, const struct sp_error *error);
 };
 
 enum sp_status sp_infer_shapes(struct sp_model *model, const struct sp_watch *watch,

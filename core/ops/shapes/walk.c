@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "onnx/reader.h"
-#include "ops/shapes/declared.h"
 #include "ops/shapes/internal.h"
 #include "ops/table/shape_helpers.h"
 
@@ -98,8 +97,7 @@ enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node 
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
         if (node->outputs[i] != NULL)
-            status = sp_shape_forgive(walk, node,
-                                      sp_join_declared(walk->model, node->outputs[i], symbols_before, walk->err));
+            status = sp_shape_forgive(walk, node, sp_shape_join(walk, node, node->outputs[i], symbols_before));
     }
     return status;
 }
@@ -107,10 +105,15 @@ enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node 
 static enum sp_status visit_known(struct sp_shape_walk *walk, struct sp_node *node)
 {
     struct sp_op_context context = sp_shape_context(walk, node);
+    struct sp_error accepted;
+    sp_error_clear(&accepted);
+    context.accepted = &accepted;
     uint32_t symbols_before = sp_dims_symbol_count(walk->model->dims);
     enum sp_status status = check_arity(&context, node->op);
     if (status == SP_OK)
         status = node->op->shapes(&context);
+    if (status == SP_OK)
+        status = sp_shape_accept(walk, node, node->inputs, &accepted);
     if (status == SP_OK && sp_control_kind(node->op) != SP_CONTROL_NONE)
         status = sp_shape_open_control(walk, node);
     else if (status == SP_OK)
@@ -131,10 +134,27 @@ static enum sp_status visit_known(struct sp_shape_walk *walk, struct sp_node *no
     return status;
 }
 
+/* Tells of an operator set that the model uses and does not import. */
+static enum sp_status accept_opset(struct sp_shape_walk *walk, const struct sp_node *node)
+{
+    struct sp_error accepted;
+    if (walk->model->ir_version < 3 || sp_graph_import(node->graph, node->domain) != 0)
+        return SP_OK;
+    const char *domain = node->domain[0] == '\0' ? "ai.onnx" : node->domain;
+    sp_error_clear(&accepted);
+    (void)sp_fail(&accepted, SP_ERR_MODEL, "DOMAIN_NOT_IMPORTED",
+                  "The model does not import the operator set '%.80s'; version %lld is taken.", domain,
+                  (long long)node->version);
+    return sp_shape_accept(walk, node, node->domain, &accepted);
+}
+
 static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *node)
 {
     sp_shape_forget(node);
     sp_shape_find_op(walk, node);
+    const enum sp_status told = accept_opset(walk, node);
+    if (told != SP_OK)
+        return told;
     if (node->op != NULL)
         return visit_known(walk, node);
     const struct sp_function *function = sp_onnx_function(walk->model, node);

@@ -43,6 +43,7 @@ struct sp_op_context {
     struct sp_node *node;
     int64_t version; /* opset version of the operator's domain in force */
     struct sp_error *err;
+    struct sp_error *accepted; /* for sp_op_accept(); NULL where nobody is told */
 };
 
 /* ---- factors -------------------------------------------------------------------------------------------------- */

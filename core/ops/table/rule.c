@@ -99,7 +99,7 @@ bool sp_rule_has_ranks(const struct sp_node *node)
 enum sp_status sp_rule_check(struct sp_model *model, struct sp_node *node, const struct sp_rule *rule,
                              struct sp_error *err)
 {
-    struct sp_op_context context = {model, rule->arena, model->dims, node, node->version, err};
+    struct sp_op_context context = {model, rule->arena, model->dims, node, node->version, err, NULL};
     if (rule->faults != 0)
         return report_faults(&context, rule);
     enum sp_status status = check_operands(&context, rule, rule->inputs, rule->input_count, true);
@@ -109,7 +109,7 @@ enum sp_status sp_rule_check(struct sp_model *model, struct sp_node *node, const
 enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
                                    struct sp_rule **ret_rule, struct sp_error *err)
 {
-    struct sp_op_context context = {model, arena, model->dims, node, node->version, err};
+    struct sp_op_context context = {model, arena, model->dims, node, node->version, err, NULL};
     struct sp_rule *rule = NULL;
     enum sp_status status = sp_rule_new(node, arena, &rule, err);
     if (rule == NULL)

@@ -385,15 +385,28 @@ const char *sp_op_subject(const struct sp_node *node, char *text, size_t size)
     return text;
 }
 
+static void tell(const struct sp_op_context *context, struct sp_error *err, const char *code, const char *text)
+{
+    char subject[264];
+    sp_op_subject(context->node, subject, sizeof subject);
+    (void)sp_fail(err, SP_ERR_MODEL, code, "%s: %s.", subject, text);
+    subject[0] = 'n';
+    (void)sp_error_at(err, "%s", subject);
+}
+
 enum sp_status sp_op_fail(struct sp_op_context *context, const char *code, const char *format, ...)
 {
-    char subject[264], text[SP_ERROR_MESSAGE_SIZE / 2];
+    char text[SP_ERROR_MESSAGE_SIZE / 2];
     SP_FORMAT(text, format);
-    sp_op_subject(context->node, subject, sizeof subject);
-    (void)sp_fail(context->err, SP_ERR_MODEL, code, "%s: %s.", subject, text);
-    subject[0] = 'n';
-    (void)sp_error_at(context->err, "%s", subject);
+    tell(context, context->err, code, text);
     return SP_ERR_MODEL;
+}
+
+void sp_op_accept(struct sp_op_context *context, const char *code, const char *format, ...)
+{
+    char text[SP_ERROR_MESSAGE_SIZE / 2];
+    SP_FORMAT(text, format);
+    tell(context, context->accepted, code, text);
 }
 
 /* ---- shared rules -------------------------------------------------------------------------------------------- */

@@ -103,6 +103,10 @@ const char *sp_op_subject(const struct sp_node *node, char *text, size_t size);
 __attribute__((format(printf, 3, 4))) enum sp_status sp_op_fail(struct sp_op_context *context, const char *code,
                                                                 const char *format, ...);
 
+/* Notes, in the same words, what the standard forbids and runtimes take as it is meant: the operator goes on. */
+__attribute__((format(printf, 3, 4))) void sp_op_accept(struct sp_op_context *context, const char *code,
+                                                        const char *format, ...);
+
 /* ---- rules that many operators share ---- */
 
 /* A new factor named `letter` and the axis' number, of the axis' extent and mapped to it; its index. */

@@ -117,6 +117,8 @@ enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotat
         status = annotate_node(&c, n, &nodes[n], err);
     if (status != SP_OK)
         return status;
+    if (plan->model->is_sorted)
+        qsort(nodes, graph->node_count, sizeof *nodes, sp_annotation_by_place);
     *ret_annotations = (struct sp_annotations){
         .configuration = SP_PLAN_CONFIGURATION,
         .num_devices = (int32_t)c.device_count,

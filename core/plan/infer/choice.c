@@ -182,8 +182,6 @@ static enum sp_status annotate_node(const struct sp_completion *completion, stru
     return status;
 }
 
-SP_ASCENDING(by_place, struct sp_annotation, node->span.offset)
-
 static int64_t devices_in(const struct sp_node_configuration *configuration)
 {
     int64_t count = 0;
@@ -231,7 +229,7 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
         annotations.count += status == SP_OK && list[annotations.count].configuration.spec_count > 0;
     }
     if (status == SP_OK && annotations.count > 1)
-        qsort(list, annotations.count, sizeof *list, by_place);
+        qsort(list, annotations.count, sizeof *list, sp_annotation_by_place);
     if (status == SP_OK)
         status = sp_onnx_annotate(completion->model, &annotations, ret_splice, err);
     if (status == SP_OK)

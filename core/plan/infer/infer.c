@@ -7,7 +7,6 @@
 #include "infer/forward.h"
 #include "infer/propagate/propagate.h"
 #include "onnx/reader.h"
-#include "ops/shapes/shapes.h"
 #include "plan/infer/internal.h"
 
 void sp_completion_destroy(struct sp_completion *completion)
@@ -83,7 +82,9 @@ static enum sp_status open_model(struct sp_completion *completion, const struct 
     if (status == SP_OK)
         status = sp_onnx_read(completion->arena, completion->file.bytes, completion->file.size, &read,
                               &completion->model, err);
-    return status == SP_OK ? sp_infer_shapes(completion->model, options->watch, &summary, err) : status;
+    if (status != SP_OK)
+        return status;
+    return sp_infer_shapes_accepting(completion->model, options->watch, &completion->accepted, &summary, err);
 }
 
 enum sp_status sp_completion_create(const struct sp_job_options *options, const json_t *request,

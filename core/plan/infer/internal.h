@@ -2,6 +2,7 @@
 /*
  * internal - what the sources of the completion facade share.
  */
+#include "plan/accepted.h"
 #include "plan/infer/infer.h"
 #include "plan/model_file.h"
 
@@ -13,6 +14,7 @@ struct sp_completion {
     struct sp_dataflow *dataflow;
     struct sp_assignment *assignment;
     struct sp_communications communications;
+    struct sp_accepted accepted;
     const char *configuration, *name;
     bool is_new_configuration;
     bool propagates;

@@ -277,6 +277,44 @@ Test(reader, refuses_wrong_names_in_subgraphs)
     release(&file, &m);
 }
 
+/* The operator types of a graph's nodes, in order. */
+static void expect_order(const struct sp_graph *graph, const char *types)
+{
+    char text[64] = "";
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        cr_expect_eq(graph->nodes[i].index, i);
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i == 0 ? "" : " ",
+                       graph->nodes[i].op_type);
+    }
+    cr_expect_str_eq(text, types);
+}
+
+/* Runtimes sort nodes. What a graph inside a node uses counts, too, and what is in order stays as it is. */
+Test(reader, sorts_nodes)
+{
+    struct sp_buf file;
+    struct onnx_model m;
+    read_notation(MODEL("11{1'x'} 1{1'c' 2'd' 4'D'} 1{1'x' 2'a' 4'A'} 1{1'b' 1'a' 2'c' 4'C'} 1{1'a' 2'b' 4'B'} "
+                        "1{1'x' 2'e' 4'E'} 12{1'd'}"),
+                  &file, &m);
+    expect_order(m.model->graph, "A B C D E");
+    cr_expect(m.model->is_sorted);
+    cr_expect_null(sp_node_early_input(&m.model->graph->nodes[0]));
+    cr_expect_str_eq(sp_node_early_input(&m.model->graph->nodes[3])->name, "c");
+    release(&file, &m);
+    read_notation(
+        MODEL("1{1'x' 2'y' 4'If' 5{1'then_branch' 20:5 6{1{1's' 2't' 4'Inner'} 1{1'w' 2's' 4'First'} 12{1't'}}}} "
+              "11{1'x'} 1{1'x' 2'w' 4'W'} 12{1'y'}"),
+        &file, &m);
+    expect_order(m.model->graph, "W If");
+    expect_order(m.model->graph->nodes[1].attributes[0].graphs[0], "First Inner");
+    release(&file, &m);
+    read_notation(MODEL("11{1'x'} 1{1'x' 2'a' 4'A'} 1{1'a' 2'b' 4'B'}"), &file, &m);
+    expect_order(m.model->graph, "A B");
+    cr_expect_not(m.model->is_sorted);
+    release(&file, &m);
+}
+
 Test(reader, says_where)
 {
     struct onnx_model m;

@@ -370,11 +370,6 @@ Test(writer, refuses_wrong_annotations)
     "5{1'then_branch' 20:5 6{12{1'f'} 1{1'p' 2'f' 4'Abs' 3'then'}}}}}}} 1{1'y' 2'z' 4'Relu' 3'after'} 11{1'm'} "       \
     "11{1'x'} 12{1'z'} 2'g'} 8{2:17}"
 
-static int by_place(const void *a, const void *b)
-{
-    return sp_annotation_before(a, b) ? -1 : 1;
-}
-
 /* All nodes of a graph and, one level after the other, of the graphs in it; those with `skip` in their name are left
    out. */
 static uint32_t collect(const struct sp_graph *graph, const char *skip, struct sp_annotation *list, uint32_t room)
@@ -393,7 +388,7 @@ static uint32_t collect(const struct sp_graph *graph, const char *skip, struct s
             }
         }
     }
-    qsort(list, count, sizeof(*list), by_place);
+    qsort(list, count, sizeof(*list), sp_annotation_by_place);
     for (uint32_t i = 0; i < count; i++)
         list[i].configuration = (struct sp_node_configuration){.has_stage = true, .stage = (int32_t)i};
     return count;

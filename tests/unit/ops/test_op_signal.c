@@ -75,6 +75,16 @@ Test(op_signal, frames_overlap)
                       "p3: replicate");
     EXPECT_FLOPS(both, 15.0 * 16 * 5 * 4);
     stop();
+    /* As torch.onnx writes it, without the axis of parts. */
+    start(17);
+    input("x", "b,128");
+    input("window", "16");
+    build_ints(&build, "step", -1, (int64_t[]){8});
+    node = build_node(&build, "STFT", "x step window", "y");
+    infer();
+    EXPECT_TYPE("y", "float32[b,15,9,2]");
+    EXPECT_RULE(node, "[b0,f] [] [k0] -> [b0,f,m2,p3]  f: halo 0+8; k0: replicate; m2: replicate; p3: replicate");
+    stop();
     start(17);
     input("x", "1,8,1");
     input("window", "16");

@@ -96,7 +96,7 @@ TestSuite(rule_fill, .init = start, .fini = stop);
 static char *fill(struct sp_node *node, const char *text, uint32_t count, const struct sp_text_size *sizes)
 {
     static char printed[512];
-    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err};
+    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err, NULL};
     struct sp_rule *rule = NULL;
     struct sp_buf buf;
     cr_assert_eq(sp_rule_new(node, build.arena, &rule, &build.err), SP_OK);
@@ -176,7 +176,7 @@ Test(rule_fill, a_second_vector_lacks_its_column)
 Test(rule_fill, a_text_that_cannot_be_read_is_our_fault)
 {
     struct sp_node *node = add("2", "2");
-    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err};
+    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err, NULL};
     struct sp_rule *rule = NULL;
     cr_assert_eq(sp_rule_new(node, build.arena, &rule, &build.err), SP_OK);
     cr_expect_eq(sp_rule_from_text(&context, rule, "[a", 0, NULL), SP_ERR_INTERNAL);

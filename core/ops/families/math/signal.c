@@ -155,11 +155,14 @@ static enum sp_status read_frames(struct sp_op_context *context, struct frames *
 {
     const struct sp_shape *x = sp_in_shape(context, IN_SIGNAL), *window = sp_in_shape(context, IN_WINDOW);
     struct frames frames = {.step = scalar_input(context, IN_STEP)};
-    if (x != NULL && x->rank != 3)
+    const bool is_bare = x != NULL && x->rank == 2; /* torch.onnx leaves the axis of parts out, and runtimes take it */
+    if (x != NULL && x->rank != 3 && !is_bare)
         return sp_op_fail(context, "OPERAND_SHAPE", "its signal has rank %u instead of 3", x->rank);
+    if (is_bare)
+        sp_op_accept(context, "OPERAND_SHAPE", "its signal has rank 2 instead of 3");
     if (window != NULL && window->rank != 1)
         return sp_op_fail(context, "OPERAND_SHAPE", "its window has rank %u instead of 1", window->rank);
-    if (x != NULL && check_parts(context, x) != SP_OK)
+    if (x != NULL && !is_bare && check_parts(context, x) != SP_OK)
         return SP_ERR_MODEL;
     if (sp_dim_is_known(frames.step) && frames.step.value < 1)
         return sp_op_fail(context, "OPERAND_VALUE", "its frame step is %lld", (long long)frames.step.value);
@@ -214,7 +217,8 @@ static enum sp_status rule_stft(struct sp_op_context *context, struct sp_rule *r
         f = sp_rule_factor(rule, "f", SP_FACTOR_REPLICATE, y->dims[1]);
     }
     sp_rule_map_output(rule, 0, 1, f);
-    (void)sp_rule_input_axis(context, rule, 'p', IN_SIGNAL, 2, SP_FACTOR_REPLICATE);
+    if (sp_in_shape(context, IN_SIGNAL)->rank == 3)
+        (void)sp_rule_input_axis(context, rule, 'p', IN_SIGNAL, 2, SP_FACTOR_REPLICATE);
     if (sp_has_input(context, IN_WINDOW))
         (void)sp_rule_input_axis(context, rule, 'k', IN_WINDOW, 0, SP_FACTOR_REPLICATE);
     uint8_t m = sp_rule_output_axis(context, rule, 'm', 0, 2, SP_FACTOR_REPLICATE);
