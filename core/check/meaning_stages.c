@@ -157,7 +157,7 @@ static enum sp_status check_devices(struct sp_meaning *meaning)
     uint32_t count = 0;
     enum sp_status status = list == NULL || is_named == NULL ? sp_fail_memory(meaning->err) : SP_OK;
     for (uint32_t n = 0; status == SP_OK && n < dataflow->node_count; n++) {
-        if (!has_stage(meaning, n))
+        if (!has_stage(meaning, n) || dataflow->nodes[n]->is_folded) /* that runs at load, wherever it is used */
             continue;
         list[count] = (struct staged){.stage = meaning->assignment->nodes[n].stage, .node = n};
         work += (uint64_t)meaning->assignment->device_count;

@@ -1,8 +1,12 @@
+#include <stdlib.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "plan/cost_graph.h"
 
 #define SP_DEVICE_LABEL_SIZE (SP_DEVICE_NAME_SIZE + 16)
+
+SP_ASCENDING_NUMBERS(by_number, int64_t)
 
 /* The spec of a layout in a stage, without a tensor's name. */
 struct stage_specs {
@@ -11,13 +15,25 @@ struct stage_specs {
     const struct sp_sharding_spec **by_layout; /* NULL entries: not made yet */
 };
 
+struct stage_list {
+    uint32_t count;
+    const uint32_t *stages; /* ascending */
+};
+
+/* A node that runs at load. */
+struct folded {
+    struct stage_list used_by;
+    uint32_t *layouts; /* of its operands; NULL: all whole */
+};
+
 /* What every node's annotation refers to. */
 struct context {
     const struct sp_plan *plan;
     struct stage_specs *stages;
     uint32_t device_count;
     const char **device_names;
-    uint32_t *seen; /* per value of the main graph: node + 1 that was annotated last */
+    uint32_t *seen;        /* per value of the main graph: node + 1 that was annotated last */
+    struct folded *folded; /* per node */
 };
 
 /* Devices in use are numbered from 0 in the cluster's order, so those of one stage stay neighbours. */
@@ -66,15 +82,148 @@ static enum sp_status find_spec(struct context *c, uint32_t stage, uint32_t layo
     return SP_OK;
 }
 
-static enum sp_status add_spec(struct context *c, uint32_t node, const struct sp_value *value, uint32_t stage,
+/* ---- what runs at load ------------------------------------------------------------------------------------------ */
+
+/*
+ * What runs at load has no place in a search: it runs wherever a node uses what it makes, so that nothing is sent.
+ * Where all users have it in one layout of one stage, each device makes the part that it uses, and holds parts of the
+ * constants, too: of quantised weights the part of their elements, scales and zero points.
+ */
+
+static bool is_folded(const struct context *c, uint32_t node)
+{
+    return c->plan->workload->nodes[node].folded;
+}
+
+static uint32_t layout_of(const struct context *c, uint32_t node, uint32_t operand, const struct sp_value *value)
+{
+    if (!is_folded(c, node))
+        return sp_plan_layout(c->plan, node, value->id);
+    return c->folded[node].layouts != NULL ? c->folded[node].layouts[operand] : 0;
+}
+
+/* The layout in which all uses have the result of a node; 0 where they differ. */
+static uint32_t layout_of_uses(const struct context *c, const struct sp_value *value)
+{
+    uint32_t layout = 0;
+    for (uint32_t i = 0; i < value->use_count; i++) {
+        const struct sp_use *use = &value->uses[i];
+        const uint32_t wanted = use->input != UINT32_MAX ? layout_of(c, use->node->index, use->input, value) : 0;
+        if (wanted == 0 || (i > 0 && wanted != layout))
+            return 0;
+        layout = wanted;
+    }
+    return value->is_graph_output ? 0 : layout;
+}
+
+/* Adds the stages of one user; a list that has all of both is not made again. */
+static bool add_stages(struct context *c, const struct stage_list *more, struct stage_list *list)
+{
+    uint32_t a = 0, b = 0, count = 0;
+    if (list->count == 0 || more->count == 0) {
+        *list = list->count == 0 ? *more : *list;
+        return true;
+    }
+    uint32_t *all = SP_NEW_ARRAY(c->plan->arena, (size_t)list->count + more->count, uint32_t);
+    if (all == NULL)
+        return false;
+    while (a < list->count || b < more->count) {
+        const uint32_t x = a < list->count ? list->stages[a] : UINT32_MAX;
+        const uint32_t y = b < more->count ? more->stages[b] : UINT32_MAX;
+        all[count++] = x < y ? x : y;
+        a += x <= y;
+        b += y <= x;
+    }
+    if (count > list->count)
+        *list = count == more->count ? *more : (struct stage_list){count, all};
+    return true;
+}
+
+/* The stages that use what a node makes. */
+static bool find_stages(struct context *c, uint32_t node, struct stage_list *ret_list)
+{
+    const struct sp_node *of = &c->plan->model->graph->nodes[node];
+    const uint32_t *stage_of = c->plan->result->placement.stage_of;
+    *ret_list = (struct stage_list){0};
+    for (uint32_t o = 0; o < of->output_count; o++) {
+        const struct sp_value *value = of->outputs[o];
+        for (uint32_t i = 0; value != NULL && i < value->use_count; i++) {
+            const uint32_t user = value->uses[i].node->index;
+            const struct stage_list own = {1, &stage_of[user]};
+            const struct sp_arena_mark mark = sp_arena_mark(c->plan->arena);
+            const uint32_t *before = ret_list->stages;
+            if (!add_stages(c, is_folded(c, user) ? &c->folded[user].used_by : &own, ret_list))
+                return false;
+            if (ret_list->stages == before)
+                sp_arena_rewind(c->plan->arena, mark);
+        }
+    }
+    if (ret_list->count == 0)
+        *ret_list = (struct stage_list){1, &stage_of[node]};
+    return true;
+}
+
+/* Users come behind, so where they run is known. */
+static enum sp_status place_folded(struct context *c, struct sp_error *err)
+{
+    const struct sp_graph *graph = c->plan->model->graph;
+    enum sp_status status = SP_OK;
+    for (uint32_t n = graph->node_count; n-- > 0 && status == SP_OK;) {
+        const struct sp_node *node = &graph->nodes[n];
+        struct folded *folded = &c->folded[n];
+        if (!is_folded(c, n))
+            continue;
+        if (!find_stages(c, n, &folded->used_by))
+            return sp_fail_memory(err);
+        const struct sp_sharded_stage *sharded = sp_plan_sharded(c->plan, folded->used_by.stages[0]);
+        if (folded->used_by.count > 1 || sharded == NULL || node->output_count != 1 || node->outputs[0] == NULL)
+            continue;
+        const uint32_t layout = layout_of_uses(c, node->outputs[0]);
+        if (layout == 0)
+            continue;
+        folded->layouts = SP_NEW_ARRAY(c->plan->arena, (size_t)node->input_count + 1, uint32_t);
+        if (folded->layouts == NULL)
+            return sp_fail_memory(err);
+        status = sp_strategy_folded_layouts(sharded->table, n, layout, folded->layouts, err);
+    }
+    return status;
+}
+
+/* Whole on the devices of several stages. */
+static enum sp_status spread_spec(const struct context *c, const struct stage_list *list,
+                                  struct sp_sharding_spec *ret_spec, struct sp_error *err)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < list->count; s++)
+        count += sp_plan_stage_devices(c->plan, list->stages[s]);
+    int64_t *devices = SP_NEW_ARRAY(c->plan->arena, count, int64_t);
+    if (devices == NULL)
+        return sp_fail_memory(err);
+    count = 0;
+    for (uint32_t s = 0; s < list->count; s++)
+        for (uint32_t d = 0; d < sp_plan_stage_devices(c->plan, list->stages[s]); d++)
+            devices[count++] = c->stages[list->stages[s]].first_device + d;
+    qsort(devices, count, sizeof *devices, by_number);
+    *ret_spec = (struct sp_sharding_spec){.device_count = count, .devices = devices};
+    return SP_OK;
+}
+
+/* ---- specs ------------------------------------------------------------------------------------------------------ */
+
+static enum sp_status add_spec(struct context *c, uint32_t node, uint32_t operand, uint32_t stage,
                                struct sp_node_configuration *configuration, struct sp_error *err)
 {
+    const struct sp_node *of = &c->plan->model->graph->nodes[node];
+    const struct sp_value *value =
+        operand < of->input_count ? of->inputs[operand] : of->outputs[operand - of->input_count];
     struct sp_sharding_spec spec = {0};
     /* A name may stand at several operands of a node; it has one spec. Names of outer scopes are not operands. */
     if (value == NULL || value->name[0] == '\0' || c->seen[value->id] == node + 1)
         return SP_OK;
     c->seen[value->id] = node + 1;
-    enum sp_status status = find_spec(c, stage, sp_plan_layout(c->plan, node, value->id), value, &spec, err);
+    enum sp_status status = is_folded(c, node) && c->folded[node].used_by.count > 1
+                                ? spread_spec(c, &c->folded[node].used_by, &spec, err)
+                                : find_spec(c, stage, layout_of(c, node, operand, value), value, &spec, err);
     if (status != SP_OK)
         return status;
     spec.tensor_name = value->name;
@@ -97,10 +246,8 @@ static enum sp_status annotate_node(struct context *c, uint32_t index, struct sp
         SP_NEW_ARRAY(c->plan->arena, (size_t)node->input_count + node->output_count, struct sp_sharding_spec);
     if (configuration->specs == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++)
-        status = add_spec(c, index, node->inputs[i], stage, configuration, err);
-    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++)
-        status = add_spec(c, index, node->outputs[i], stage, configuration, err);
+    for (uint32_t i = 0; status == SP_OK && i < node->input_count + node->output_count; i++)
+        status = add_spec(c, index, i, stage, configuration, err);
     return status;
 }
 
@@ -108,11 +255,14 @@ enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotat
                                    struct sp_error *err)
 {
     const struct sp_graph *graph = plan->model->graph;
-    struct context c = {.plan = plan, .seen = SP_NEW_ARRAY(plan->arena, graph->value_count, uint32_t)};
+    struct context c = {.plan = plan,
+                        .seen = SP_NEW_ARRAY(plan->arena, graph->value_count, uint32_t),
+                        .folded = SP_NEW_ARRAY(plan->arena, graph->node_count, struct folded)};
     struct sp_annotation *nodes = SP_NEW_ARRAY(plan->arena, graph->node_count, struct sp_annotation);
     enum sp_status status = SP_OK;
-    if (c.seen == NULL || nodes == NULL || !number_devices(&c))
+    if (c.seen == NULL || c.folded == NULL || nodes == NULL || !number_devices(&c))
         return sp_fail_memory(err);
+    status = place_folded(&c, err);
     for (uint32_t n = 0; status == SP_OK && n < graph->node_count; n++)
         status = annotate_node(&c, n, &nodes[n], err);
     if (status != SP_OK)

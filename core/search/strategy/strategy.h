@@ -19,14 +19,15 @@
  * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
  * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
  * whole mesh axes to tensor axes. All mesh axes of one partial output are reduced, or all scattered to one axis: so the
- * partition does it in one step.
+ * partition does it in one step. Weights that are quantised are cut before they are dequantised: where the operators in
+ * between do not run on the part, in whole blocks, it is no strategy.
  *
  * A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
  * nothing is split is always there. Dominated ways (the same operand layouts at no better time and memory) are dropped.
  *
  * Nodes of the same rule, types and weights share their strategies: a model of a hundred equal layers has those of one.
  *
- * Folded nodes have none. A node with graphs inside, and one without a rule, has one: all of it on every device.
+ * Folded nodes have none: they follow the nodes that use what they make. A node with graphs inside, and one without a rule, has one: all of it on every device.
  */
 #include "cost/workload.h"
 #include "infer/dataflow.h"
@@ -81,6 +82,14 @@ void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard 
 
 /* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */
 const struct sp_strategies *sp_strategy_of(const struct sp_strategy_table *table, uint32_t node);
+
+/*
+ * The layouts of the operands (inputs, then outputs) of a folded node with one output, so that this comes in `layout`:
+ * the parts of its inputs that the part of the output needs. All are whole where the operator does not run on such
+ * parts. `ret_layouts` has room for every operand.
+ */
+enum sp_status sp_strategy_folded_layouts(struct sp_strategy_table *table, uint32_t node, uint32_t layout,
+                                          uint32_t *ret_layouts, struct sp_error *err);
 
 /* A layout of the table, by the number that strategies have. Equal numbers are equal layouts; layout 0 is whole on
    every device. Layouts are of tensor axes, so one number serves tensors of any shape. */

@@ -167,6 +167,41 @@ static bool is_same_attribute(const struct sp_attribute *a, const struct sp_attr
     return a->tensors == b->tensors && a->sparse_tensors == b->sparse_tensors && a->types == b->types;
 }
 
+static bool has_same_attributes(const struct sp_node *a, const struct sp_node *b)
+{
+    if (a->attribute_count != b->attribute_count)
+        return false;
+    for (uint32_t i = 0; i < a->attribute_count; i++)
+        if (!is_same_attribute(&a->attributes[i], &b->attributes[i]))
+            return false;
+    return true;
+}
+
+/* Whether quantised weights are dequantised alike: that says how they may be cut. */
+static bool is_same_source(const struct sp_value *left, const struct sp_value *right)
+{
+    for (uint32_t i = 0; i < SP_STRATEGY_MOST_FOLDED && left != right; i++) {
+        const struct sp_node *a = left->producer, *b = right->producer;
+        if (left->stored_bits != right->stored_bits || (a == NULL) != (b == NULL))
+            return false;
+        if (left->stored_bits <= 0 || !left->is_constant || a == NULL)
+            return true;
+        if (a->op != b->op || a->input_count != b->input_count || !has_same_attributes(a, b))
+            return false;
+        for (uint32_t input = 0; input < a->input_count; input++) {
+            const struct sp_value *p = a->inputs[input], *q = b->inputs[input];
+            if ((p == NULL) != (q == NULL) ||
+                (p != NULL && (!is_same_type(&p->type, &q->type) || !is_same_data(p->data, q->data))))
+                return false;
+        }
+        left = a->inputs[0];
+        right = b->inputs[0];
+        if (left == NULL)
+            return true;
+    }
+    return true;
+}
+
 static bool is_same_operand(const struct sp_strategy_table *table, const struct sp_node *a, const struct sp_node *b,
                             uint32_t operand)
 {
@@ -174,7 +209,7 @@ static bool is_same_operand(const struct sp_strategy_table *table, const struct 
     if (left == NULL || right == NULL)
         return left == right;
     return is_same_type(&left->type, &right->type) && role_of(table, left) == role_of(table, right) &&
-           first_operand(a, operand) == first_operand(b, operand) &&
+           is_same_source(left, right) && first_operand(a, operand) == first_operand(b, operand) &&
            table->workload->tensors[left->id].bytes == table->workload->tensors[right->id].bytes &&
            (operand >= a->input_count || is_same_data(left->data, right->data));
 }
@@ -205,12 +240,7 @@ static bool is_same_node(const void *item, const void *key)
             return false;
     if (has_inside)
         return true;
-    if (a->attribute_count != b->attribute_count)
-        return false;
-    for (uint32_t i = 0; i < a->attribute_count; i++)
-        if (!is_same_attribute(&a->attributes[i], &b->attributes[i]))
-            return false;
-    return true;
+    return has_same_attributes(a, b);
 }
 
 enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node,

@@ -110,71 +110,6 @@ static const struct sp_value *value_of(const struct maker *maker, uint32_t opera
     return sp_strategy_operand_value(maker->way.model_node, maker->way.rule, operand);
 }
 
-/* The extent of an operand's axis, -1 where it is not known or no tensor's. */
-static int64_t axis_extent(const struct sp_value *value, uint32_t axis)
-{
-    const struct sp_type *type = &value->type;
-    if ((type->kind != SP_TYPE_TENSOR && type->kind != SP_TYPE_SPARSE_TENSOR) || !type->shape.has_rank ||
-        axis >= type->shape.rank || !sp_dim_is_known(type->shape.dims[axis]))
-        return -1;
-    return type->shape.dims[axis].value;
-}
-
-/* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
-   is cut behind one that is not cut to single elements. */
-static bool cut_axis(const struct maker *maker, const struct sp_axis_factors *list, uint32_t axis, int64_t extent,
-                     struct sp_strategy_cut *cut)
-{
-    const struct sp_rule *rule = maker->way.rule;
-    int64_t shards = 1;
-    bool may_follow = true;
-    for (uint32_t i = 0; i < list->count; i++) {
-        uint8_t factor = list->factors[i];
-        struct sp_dim own = rule->factors[factor].extent;
-        if (maker->shards[factor] > 1) {
-            if (!may_follow)
-                return false;
-            shards *= maker->shards[factor];
-            for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++) {
-                if (maker->way.factor_of[a] != factor)
-                    continue;
-                for (uint32_t j = 0; j < cut->count; j++)
-                    if (cut->mesh_axis[j] == a)
-                        return false; /* the factor is in the operand twice */
-                cut->tensor_axis[cut->count] = (uint8_t)axis;
-                cut->mesh_axis[cut->count++] = (uint8_t)a;
-            }
-        }
-        may_follow = may_follow && sp_dim_is_known(own) && maker->shards[factor] == own.value;
-    }
-    return shards == 1 || (extent > 0 && extent % shards == 0);
-}
-
-/* The cuts and layouts of all operands; false where one cannot be. */
-static enum sp_status cut_operands(struct maker *maker, bool *ret_ok)
-{
-    *ret_ok = true;
-    for (uint32_t o = 0; o < maker->way.operand_count; o++) {
-        const struct sp_operand_rule *rule = sp_rule_operand(maker->way.rule, o);
-        const struct sp_value *value = value_of(maker, o);
-        struct sp_layout layout;
-        maker->cuts[o].count = 0;
-        maker->layouts[o] = 0;
-        for (uint32_t a = 0; value != NULL && a < rule->rank; a++)
-            if (!cut_axis(maker, &rule->axes[a], a, axis_extent(value, a), &maker->cuts[o])) {
-                *ret_ok = false;
-                return SP_OK;
-            }
-        if (maker->cuts[o].count == 0)
-            continue;
-        sp_strategy_cut_layout(maker->table, &maker->cuts[o], 0, &layout);
-        enum sp_status status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[o], maker->err);
-        if (status != SP_OK)
-            return status;
-    }
-    return SP_OK;
-}
-
 /* Bytes of the outputs of one device that are no other tensor's memory. */
 static double output_bytes(const struct maker *maker)
 {
@@ -235,7 +170,7 @@ static bool scatter_cut(const struct maker *maker, uint32_t axis, struct sp_stra
 {
     const struct sp_rule *rule = maker->way.rule;
     const struct sp_value *value = value_of(maker, rule->input_count);
-    int64_t shards = 1, extent = axis_extent(value, axis);
+    int64_t shards = 1, extent = sp_strategy_axis_extent(value, axis);
     *ret_cut = maker->cuts[rule->input_count];
     for (uint32_t i = 0; i < ret_cut->count; i++)
         if (ret_cut->tensor_axis[i] == axis)
@@ -297,7 +232,8 @@ static enum sp_status try_way(struct maker *maker)
         is_ok = factor->extent.value % shards == 0 &&
                 (shards == 1 || factor->block <= 1 || factor->extent.value / shards % factor->block == 0);
     }
-    enum sp_status status = is_ok ? cut_operands(maker, &is_ok) : SP_OK;
+    enum sp_status status =
+        is_ok ? sp_strategy_cut_operands(&maker->way, maker->cuts, maker->layouts, &is_ok, maker->err) : SP_OK;
     if (status == SP_OK && is_ok)
         status = sp_strategy_probe(&maker->way, maker->err);
     if (status != SP_OK || !is_ok || maker->way.is_refused)

@@ -8,6 +8,9 @@
 /* Ways of one rule that are looked at: with more factors than that allows, those that cut the least are left whole. */
 #define SP_STRATEGY_MOST_TRIED 4096
 
+/* Operators between a quantised constant and the node that uses it, at most: behind more of them it is not looked. */
+#define SP_STRATEGY_MOST_FOLDED 16
+
 struct sp_strategy_layout {
     struct sp_layout layout;
     uint32_t number;
@@ -104,7 +107,7 @@ bool sp_strategy_has_inside(const struct sp_node *node);
 enum sp_status sp_strategy_enumerate(struct sp_strategy_table *table, struct sp_strategy_class *class,
                                      struct sp_error *err);
 
-/* ---- strategy_probe.c ---- */
+/* ---- ways ---- */
 
 /* One way to cut a node: what is given, and what follows. */
 struct sp_strategy_way {
@@ -122,6 +125,17 @@ struct sp_strategy_way {
     double flops, bytes, compute_seconds, communication_seconds, communication_bytes, weight_bytes;
     uint32_t *partial; /* per output: mesh axes along which it is still to be combined; room for the rule's outputs */
 };
+
+/* ---- strategy_cut.c ---- */
+
+/* The extent of an operand's axis, -1 where it is not known or no tensor's. */
+int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis);
+
+/* The cuts and layouts of all operands, from the way's factor_of and shards; *ret_ok is false where one cannot be. */
+enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
+                                        uint32_t *layouts, bool *ret_ok, struct sp_error *err);
+
+/* ---- strategy_probe.c ---- */
 
 /* The operator, or NULL: the value of an operand. */
 const struct sp_value *sp_strategy_operand_value(const struct sp_node *node, const struct sp_rule *rule,

@@ -220,12 +220,39 @@ static void expect_same_subject(const struct sharded_model *model, const struct 
         const struct sp_subject_node *a = &own->nodes[n], *b = &read->nodes[n];
         const uint32_t stage = model->plan->result->placement.stage_of[n];
         cr_expect_eq(a->stage, (int32_t)stage, "node %u", n);
-        cr_expect_eq(a->device_count, sp_plan_stage_devices(model->plan, stage), "node %u on %ld", n,
-                     (long)a->device_count);
+        const uint32_t own_devices = sp_plan_stage_devices(model->plan, stage);
+        /* What runs at load is on the devices of every stage that uses it. */
+        cr_expect(model->plan->workload->nodes[n].folded ? a->device_count >= own_devices
+                                                         : a->device_count == own_devices,
+                  "node %u on %ld", n, (long)a->device_count);
         cr_assert_eq(a->device_count, b->device_count, "node %u", n);
         cr_expect_eq(memcmp(a->devices, b->devices, (size_t)a->device_count * sizeof *a->devices), 0, "node %u", n);
     }
     sp_subject_destroy(read);
+}
+
+static const struct sp_sharding *said_of(const struct sp_subject *subject, const struct sp_node *node, uint32_t operand)
+{
+    return sp_spec_of(subject->assignment, sp_dataflow_node(subject->dataflow, node), operand)->sharding;
+}
+
+/* What a node makes that runs at load is whole, or as one of its users has it. */
+static void expect_folded(const struct sharded_model *model, const struct sp_node *node)
+{
+    const struct sp_subject *subject = model->planned.subject;
+    const struct sp_value *value = node->outputs[0];
+    const struct sp_sharding *said = said_of(subject, node, node->input_count);
+    bool is_whole = true, is_equal = false;
+    struct sp_error err = {0};
+    cr_assert_not_null(said, "node %u", node->index);
+    for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
+        is_whole = is_whole && sp_sharding_shards(said, axis) == 1;
+    for (uint32_t i = 0; i < value->use_count && !is_whole && !is_equal; i++)
+        cr_assert_eq(sp_sharding_equal(model->planned.arena, said,
+                                       said_of(subject, value->uses[i].node, value->uses[i].input),
+                                       value->type.shape.rank, NULL, &is_equal, &err),
+                     SP_OK, "%s", err.message);
+    cr_expect(is_whole || is_equal, "node %u (%s)", node->index, node->op_type);
 }
 
 /* What the subject's assignment says of each operand that a strategy speaks of is its layout, on the used devices. */
@@ -237,6 +264,10 @@ static void expect_layouts(const struct sharded_model *model)
         const struct sp_node *node = &subject->model->graph->nodes[n];
         const uint32_t stage = placement->stage_of[n];
         int64_t first = 0;
+        if (model->plan->workload->nodes[n].folded) {
+            expect_folded(model, node);
+            continue;
+        }
         while (subject->cluster_devices[first] != placement->stage_device[stage])
             first++;
         for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
@@ -244,8 +275,7 @@ static void expect_layouts(const struct sharded_model *model)
                 i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
             if (value == NULL || !value->type.shape.has_rank)
                 continue;
-            const struct sp_sharding *said =
-                sp_spec_of(subject->assignment, sp_dataflow_node(subject->dataflow, node), i)->sharding;
+            const struct sp_sharding *said = said_of(subject, node, i);
             const struct sp_sharding *want = NULL;
             struct sp_error err = {0};
             bool is_equal = false;

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/internal.h"
 #include "plan/job.h"
-#include "plan/plan.h"
 #include "search/joint/joint.h"
 
 #define TEXT_SIZE 8192
@@ -232,4 +232,87 @@ Test(quantized, a_model_is_not_slower_than_what_it_was_made_of)
                 interval_of(model_text(pairs[i].x, pairs[i].quantized_initializers, pairs[i].quantized_nodes), devices);
             cr_expect_leq(is, was, "%s on %u devices: %g instead of %g s", pairs[i].name, devices, is, was);
         }
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
+
+/* "w[1,2]@2": the shards of each axis, and on how many devices, of an operand of the node with this result. */
+static void expect_spec(const struct planned *p, const char *result, const char *operand, const char *want)
+{
+    struct sp_annotations annotations;
+    struct sp_error err = {0};
+    char text[256] = "";
+    size_t used = 0;
+    cr_assert_eq(sp_plan_annotations(p->plan, &annotations, &err), SP_OK, "%s", err.message);
+    const struct sp_value *value = sp_graph_value(p->plan->model->graph, result);
+    cr_assert_not_null(value);
+    const struct sp_node_configuration *configuration = &annotations.nodes[value->producer->index].configuration;
+    for (uint32_t s = 0; s < configuration->spec_count; s++) {
+        const struct sp_sharding_spec *spec = &configuration->specs[s];
+        if (strcmp(spec->tensor_name, operand) != 0)
+            continue;
+        for (uint32_t a = 0; a < spec->axis_count; a++)
+            for (uint32_t i = 0; i < spec->axes[a].part_count; i++)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%lld in %lld, ",
+                                         (long long)spec->axes[a].axis, (long long)spec->axes[a].parts[i].num_shards);
+        (void)snprintf(text + used, sizeof text - used, "%u devices", spec->device_count);
+    }
+    cr_expect_str_eq(text, want, "%s of %s: %s instead of %s", operand, result, text, want);
+}
+
+#define WIDE(type) TENSOR("w", type, "8192,8192")
+
+/* 16 rows by 8192 columns: the columns are split, or with a transposed weight its rows. */
+Test(quantized, constants_are_cut_before_they_are_dequantised)
+{
+    struct planned p = plan_text(model_text("'dtype':'float32','shape':[16,8192]", WIDE("int4") S("64,8192"),
+                                            BLOCKS("'w','s'", "'axis':0,'block_size':128") MATMUL),
+                                 4, SP_STRATEGY_TENSOR);
+    expect_spec(&p, "y", "f", "1 in 4, 4 devices");
+    expect_spec(&p, "f", "f", "1 in 4, 4 devices");
+    expect_spec(&p, "f", "w", "1 in 4, 4 devices");
+    expect_spec(&p, "f", "s", "1 in 4, 4 devices");
+    cr_expect_float_eq(p.plan->result->evaluation->stages[0].weights_bytes, (8192.0 * 8192 / 2 + 4 * 64 * 8192) / 4, 1);
+    release(&p);
+    p = plan_text(model_text("'dtype':'float32','shape':[16,8192]",
+                             WIDE("int8") S("8192") "," TENSOR("z", "int8", "8192"),
+                             BLOCKS("'w','s','z'", "'axis':0")
+                                 NODE("Transpose", "'f'", "t", "") "," NODE("MatMul", "'x','t'", "y", "")),
+                  2, SP_STRATEGY_TENSOR);
+    expect_spec(&p, "t", "f", "0 in 2, 2 devices");
+    expect_spec(&p, "f", "w", "0 in 2, 2 devices");
+    expect_spec(&p, "f", "s", "0 in 2, 2 devices");
+    expect_spec(&p, "f", "z", "0 in 2, 2 devices");
+    release(&p);
+    p = plan_text(model_text("'dtype':'float32','shape':[16,8192]", WIDE("int8") S(""), F MATMUL), 2,
+                  SP_STRATEGY_TENSOR);
+    expect_spec(&p, "f", "w", "1 in 2, 2 devices");
+    expect_spec(&p, "f", "s", "2 devices");
+    release(&p);
+}
+
+/* 3 blocks of columns: an even cut of the columns goes through a block. */
+Test(quantized, blocks_stay_whole)
+{
+    struct planned p =
+        plan_text(model_text("'dtype':'float32','shape':[16,8192]", TENSOR("w", "int8", "8192,6144") S("8192,3"),
+                             BLOCKS("'w','s'", "'axis':1,'block_size':2048") MATMUL),
+                  2, SP_STRATEGY_TENSOR);
+    expect_spec(&p, "y", "f", "0 in 2, 2 devices");
+    expect_spec(&p, "f", "w", "0 in 2, 2 devices");
+    release(&p);
+}
+
+/* What two stages use is dequantised in both: nobody sends weights. */
+Test(quantized, what_several_stages_use_is_made_in_each)
+{
+    struct planned p =
+        plan_text(model_text("'dtype':'float32','shape':[4096,8192]", WIDE("int8") S(""),
+                             F NODE("MatMul", "'x','f'", "a", "") "," NODE("MatMul", "'a','f'", "y", "")),
+                  2, SP_STRATEGY_PIPELINE);
+    cr_assert_eq(p.plan->result->placement.stage_count, 2);
+    cr_expect_eq(p.plan->result->evaluation->transfer_count, 1);
+    expect_spec(&p, "f", "w", "2 devices");
+    expect_spec(&p, "f", "f", "2 devices");
+    release(&p);
 }

@@ -1,0 +1,194 @@
+/*
+ * From factors to the cuts of operands, and back from the layout of an output.
+ */
+#include <string.h>
+
+#include "search/strategy/strategy_internal.h"
+
+int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis)
+{
+    const struct sp_type *type = &value->type;
+    if ((type->kind != SP_TYPE_TENSOR && type->kind != SP_TYPE_SPARSE_TENSOR) || !type->shape.has_rank ||
+        axis >= type->shape.rank || !sp_dim_is_known(type->shape.dims[axis]))
+        return -1;
+    return type->shape.dims[axis].value;
+}
+
+/* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
+   is cut behind one that is not cut to single elements. */
+static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_factors *list, uint32_t axis,
+                     int64_t extent, struct sp_strategy_cut *cut)
+{
+    int64_t shards = 1;
+    bool may_follow = true;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint8_t factor = list->factors[i];
+        struct sp_dim own = way->rule->factors[factor].extent;
+        if (way->shards[factor] > 1) {
+            if (!may_follow)
+                return false;
+            shards *= way->shards[factor];
+            for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
+                if (way->factor_of[a] != factor)
+                    continue;
+                for (uint32_t j = 0; j < cut->count; j++)
+                    if (cut->mesh_axis[j] == a)
+                        return false; /* the factor is in the operand twice */
+                cut->tensor_axis[cut->count] = (uint8_t)axis;
+                cut->mesh_axis[cut->count++] = (uint8_t)a;
+            }
+        }
+        may_follow = may_follow && sp_dim_is_known(own) && way->shards[factor] == own.value;
+    }
+    return shards == 1 || (extent > 0 && extent % shards == 0);
+}
+
+/* Whether a device can have the part of a weight that a layout says: one that is quantised is cut before it is
+   dequantised, in whole blocks. */
+static enum sp_status has_part(struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout,
+                               bool *ret_has, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret_has = true;
+    for (uint32_t i = 0; i < SP_STRATEGY_MOST_FOLDED && status == SP_OK && layout != 0 && value->stored_bits > 0; i++) {
+        const struct sp_node *node = value->producer;
+        struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+        if (node == NULL || !table->workload->nodes[node->index].folded || node->inputs[0] == NULL)
+            break;
+        uint32_t *layouts = SP_NEW_ARRAY(table->scratch, (size_t)node->input_count + node->output_count, uint32_t);
+        if (layouts == NULL)
+            return sp_fail_memory(err);
+        status = sp_strategy_folded_layouts(table, node->index, layout, layouts, err);
+        layout = layouts[0];
+        *ret_has = layout != 0;
+        value = node->inputs[0];
+        sp_arena_rewind(table->scratch, mark);
+    }
+    return status;
+}
+
+enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
+                                        uint32_t *layouts, bool *ret_ok, struct sp_error *err)
+{
+    *ret_ok = true;
+    for (uint32_t o = 0; o < way->operand_count; o++) {
+        const struct sp_operand_rule *rule = sp_rule_operand(way->rule, o);
+        const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, o);
+        struct sp_layout layout;
+        cuts[o].count = 0;
+        layouts[o] = 0;
+        for (uint32_t a = 0; value != NULL && a < rule->rank; a++)
+            if (!cut_axis(way, &rule->axes[a], a, sp_strategy_axis_extent(value, a), &cuts[o])) {
+                *ret_ok = false;
+                return SP_OK;
+            }
+        if (cuts[o].count == 0)
+            continue;
+        sp_strategy_cut_layout(way->table, &cuts[o], 0, &layout);
+        enum sp_status status = sp_strategy_layout_number(way->table, &layout, &layouts[o], err);
+        if (status == SP_OK && !way->table->workload->nodes[way->node].folded)
+            status = has_part(way->table, value, layouts[o], ret_ok, err);
+        if (status != SP_OK || !*ret_ok)
+            return status;
+    }
+    return SP_OK;
+}
+
+/* ---- folded nodes ----------------------------------------------------------------------------------------------- */
+
+static bool may_cut(const struct sp_factor *factor, int64_t shards)
+{
+    return factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL &&
+           sp_dim_is_known(factor->extent) && factor->extent.value % shards == 0 &&
+           (factor->block <= 1 || factor->extent.value / shards % factor->block == 0);
+}
+
+/* Gives the mesh axes on an axis of the output to its factors, from the major one on; the next has its turn where one
+   is cut to single elements. False where a factor may not be cut so. */
+static bool deal_axes(struct sp_strategy_way *way, int64_t *shards, const struct sp_layout *layout, uint32_t axis)
+{
+    const struct sp_strategy_table *table = way->table;
+    const struct sp_axis_factors *list = &way->rule->outputs[0].axes[axis];
+    uint32_t at = 0, digits = table->first_digit[SP_STRATEGY_AXES];
+    for (uint32_t place = 0; place < digits; place++) {
+        for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+            const uint32_t digit = table->first_digit[a];
+            if (layout->axis[digit] != axis || layout->place[digit] != place)
+                continue;
+            while (at + 1 < list->count &&
+                   sp_dim_is(way->rule->factors[list->factors[at]].extent, shards[list->factors[at]]))
+                at++;
+            if (at >= list->count ||
+                !may_cut(&way->rule->factors[list->factors[at]], shards[list->factors[at]] * table->mesh.size[a]))
+                return false;
+            way->factor_of[a] = list->factors[at];
+            shards[list->factors[at]] *= table->mesh.size[a];
+        }
+    }
+    return true;
+}
+
+/* Whether the operator runs so, and makes the layout. */
+static enum sp_status try_layout(struct sp_strategy_way *way, int64_t *shards, struct sp_strategy_cut *cuts,
+                                 uint32_t *layouts, uint32_t layout, bool *ret_ok, struct sp_error *err)
+{
+    const struct sp_layout *wanted = sp_strategy_layout(way->table, layout);
+    memset(way->factor_of, SP_STRATEGY_NO_FACTOR, sizeof way->factor_of);
+    *ret_ok = true;
+    for (uint32_t f = 0; f < way->rule->factor_count; f++)
+        shards[f] = 1;
+    for (uint32_t axis = 0; axis < way->rule->outputs[0].rank && *ret_ok; axis++)
+        *ret_ok = deal_axes(way, shards, wanted, axis);
+    enum sp_status status = *ret_ok ? sp_strategy_cut_operands(way, cuts, layouts, ret_ok, err) : SP_OK;
+    *ret_ok = *ret_ok && layouts[way->rule->input_count] == layout;
+    if (status != SP_OK || !*ret_ok)
+        return status;
+    status = sp_strategy_probe(way, err);
+    *ret_ok = !way->is_refused && way->partial[0] == 0;
+    return status;
+}
+
+static enum sp_status find_layouts(struct sp_strategy_way *way, uint32_t layout, uint32_t *ret_layouts,
+                                   struct sp_error *err)
+{
+    struct sp_arena *scratch = way->table->scratch;
+    int64_t *shards = SP_NEW_ARRAY(scratch, way->rule->factor_count, int64_t);
+    struct sp_strategy_cut *cuts = SP_NEW_ARRAY(scratch, way->operand_count, struct sp_strategy_cut);
+    uint32_t *layouts = SP_NEW_ARRAY(scratch, way->operand_count, uint32_t);
+    bool is_ok = false;
+    way->partial = SP_NEW_ARRAY(scratch, 1, uint32_t);
+    if (shards == NULL || cuts == NULL || layouts == NULL || way->partial == NULL)
+        return sp_fail_memory(err);
+    way->shards = shards;
+    way->cuts = cuts;
+    way->layouts = layouts;
+    enum sp_status status = try_layout(way, shards, cuts, layouts, layout, &is_ok, err);
+    if (status == SP_OK && is_ok)
+        memcpy(ret_layouts, layouts, way->operand_count * sizeof *ret_layouts);
+    return status;
+}
+
+enum sp_status sp_strategy_folded_layouts(struct sp_strategy_table *table, uint32_t node, uint32_t layout,
+                                          uint32_t *ret_layouts, struct sp_error *err)
+{
+    const struct sp_node *known = table->workload->nodes[node].node;
+    struct sp_strategy_way way = {.table = table,
+                                  .node = node,
+                                  .model_node = &known->graph->nodes[known->index],
+                                  .operand_count = known->input_count + known->output_count};
+    struct sp_error why = {0};
+    struct sp_rule *rule = NULL;
+    memset(ret_layouts, 0, way.operand_count * sizeof *ret_layouts);
+    if (layout == 0 || known->op == NULL || known->output_count != 1 || sp_strategy_has_inside(known))
+        return SP_OK;
+    struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+    enum sp_status status = sp_op_rule(table->dataflow->model, way.model_node, table->scratch, &rule, &why);
+    if (status == SP_OK && rule->input_count == known->input_count && rule->output_count == 1) {
+        way.rule = rule;
+        status = find_layouts(&way, layout, ret_layouts, err);
+    } else {
+        status = status == SP_ERR_MEMORY ? sp_fail_memory(err) : SP_OK; /* it runs at load, as it is */
+    }
+    sp_arena_rewind(table->scratch, mark);
+    return status;
+}
