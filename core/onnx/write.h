@@ -103,7 +103,7 @@ const struct sp_interned_note *sp_record_kept(const struct sp_record *record, ui
 /* Adds one, in ascending order of boxes; false without memory. */
 bool sp_record_keep(struct sp_record *record, uint32_t box, uint32_t specs);
 /* Appends the metadata field with the record to `buf`. */
-enum sp_status sp_record_write(const struct sp_record *record, struct sp_buf *buf, struct sp_error *err);
+enum sp_status sp_record_write(struct sp_record *record, struct sp_buf *buf, struct sp_error *err);
 /* A field of the metadata map: whether its key is ours, and its value. */
 enum sp_status sp_record_is_entry(const unsigned char *bytes, struct sp_span entry, bool *ret_is,
                                   struct sp_span *ret_value, struct sp_error *err);

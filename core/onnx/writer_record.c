@@ -193,6 +193,8 @@ enum sp_status sp_record_read(const struct sp_model *model, struct sp_record *re
     return status;
 }
 
+SP_ASCENDING(by_box, struct sp_interned_note, box)
+
 static void write_notes(const struct sp_record *record, struct sp_json *json, struct sp_buf *text)
 {
     for (uint32_t i = 0; i < record->note_count; i++)
@@ -208,9 +210,12 @@ static void write_notes(const struct sp_record *record, struct sp_json *json, st
     sp_json_member_string(json, "specs", text->size > 0 && !sp_buf_failed(text) ? text->data : "");
 }
 
-enum sp_status sp_record_write(const struct sp_record *record, struct sp_buf *buf, struct sp_error *err)
+enum sp_status sp_record_write(struct sp_record *record, struct sp_buf *buf, struct sp_error *err)
 {
     struct sp_buf value, notes, entry;
+    /* Nodes of graphs inside a node were looked at before the node itself. */
+    if (record->kept_count > 1)
+        qsort(record->kept, record->kept_count, sizeof *record->kept, by_box);
     struct sp_json json;
     sp_buf_init(&value, SP_MAX_RECORD_BYTES);
     sp_buf_init(&notes, SP_MAX_RECORD_BYTES);
