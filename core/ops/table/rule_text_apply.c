@@ -215,8 +215,10 @@ static void make_axis(struct filling *filling, const struct operand *operand, co
 static void divide_axis(struct filling *filling, const struct operand *operand, const struct sp_text_axis *text,
                         uint32_t axis)
 {
-    struct sp_dim rest = operand->shape->dims[axis];
     struct sp_factor *open = NULL;
+    if (text->is_group && operand->group_length == 0)
+        return;
+    struct sp_dim rest = operand->shape->dims[axis];
     for (uint32_t k = 0; k < text->count; k++) {
         struct sp_factor *factor = &filling->rule->factors[filling->factors[text->factors[k]].first];
         if (factor->extent.kind != SP_DIM_UNKNOWN)

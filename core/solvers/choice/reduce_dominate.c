@@ -12,10 +12,8 @@
 
 static bool uses_no_more(const struct sp_reducer_node *node, uint32_t a, uint32_t b)
 {
-    const int64_t *of_a = &node->usage[(size_t)a * node->range_count];
-    const int64_t *of_b = &node->usage[(size_t)b * node->range_count];
     for (uint32_t r = 0; r < node->range_count; r++)
-        if (of_a[r] > of_b[r])
+        if (node->usage[(size_t)a * node->range_count + r] > node->usage[(size_t)b * node->range_count + r])
             return false;
     return true;
 }
