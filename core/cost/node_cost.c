@@ -192,10 +192,10 @@ static double count_trips(const struct sp_node *node)
 }
 
 /* The branch of an If that is never taken: its condition is known. */
-static bool never_runs(const struct frame *frame, const struct sp_attribute *attribute)
+static bool never_runs(const struct sp_node *node, const struct sp_graph *graph)
 {
-    int taken = frame->alternatives ? sp_control_taken(frame->node) : -1;
-    return taken >= 0 && strcmp(attribute->name, taken == 0 ? "else_branch" : "then_branch") == 0;
+    const struct sp_graph *taken = sp_control_branch(node);
+    return taken != NULL && taken != graph;
 }
 
 /* Goes to the frame's next graph, or to none. */
@@ -214,7 +214,7 @@ static bool open_next_graph(const struct walk *walk, struct frame *frame)
             const struct sp_attribute *attribute = &node->attributes[frame->attribute];
             bool graphs = attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS;
             if (graphs && attribute->graphs != NULL && frame->item < attribute->count &&
-                !never_runs(frame, attribute)) {
+                !never_runs(node, attribute->graphs[frame->item])) {
                 frame->graph = attribute->graphs[frame->item++];
                 break;
             }

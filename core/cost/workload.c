@@ -3,6 +3,8 @@
 #include "base/rows.h"
 #include "cost/body_memory.h"
 #include "cost/workload_internal.h"
+#include "ops/bodies/captures.h"
+#include "ops/bodies/control.h"
 #include "ops/table/op.h"
 
 #define TICK_NODES 1024 /* nodes between two looks at the watch */
@@ -143,14 +145,29 @@ static size_t count_operands(const struct sp_graph *graph)
     return total;
 }
 
+/* Marks what the branch of an If that runs alone uses by name. */
+static bool find_taken(struct sp_arena *arena, const struct sp_node *node, uint32_t *taken)
+{
+    uint32_t count = 0;
+    const struct sp_value **values = NULL;
+    struct sp_arena_mark mark = sp_arena_mark(arena);
+    if (!sp_captured(arena, node, &count, &values))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        taken[values[i]->id] = node->index + 1;
+    sp_arena_rewind(arena, mark);
+    return true;
+}
+
 static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *graph)
 {
     uint32_t *pool = SP_NEW_ARRAY(workload->arena, count_operands(graph), uint32_t);
     struct sp_arena_mark mark = sp_arena_mark(workload->arena);
-    uint32_t *seen = SP_NEW_ARRAY(workload->arena, graph->value_count, uint32_t); /* value -> last node + 1 */
+    uint32_t *seen = SP_NEW_ARRAY(workload->arena, graph->value_count, uint32_t);  /* value -> last node + 1 */
+    uint32_t *taken = SP_NEW_ARRAY(workload->arena, graph->value_count, uint32_t); /* likewise: used by its branch */
     struct sp_rows outer;
 
-    if (pool == NULL || seen == NULL || !find_outer_uses(workload->arena, graph, &outer))
+    if (pool == NULL || seen == NULL || taken == NULL || !find_outer_uses(workload->arena, graph, &outer))
         return false;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct sp_node *node = &graph->nodes[n];
@@ -158,14 +175,17 @@ static bool fill_nodes(struct sp_workload *workload, const struct sp_graph *grap
         work->node = node;
         work->folded = sp_inner_is_folded(node);
         work->inputs = pool;
-        for (uint32_t i = 0; i < node->input_count; i++) {
+        const bool has_branch = sp_control_branch(node) != NULL;
+        if (has_branch && !find_taken(workload->arena, node, taken))
+            return false;
+        for (uint32_t i = has_branch ? 1 : 0; i < node->input_count; i++) { /* behind a condition that is known */
             if (node->inputs[i] != NULL && seen[node->inputs[i]->id] != n + 1) {
                 seen[node->inputs[i]->id] = n + 1;
                 *pool++ = node->inputs[i]->id;
             }
         }
         for (uint32_t i = outer.start[n]; i < outer.start[n + 1]; i++) {
-            if (seen[outer.items[i]] != n + 1) {
+            if (seen[outer.items[i]] != n + 1 && (!has_branch || taken[outer.items[i]] == n + 1)) {
                 seen[outer.items[i]] = n + 1;
                 *pool++ = outer.items[i];
             }

@@ -112,7 +112,7 @@ static enum sp_status find_devices(struct sp_partitioner *part, struct sp_part_c
     uint32_t count = 0;
     const struct sp_graph **graphs = NULL;
     if (status == SP_OK)
-        status = sp_part_graphs_inside(part, run->node, &count, &graphs);
+        status = sp_graphs_inside(part->scratch, run->node, &count, &graphs) ? SP_OK : sp_fail_memory(part->err);
     for (uint32_t g = 0; g < count && status == SP_OK; g++)
         for (uint32_t n = 0; n < graphs[g]->node_count && status == SP_OK; n++)
             status = add_devices(part, &graphs[g]->nodes[n], is_used);
@@ -221,19 +221,6 @@ static void forget(struct sp_partitioner *part, uint32_t mark)
     }
 }
 
-/* A branch that is known not to be taken may give other extents, or another rank, than the node's result has: its own
-   result is whole then, on the same devices. */
-static enum sp_status fit_result(struct sp_partitioner *part, const struct sp_value *value,
-                                 const struct sp_sharding **sharding)
-{
-    bool fits = false;
-    enum sp_status status = sp_control_find_fit(part, value, *sharding, &fits);
-    if (status != SP_OK || fits)
-        return status;
-    return sp_view_cache_whole(part->assignment.cache, sp_part_rank(value), part->assignment.device_count, 1, sharding,
-                               sharding, part->err);
-}
-
 static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_control_run *run)
 {
     const struct sp_graph *graph = run->graphs[run->next];
@@ -244,8 +231,6 @@ static enum sp_status end_graph(struct sp_partitioner *part, struct sp_part_cont
         const struct sp_sharding *sharding = o >= scalars ? run->out[o - scalars].sharding : NULL;
         if (o < scalars)
             status = sp_control_whole(part, run, graph->outputs[o], &sharding);
-        else
-            status = fit_result(part, graph->outputs[o], &sharding);
         if (status == SP_OK)
             status = bring_port(part, run, graph->outputs[o], sharding, &outputs[o]);
     }

@@ -114,6 +114,14 @@ static enum sp_status find_cut_inside(struct sp_partitioner *part)
     return SP_OK;
 }
 
+enum sp_status sp_part_is_cut_inside(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is)
+{
+    if (part->is_cut_inside == NULL && find_cut_inside(part) != SP_OK)
+        return part->err->status;
+    *ret_is = part->is_cut_inside[sp_dataflow_node(part->dataflow, node)];
+    return SP_OK;
+}
+
 enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is)
 {
     const struct sp_graph *graphs[2];
@@ -122,10 +130,11 @@ enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struc
     *ret_is = false;
     if (part->sink->control_begin == NULL || count == 0)
         return SP_OK;
-    if (part->is_cut_inside == NULL && find_cut_inside(part) != SP_OK)
-        return part->err->status;
-    bool is_fit = part->is_cut_inside[sp_dataflow_node(part->dataflow, node)] &&
-                  all_ranked(node->input_count, node->inputs) && all_ranked(node->output_count, node->outputs);
+    bool is_fit = false;
+    enum sp_status status = sp_part_is_cut_inside(part, node, &is_fit);
+    if (status != SP_OK)
+        return status;
+    is_fit = is_fit && all_ranked(node->input_count, node->inputs) && all_ranked(node->output_count, node->outputs);
     for (uint32_t g = 0; g < count && is_fit; g++)
         is_fit = is_paired(node, graphs[g]) && all_ranked(graphs[g]->input_count, graphs[g]->inputs) &&
                  all_ranked(graphs[g]->output_count, graphs[g]->outputs);

@@ -165,9 +165,11 @@ static enum sp_status bring_captures(struct sp_part_run *run)
     struct sp_partitioner *part = run->part;
     uint32_t count = run->placement.device_count;
     const struct sp_value **values = NULL;
-    enum sp_status status = sp_part_captured(part, run->node, &run->capture_count, &values);
-    if (status != SP_OK || run->capture_count == 0)
-        return status;
+    enum sp_status status = SP_OK;
+    if (!sp_captured(part->scratch, run->node, &run->capture_count, &values))
+        return sp_fail_memory(part->err);
+    if (run->capture_count == 0)
+        return SP_OK;
     run->captures = SP_NEW_ARRAY(part->scratch, count, struct sp_part_capture *);
     if (run->captures == NULL)
         return sp_fail_memory(part->err);
@@ -203,7 +205,7 @@ static enum sp_status bring_captures(struct sp_part_run *run)
 static enum sp_status keep_control_whole(struct sp_part_run *run)
 {
     char label[256];
-    if (!sp_part_has_graphs(run->node) || sp_placement_is_whole(&run->placement))
+    if (!sp_has_graphs(run->node) || sp_placement_is_whole(&run->placement))
         return SP_OK;
     for (uint32_t f = 0; f < run->placement.factor_count; f++)
         sp_placement_make_whole(&run->placement, (uint8_t)f);
@@ -255,23 +257,21 @@ static enum sp_status empty_rule(struct sp_part_run *run)
     return SP_OK;
 }
 
-/* Where a node runs that no relation speaks of: where its inputs are, else everywhere. */
-static enum sp_status place_apart(struct sp_part_run *run)
+enum sp_status sp_part_place_apart(struct sp_partitioner *part, const struct sp_node *node,
+                                   struct sp_node_cut *ret_placement)
 {
-    struct sp_partitioner *part = run->part;
     int64_t count = 0;
     const int64_t *devices = NULL;
-    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, run->node)];
+    const struct sp_node_specs *specs = &part->stated->nodes[sp_dataflow_node(part->dataflow, node)];
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; i < run->node->input_count + run->node->output_count && status == SP_OK && count == 0; i++)
+    for (uint32_t i = 0; i < node->input_count + node->output_count && status == SP_OK && count == 0; i++)
         if (specs->operands != NULL && specs->operands[i].sharding != NULL &&
             specs->operands[i].origin != SP_SPEC_ASSUMED)
             status = sp_sharding_devices(part->arena, specs->operands[i].sharding, part->assignment.device_count,
                                          &count, &devices, part->err);
-    for (uint32_t i = 0; i < run->node->input_count && status == SP_OK && count == 0; i++) {
-        const struct sp_part_held *held =
-            run->node->inputs[i] != NULL ? sp_part_tensor(part, run->node->inputs[i])->first : NULL;
-        if (held != NULL && run->node->inputs[i]->producer != NULL) {
+    for (uint32_t i = 0; i < node->input_count && status == SP_OK && count == 0; i++) {
+        const struct sp_part_held *held = node->inputs[i] != NULL ? sp_part_tensor(part, node->inputs[i])->first : NULL;
+        if (held != NULL && node->inputs[i]->producer != NULL) {
             count = held->count;
             devices = held->devices;
         }
@@ -282,7 +282,7 @@ static enum sp_status place_apart(struct sp_part_run *run)
             sp_sharding_devices(part->arena, &everywhere, part->assignment.device_count, &count, &devices, part->err);
     }
     if (status == SP_OK)
-        status = sp_placement_whole(part, 0, (uint32_t)count, devices, &run->placement);
+        status = sp_placement_whole(part, 0, (uint32_t)count, devices, ret_placement);
     return status;
 }
 
@@ -295,15 +295,17 @@ enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
     enum sp_status status;
     if (relation == SP_NO_TENSOR) {
         status = empty_rule(&run);
-        if (status == SP_OK)
-            status = place_apart(&run);
     } else {
         run.relation = &part->dataflow->relations[relation];
         status = sp_dataflow_rule(part->dataflow, run.relation, part->scratch, &rule, part->err);
         run.rule = rule;
-        if (status == SP_OK)
-            status = sp_part_place(part, run.relation, rule, &run.placement);
     }
+    if (status == SP_OK && part->branch != NULL)
+        status = sp_placement_whole(part, run.rule->factor_count, part->branch->device_count, part->branch->devices,
+                                    &run.placement);
+    else if (status == SP_OK)
+        status = relation == SP_NO_TENSOR ? sp_part_place_apart(part, node, &run.placement)
+                                          : sp_part_place(part, run.relation, run.rule, &run.placement);
     if (status == SP_OK)
         status = run_placed(&run);
     sp_arena_rewind(part->scratch, mark);

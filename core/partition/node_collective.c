@@ -408,7 +408,7 @@ enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events)
     if (made.boxes == NULL || made.pieces == NULL)
         return sp_fail_memory(part->err);
     const struct sp_spec_entry *specs = part->stated->nodes[id].operands;
-    if (specs != NULL && sp_part_rank(made.value) > 0)
+    if (specs != NULL && part->branch == NULL && sp_part_rank(made.value) > 0)
         made.stated = specs[run->node->input_count + first->output.index].sharding;
     enum sp_status status = describe(run, events, &made);
     if (status == SP_OK && first->output.kind == SP_LOWER_PARTIAL && first->output.factor_count > 0)

@@ -21,31 +21,6 @@ static enum sp_status keep_ranges(struct sp_partitioner *part, const struct sp_a
     return SP_OK;
 }
 
-/* What has no elements comes from nobody: the operator still takes a tensor. */
-static enum sp_status make_empty(struct sp_part_run *run, struct sp_part_brought *brought)
-{
-    struct sp_partitioner *part = run->part;
-    enum sp_status status = SP_OK;
-    for (uint32_t at = 0; at < run->placement.device_count && status == SP_OK; at++) {
-        const struct sp_piece *asked = brought->asked[at];
-        bool is_known = asked->dims != NULL;
-        for (uint32_t a = 0; a < asked->rank && is_known; a++)
-            is_known = asked->dims[a] >= 0;
-        if (brought->pieces[at] != NULL || !is_known)
-            continue;
-        const struct sp_part_constant nothing = {.device = run->placement.devices[at],
-                                                 .piece = asked,
-                                                 .dtype = asked->dtype,
-                                                 .rank = asked->rank,
-                                                 .dims = asked->dims,
-                                                 .is_filled = true,
-                                                 .bytes = ""};
-        brought->pieces[at] = asked;
-        status = part->sink->constant != NULL ? part->sink->constant(part->sink->context, &nothing, part->err) : SP_OK;
-    }
-    return status;
-}
-
 /* Why an input is brought in other pieces than the cuts of its factors: its neighbours' ends, or elements that change
    their places. */
 static enum sp_communication_kind border_of(const struct sp_part_run *run, uint32_t input)
@@ -101,7 +76,7 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
             status = keep_ranges(part, &event->input.axes[a], &axes[a]);
         if (status != SP_OK)
             return status;
-        boxes[at] = (struct sp_box){rank, axes, event->input.is_whole};
+        boxes[at] = (struct sp_box){rank, axes, event->input.is_whole || sp_part_is_whole(value, axes, rank)};
         brought.asked[at] = event->piece;
         is_part = is_part && event->input.is_part;
         is_whole = is_whole && event->input.is_whole;
@@ -118,8 +93,6 @@ static enum sp_status bring_input(struct sp_part_run *run, const uint32_t *at_ev
         target.purpose = SP_COMMUNICATE_GATHER;
     if (status == SP_OK)
         status = sp_part_bring(part, value, &target, brought.pieces);
-    if (status == SP_OK)
-        status = make_empty(run, &brought);
     run->brought[run->brought_count++] = brought;
     return status;
 }

@@ -2,6 +2,7 @@
 /*
  * node_internal - one node at work, for node*.c.
  */
+#include "ops/bodies/captures.h"
 #include "partition/partition_internal.h"
 
 /* An input as it was asked for, and as it was brought: per device. */
@@ -38,17 +39,12 @@ enum sp_status sp_part_tell_all(struct sp_part_run *run);
 enum sp_status sp_part_collective(struct sp_part_run *run, const uint32_t *events);
 enum sp_status sp_part_output(struct sp_part_run *run, const uint32_t *events);
 
-/* captures.c: whether some attribute is a graph; all graphs in it, those of expanded calls too; the values of graphs
-   around it that its graphs use by name. */
-bool sp_part_has_graphs(const struct sp_node *node);
-enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
-                                     const struct sp_graph ***ret_graphs);
-enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
-                                const struct sp_value ***ret_values);
-
 /* ---- control.c ---- */
 
 struct sp_part_control_run;
+
+/* Whether something in the node's graphs is cut. */
+enum sp_status sp_part_is_cut_inside(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is);
 
 /* Whether the node is control flow of which something inside is cut, so that it is run graph by graph. */
 enum sp_status sp_part_is_split_control(struct sp_partitioner *part, const struct sp_node *node, bool *ret_is);

@@ -3,6 +3,8 @@
  */
 #include <string.h>
 
+#include "base/hash_map.h"
+#include "ops/bodies/control.h"
 #include "partition/node_internal.h"
 
 /* ---- what is needed --------------------------------------------------------------------------------------------- */
@@ -31,16 +33,13 @@ static enum sp_status find_needed(struct sp_partitioner *part, const struct sp_g
         const struct sp_value **captured = NULL;
         if (!is_needed(part, node))
             continue;
-        for (uint32_t i = 0; i < node->input_count; i++)
+        for (uint32_t i = sp_control_branch(node) != NULL ? 1 : 0; i < node->input_count; i++) /* a known condition */
             need(part, node->inputs[i]);
-        enum sp_status status = SP_OK;
-        if (sp_part_has_graphs(node))
-            status = sp_part_captured(part, node, &count, &captured);
+        if (sp_has_graphs(node) && !sp_captured(part->scratch, node, &count, &captured))
+            return sp_fail_memory(part->err);
         for (uint32_t i = 0; i < count; i++)
             need(part, captured[i]);
         sp_arena_rewind(part->scratch, mark);
-        if (status != SP_OK)
-            return status;
     }
     return SP_OK;
 }
@@ -50,26 +49,96 @@ static enum sp_status find_needed(struct sp_partitioner *part, const struct sp_g
 struct frame {
     const struct sp_graph *graph;
     uint32_t next;
-    struct sp_part_control_run *control; /* whose graph it is; NULL: the main graph, or an expanded call's body */
+    struct sp_part_control_run *control; /* whose graph it is; NULL: it runs in the place of `node` */
+    const struct sp_node *node;          /* a call, an If; NULL: the main graph */
+    const struct sp_node_cut *branch;    /* of the partitioner, while its nodes run */
 };
 
-/* Names of one tensor: the call's argument and the body's input, the body's output and the call's. */
-static void same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
+/* The box as the other name of the tensor has it, of which more extents may be known. */
+static enum sp_status know_box(struct sp_partitioner *part, const struct sp_value *name, const struct sp_box *box,
+                               struct sp_box *ret_box)
 {
-    part->tensors[sp_dataflow_tensor(part->dataflow, name)].same_as = sp_part_root(part, as);
+    struct sp_box whole;
+    enum sp_status status = sp_part_whole_box(part, name, &whole);
+    if (status != SP_OK || box->rank != whole.rank) { /* what has no rank is whole */
+        *ret_box = whole;
+        return status;
+    }
+    struct sp_axis_ranges *axes = SP_NEW_ARRAY(part->arena, whole.rank, struct sp_axis_ranges);
+    if (axes == NULL)
+        return sp_fail_memory(part->err);
+    for (uint32_t a = 0; a < whole.rank; a++) {
+        const bool is_open = box->axes[a].count > 0 && box->axes[a].ranges[0].limit < 0;
+        axes[a] = is_open ? whole.axes[a] : box->axes[a];
+    }
+    *ret_box = (struct sp_box){whole.rank, axes, box->is_whole};
+    return SP_OK;
+}
+
+static bool is_as_known(const struct sp_value *a, const struct sp_value *b)
+{
+    if (sp_part_rank(a) != sp_part_rank(b))
+        return false;
+    for (uint32_t i = 0; i < sp_part_rank(a); i++)
+        if (sp_part_extent(a, i) != sp_part_extent(b, i))
+            return false;
+    return true;
+}
+
+/* Names of one tensor: the call's argument and the body's input, the body's output and the call's. Where a declaration
+   tells more of one than of the other, the pieces are the same and their boxes are told anew. */
+static enum sp_status same(struct sp_partitioner *part, const struct sp_value *name, const struct sp_value *as)
+{
+    const uint32_t root = sp_part_root(part, as);
+    struct sp_part_tensor *tensor = &part->tensors[sp_dataflow_tensor(part->dataflow, name)];
+    if (part->tensors[root].first == NULL || is_as_known(name, part->dataflow->tensors[root])) {
+        tensor->same_as = root;
+        return SP_OK;
+    }
+    enum sp_status status = SP_OK;
+    for (const struct sp_part_held *held = part->tensors[root].first; held != NULL && status == SP_OK;
+         held = held->next) {
+        struct sp_box *boxes = SP_NEW_ARRAY(part->arena, held->count, struct sp_box);
+        if (boxes == NULL)
+            return sp_fail_memory(part->err);
+        for (uint32_t i = 0; i < held->count && status == SP_OK; i++)
+            status = know_box(part, name, &held->boxes[i], &boxes[i]);
+        if (status == SP_OK)
+            status = sp_part_hold(part, name, held->sharding, held->count, held->devices, held->pieces, boxes);
+    }
+    return status;
 }
 
 static enum sp_status enter(struct sp_partitioner *part, const struct sp_node *node, struct frame *frame)
 {
     const struct sp_graph *body = node->body;
-    for (uint32_t i = 0; i < body->input_count && i < node->input_count; i++)
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < body->input_count && i < node->input_count && status == SP_OK; i++)
         if (node->inputs[i] != NULL && !body->inputs[i]->is_absent)
-            same(part, body->inputs[i], node->inputs[i]);
+            status = same(part, body->inputs[i], node->inputs[i]);
     for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
         if (node->outputs[o] != NULL && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
             need(part, body->outputs[o]);
-    *frame = (struct frame){body, 0, NULL};
-    return find_needed(part, body);
+    *frame = (struct frame){body, 0, NULL, node, part->branch};
+    return status == SP_OK ? find_needed(part, body) : status;
+}
+
+/* The branch of an If whose condition is known: where the If is, unless something inside is cut. */
+static enum sp_status enter_branch(struct sp_partitioner *part, const struct sp_node *node,
+                                   const struct sp_graph *graph, struct frame *frame)
+{
+    struct sp_node_cut *placement = SP_NEW(part->arena, struct sp_node_cut);
+    enum sp_status status = placement != NULL ? SP_OK : sp_fail_memory(part->err);
+    bool is_cut = false;
+    if (status == SP_OK && part->branch == NULL)
+        status = sp_part_is_cut_inside(part, node, &is_cut);
+    if (status == SP_OK && part->branch == NULL && !is_cut)
+        status = sp_part_place_apart(part, node, placement);
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (node->outputs[o] != NULL && part->tensors[sp_dataflow_tensor(part->dataflow, node->outputs[o])].is_needed)
+            need(part, graph->outputs[o]);
+    *frame = (struct frame){graph, 0, NULL, node, part->branch != NULL || is_cut ? part->branch : placement};
+    return status == SP_OK ? find_needed(part, graph) : status;
 }
 
 /* A graph of control flow: all that it gives is needed. */
@@ -78,16 +147,17 @@ static enum sp_status enter_graph(struct sp_partitioner *part, struct sp_part_co
 {
     for (uint32_t o = 0; o < graph->output_count; o++)
         need(part, graph->outputs[o]);
-    *frame = (struct frame){graph, 0, control};
+    *frame = (struct frame){graph, 0, control, NULL, NULL};
     return find_needed(part, graph);
 }
 
-static void leave(struct sp_partitioner *part, const struct sp_graph *body)
+static enum sp_status leave(struct sp_partitioner *part, const struct sp_node *node, const struct sp_graph *body)
 {
-    const struct sp_node *node = body->owner;
-    for (uint32_t o = 0; o < body->output_count && o < node->output_count; o++)
+    enum sp_status status = SP_OK;
+    for (uint32_t o = 0; o < body->output_count && o < node->output_count && status == SP_OK; o++)
         if (node->outputs[o] != NULL)
-            same(part, node->outputs[o], body->outputs[o]);
+            status = same(part, node->outputs[o], body->outputs[o]);
+    return status;
 }
 
 /* A graph's nodes are done. */
@@ -95,11 +165,8 @@ static enum sp_status end_frame(struct sp_partitioner *part, struct frame *frame
 {
     struct frame *frame = &frames[*depth - 1];
     const struct sp_graph *next = NULL;
-    if (frame->control == NULL) {
-        if (--*depth > 0)
-            leave(part, frame->graph);
-        return SP_OK;
-    }
+    if (frame->control == NULL)
+        return --*depth > 0 ? leave(part, frame->node, frame->graph) : SP_OK;
     enum sp_status status = sp_control_next(part, frame->control, &next);
     if (status == SP_OK && next != NULL)
         return enter_graph(part, frame->control, next, frame);
@@ -109,13 +176,16 @@ static enum sp_status end_frame(struct sp_partitioner *part, struct frame *frame
 
 static enum sp_status run_node(struct sp_partitioner *part, struct sp_node *node, struct frame *frames, uint32_t *depth)
 {
+    const struct sp_graph *branch = sp_control_branch(node);
     bool is_split = false;
     enum sp_status status = SP_OK;
     if (*depth > SP_MAX_NET_DEPTH)
         return sp_part_node(part, node);
     if (node->body != NULL)
         return enter(part, node, &frames[(*depth)++]);
-    if (sp_part_has_graphs(node))
+    if (branch != NULL)
+        return enter_branch(part, node, branch, &frames[(*depth)++]);
+    if (sp_has_graphs(node) && part->branch == NULL)
         status = sp_part_is_split_control(part, node, &is_split);
     if (status != SP_OK || !is_split)
         return status == SP_OK ? sp_part_node(part, node) : status;
@@ -131,7 +201,7 @@ static enum sp_status walk(struct sp_partitioner *part)
     uint32_t depth = 1;
     if (frames == NULL)
         return sp_fail_memory(part->err);
-    frames[0] = (struct frame){part->model->graph, 0, NULL};
+    frames[0] = (struct frame){.graph = part->model->graph};
     for (uint32_t o = 0; o < part->model->graph->output_count; o++)
         need(part, part->model->graph->outputs[o]);
     enum sp_status status = find_needed(part, part->model->graph);
@@ -142,6 +212,7 @@ static enum sp_status walk(struct sp_partitioner *part)
             continue;
         }
         struct sp_node *node = &frame->graph->nodes[frame->next++];
+        part->branch = frame->branch;
         if (depth == 1 && (node->index & 63) == 0 &&
             !sp_watch_tick(part->request->watch, "partition", (double)node->index / frame->graph->node_count, 0, 0))
             return sp_fail(part->err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
@@ -156,30 +227,37 @@ static enum sp_status walk(struct sp_partitioner *part)
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 
 /* An output that no node makes, or of which all is known: whole on the first device. */
-static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_value *value)
+static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_value *value,
+                                   const struct sp_part_held **ret_held)
 {
     int64_t *device = SP_NEW(part->arena, int64_t);
     struct sp_box *box = SP_NEW(part->arena, struct sp_box);
-    const struct sp_piece *piece = NULL;
+    const struct sp_piece **piece = SP_NEW(part->arena, const struct sp_piece *);
+    struct sp_part_held *held = SP_NEW(part->arena, struct sp_part_held);
     struct sp_part_target target = {.count = 1, .devices = device, .boxes = box};
-    if (device == NULL || box == NULL)
+    if (device == NULL || box == NULL || piece == NULL || held == NULL)
         return sp_fail_memory(part->err);
     enum sp_status status = sp_part_whole_box(part, value, box);
-    return status == SP_OK ? sp_part_bring(part, value, &target, &piece) : status;
+    if (status == SP_OK)
+        status = sp_part_bring(part, value, &target, piece);
+    *held = (struct sp_part_held){.count = 1, .devices = device, .pieces = piece, .boxes = box};
+    *ret_held = held;
+    return status;
 }
 
 static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
 {
     const struct sp_value *value = part->model->graph->outputs[output];
     const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
-    enum sp_status status = SP_OK;
-    if (tensor->last == NULL)
-        status = bring_result(part, value);
-    if (status != SP_OK)
-        return status;
     const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
     const struct sp_sharding *wanted = NULL;
-    if (value->producer != NULL) {
+    enum sp_status status = SP_OK;
+    const bool is_outside = sp_part_is_outside(part, part->dataflow->tensors[sp_part_root(part, value)]);
+    if (is_outside)
+        status = bring_result(part, value, &held);
+    if (status != SP_OK)
+        return status;
+    if (value->producer != NULL && !is_outside) {
         const struct sp_spec_entry *specs =
             part->stated->nodes[sp_dataflow_node(part->dataflow, value->producer)].operands;
         wanted = specs != NULL ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
@@ -187,7 +265,7 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
     for (const struct sp_part_held *at = tensor->first; at != NULL && wanted != NULL; at = at->next)
         if (at->sharding == wanted)
             held = at;
-    if (wanted == NULL)
+    if (wanted == NULL && !is_outside)
         held = tensor->first;
     if (held == NULL)
         return sp_fail(part->err, SP_ERR_INTERNAL, "RESULT_NOT_THERE", "Nothing makes the model's output '%.200s'.",
@@ -207,6 +285,23 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
                 .device = held->devices[i], .before = held->pieces[i], .held = held->boxes[i]};
     struct sp_part_result result = {output, value, rank, shape, count, holders};
     return part->sink->result != NULL ? part->sink->result(part->sink->context, &result, part->err) : SP_OK;
+}
+
+/* A model may list one value several times: it is one result. */
+static enum sp_status tell_results(struct sp_partitioner *part)
+{
+    const struct sp_graph *graph = part->model->graph;
+    struct sp_hash_map told = {.arena = part->arena};
+    enum sp_status status = SP_OK;
+    for (uint32_t o = 0; status == SP_OK && o < graph->output_count; o++) {
+        struct sp_hash_slot *slot = sp_hash_map_put(&told, (uintptr_t)graph->outputs[o]);
+        if (slot == NULL)
+            return sp_fail_memory(part->err);
+        if (slot->number == 0)
+            status = tell_result(part, o);
+        slot->number = 1;
+    }
+    return status;
 }
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
@@ -269,8 +364,8 @@ enum sp_status sp_partition_run(struct sp_arena *arena, const struct sp_partitio
     enum sp_status status = set_up(&part);
     if (status == SP_OK)
         status = walk(&part);
-    for (uint32_t o = 0; status == SP_OK && o < request->model->graph->output_count; o++)
-        status = tell_result(&part, o);
+    if (status == SP_OK)
+        status = tell_results(&part);
     sp_arena_destroy(part.scratch);
     return status;
 }

@@ -54,6 +54,7 @@ struct sp_partitioner {
     uint64_t next; /* number of the next piece */
     struct sp_links links;
     struct sp_mesh_level near;
+    const struct sp_node_cut *branch; /* not NULL: in the branch of an If that runs in its place, where the If is */
     bool *is_cut_inside; /* by node of the dataflow: something in its graphs is cut; NULL: nobody asked yet */
     uint32_t body_depth; /* graphs of control flow around the node at work */
     uint32_t undo_count, undo_capacity;
@@ -113,12 +114,19 @@ int64_t sp_part_extent(const struct sp_value *value, uint32_t axis);
 uint32_t sp_part_rank(const struct sp_value *value);
 /* The whole of a value as a box, in the partition's memory. */
 enum sp_status sp_part_whole_box(struct sp_partitioner *part, const struct sp_value *value, struct sp_box *ret_box);
+/* Whether these indices are all of it. */
+bool sp_part_is_whole(const struct sp_value *value, const struct sp_axis_ranges *axes, uint32_t rank);
 /* The boxes of a sharding's devices. */
 enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_sharding *sharding, uint32_t count, const int64_t *devices,
                              struct sp_box *ret_boxes);
 bool sp_box_equal(const struct sp_box *a, const struct sp_box *b);
 bool sp_box_is_empty(const struct sp_box *box);
+/* Whether it is no part of a tensor that has elements: all of an empty tensor is still that tensor. */
+static inline bool sp_box_is_nothing(const struct sp_box *box)
+{
+    return sp_box_is_empty(box) && !box->is_whole;
+}
 
 /* A new piece of a value, or of what `name` says. */
 struct sp_piece *sp_part_piece(struct sp_partitioner *part, const char *name, int64_t device, enum sp_dtype dtype,
@@ -158,6 +166,10 @@ void sp_exchange_classify(struct sp_exchange *exchange);
 enum sp_status sp_part_exchange(struct sp_partitioner *part, struct sp_exchange *exchange);
 
 /* ---- node.c ---- */
+
+/* Where a node runs that no relation speaks of: where its inputs are, else everywhere. */
+enum sp_status sp_part_place_apart(struct sp_partitioner *part, const struct sp_node *node,
+                                   struct sp_node_cut *ret_placement);
 
 /* Runs one node that is no call of an expanded function. */
 enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node);

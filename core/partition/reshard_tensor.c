@@ -31,7 +31,7 @@ static bool find_pieces(const struct sp_part_tensor *tensor, const struct sp_par
         ret_pieces[i] = NULL;
         for (const struct sp_part_held *held = tensor->first; held != NULL && ret_pieces[i] == NULL; held = held->next)
             ret_pieces[i] = piece_on(held, target->devices[i], &target->boxes[i]);
-        has_all = has_all && (ret_pieces[i] != NULL || sp_box_is_empty(&target->boxes[i]));
+        has_all = has_all && (ret_pieces[i] != NULL || sp_box_is_nothing(&target->boxes[i]));
     }
     return has_all;
 }
@@ -318,20 +318,53 @@ static enum sp_status bring_from_devices(struct sp_partitioner *part, const stru
     return exchange_to(part, value, tensor->first, target, NULL, SP_SEND_RECEIVE, ret_pieces);
 }
 
+/* What has no elements comes from nobody: it is made where it is needed. */
+static enum sp_status make_empty(struct sp_partitioner *part, const struct sp_value *value,
+                                 const struct sp_part_target *target, const struct sp_piece **pieces, bool *ret_made)
+{
+    for (uint32_t i = 0; i < target->count; i++) {
+        if (pieces[i] != NULL || !sp_box_is_empty(&target->boxes[i]))
+            continue;
+        struct sp_piece *piece =
+            sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
+        if (piece == NULL)
+            return sp_fail_memory(part->err);
+        bool is_known = true;
+        for (uint32_t a = 0; a < piece->rank; a++)
+            is_known = is_known && piece->dims[a] >= 0;
+        if (!is_known)
+            continue;
+        const struct sp_part_constant nothing = {.device = piece->device,
+                                                 .piece = piece,
+                                                 .dtype = piece->dtype,
+                                                 .rank = piece->rank,
+                                                 .dims = piece->dims,
+                                                 .is_filled = true,
+                                                 .bytes = ""};
+        enum sp_status status =
+            part->sink->constant != NULL ? part->sink->constant(part->sink->context, &nothing, part->err) : SP_OK;
+        if (status != SP_OK)
+            return status;
+        pieces[i] = piece;
+        *ret_made = true;
+    }
+    return SP_OK;
+}
+
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces)
 {
     const struct sp_value *root = part->dataflow->tensors[sp_part_root(part, value)];
     struct sp_part_target wanted = *target;
-    enum sp_status status;
     wanted.goal = target->sharding;
-    if (find_pieces(sp_part_tensor(part, value), target, ret_pieces))
-        return SP_OK;
-    if (sp_part_is_outside(part, root))
-        status = sp_part_cut_outside(part, root, target, ret_pieces);
-    else
-        status = bring_from_devices(part, root, &wanted, ret_pieces);
-    return status == SP_OK ? keep(part, root, target, ret_pieces) : status;
+    bool is_new = !find_pieces(sp_part_tensor(part, value), target, ret_pieces);
+    enum sp_status status = SP_OK;
+    if (is_new)
+        status = sp_part_is_outside(part, root) ? sp_part_cut_outside(part, root, target, ret_pieces)
+                                                : bring_from_devices(part, root, &wanted, ret_pieces);
+    if (status == SP_OK)
+        status = make_empty(part, root, target, ret_pieces, &is_new);
+    return status == SP_OK && is_new ? keep(part, root, target, ret_pieces) : status;
 }
 
 enum sp_status sp_part_tell(struct sp_partitioner *part, const char *code, const struct sp_node *node,

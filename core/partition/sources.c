@@ -112,7 +112,7 @@ enum sp_status sp_part_cut_outside(struct sp_partitioner *part, const struct sp_
                                    const struct sp_part_target *target, const struct sp_piece **pieces)
 {
     for (uint32_t i = 0; i < target->count; i++) {
-        if (pieces[i] != NULL || sp_box_is_empty(&target->boxes[i]))
+        if (pieces[i] != NULL || sp_box_is_nothing(&target->boxes[i]))
             continue;
         pieces[i] = sp_part_piece(part, value->name, target->devices[i], value->type.dtype, &target->boxes[i]);
         if (pieces[i] == NULL)

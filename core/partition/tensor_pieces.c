@@ -50,7 +50,7 @@ static bool is_whole_axis(const struct sp_axis_ranges *ranges, int64_t extent)
     return extent == 0 || (ranges->count == 1 && ranges->ranges[0].start == 0 && ranges->ranges[0].limit == extent);
 }
 
-static bool is_whole_box(const struct sp_value *value, const struct sp_axis_ranges *axes, uint32_t rank)
+bool sp_part_is_whole(const struct sp_value *value, const struct sp_axis_ranges *axes, uint32_t rank)
 {
     for (uint32_t a = 0; a < rank; a++)
         if (!is_whole_axis(&axes[a], sp_part_extent(value, a)))
@@ -97,7 +97,7 @@ enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value 
             if (sp_part_extent(value, a) < 0)
                 held.shards[a].ranges[0].limit = -1;
         if (status == SP_OK)
-            ret_boxes[i] = (struct sp_box){rank, held.shards, is_whole_box(value, held.shards, rank)};
+            ret_boxes[i] = (struct sp_box){rank, held.shards, sp_part_is_whole(value, held.shards, rank)};
     }
     return status;
 }

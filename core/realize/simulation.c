@@ -112,6 +112,18 @@ static enum sp_status on_exchange(void *context, const struct sp_exchange *excha
     return status;
 }
 
+/* A tensor under a second name. Identity has types that a runtime has no kernels for where Cast has them. */
+static enum sp_status rename_as(struct sp_program *program, const char *name, const struct sp_value *value,
+                                struct sp_error *err)
+{
+    const enum sp_dtype dtype = value->type.dtype, carrier = sp_program_carrier(program, dtype);
+    const struct sp_program_op copy = {.op_type = "Identity", .input_count = 1, .inputs = &name, .want = value->name};
+    if (value->type.kind != SP_TYPE_TENSOR || carrier == dtype)
+        return sp_program_emit(program, &copy, &name, err);
+    enum sp_status status = sp_program_cast(program, name, carrier, NULL, &name, err);
+    return status == SP_OK ? sp_program_cast(program, name, dtype, value->name, &name, err) : status;
+}
+
 /* All of an output is brought to one more, imagined device, whose piece is the output. */
 static enum sp_status on_result(void *context, const struct sp_part_result *result, struct sp_error *err)
 {
@@ -147,9 +159,8 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
                                          .members = members};
     enum sp_status status = sp_program_member(program, &exchange, result->holder_count, err);
     const char *name = sp_program_name(program, piece);
-    const struct sp_program_op copy = {.op_type = "Identity", .input_count = 1, .inputs = &name, .want = value->name};
     if (status == SP_OK && strcmp(name, value->name) != 0)
-        status = sp_program_emit(program, &copy, &name, err);
+        status = rename_as(program, name, value, err);
     sp_arena_rewind(program->scratch, mark);
     return status;
 }

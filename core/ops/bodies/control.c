@@ -134,6 +134,17 @@ int sp_control_taken(const struct sp_node *node)
     return data->ints[0].value != 0 ? 0 : 1;
 }
 
+struct sp_graph *sp_control_branch(const struct sp_node *node)
+{
+    const int taken = sp_control_kind(node->op) == SP_CONTROL_IF ? sp_control_taken(node) : -1;
+    const struct sp_attribute *attribute =
+        taken < 0 ? NULL : sp_node_attribute(node, taken == 0 ? "then_branch" : "else_branch");
+    if (attribute == NULL || attribute->type != SP_ATTR_GRAPH || attribute->count != 1 || attribute->graphs == NULL ||
+        attribute->graphs[0]->input_count != 0 || attribute->graphs[0]->output_count != node->output_count)
+        return NULL;
+    return attribute->graphs[0];
+}
+
 /* ---- axes and turns ------------------------------------------------------------------------------------------ */
 
 static enum sp_status listed_axis(struct sp_op_context *context, const char *attribute, uint32_t expected,

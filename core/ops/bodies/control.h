@@ -41,6 +41,10 @@ enum sp_status sp_control_describe(struct sp_op_context *context, struct sp_cont
 /* If: the number of the branch that is taken, where the condition is known; else -1. */
 int sp_control_taken(const struct sp_node *node);
 
+/* The branch of an If that runs alone, in place of the node, because the condition is known; NULL for other nodes. Its
+   outputs are the node's. */
+struct sp_graph *sp_control_branch(const struct sp_node *node);
+
 /* Scan: the axis of scanned operand `index` that the turns go along, and the one of stacked result `index` (of its
    `rank` axes) that they make. Loop: axis 0. Scan-8: 1. */
 enum sp_status sp_control_scanned_axis(struct sp_op_context *context, const struct sp_control *control, uint32_t index,

@@ -199,6 +199,41 @@ Test(partition, leaves_out_what_is_not_needed)
                  "result S: d0 [0:2]\n");
 }
 
+/* A result of no elements is made; a model input that is a result is not cut. */
+Test(partition, gives_results_without_elements_and_inputs_that_are_results)
+{
+    start(18);
+    input("X", "4,8");
+    struct sp_node *none = build_node(&build, "Shape", "X", "S");
+    build_attr_int(&build, none, "start", 2);
+    struct sp_node *node = build_node(&build, "Tanh", "X", "Y");
+    build_outputs(&build, "Y S X");
+    plan(2);
+    given(node, "X", "2 |", "0; 1");
+    EXPECT_TRACE("input X [0:2, 0:8] -> d0\n"
+                 "input X [2:4, 0:8] -> d1\n"
+                 "Tanh on d0\n"
+                 "Tanh on d1\n"
+                 "result Y: d0 [0:2, 0:8] d1 [2:4, 0:8]\n"
+                 "constant on d0\n"
+                 "result S: d0 []\n"
+                 "input X [0:4, 0:8] -> d0\n"
+                 "result X: d0 [0:4, 0:8]\n");
+}
+
+/* One value is one result, however often it is listed. */
+Test(partition, tells_a_result_once)
+{
+    start(18);
+    input("X", "4,8");
+    build_node(&build, "Tanh", "X", "Y");
+    build_outputs(&build, "Y Y");
+    plan(1);
+    EXPECT_TRACE("input X [0:4, 0:8] -> d0\n"
+                 "Tanh on d0\n"
+                 "result Y: d0 [0:4, 0:8]\n");
+}
+
 /* Both devices hold the whole: without a seed each would draw numbers of its own. */
 Test(partition, draws_the_same_numbers_on_every_device)
 {

@@ -131,6 +131,64 @@ Test(partition_control, splits_branches)
     close_control();
 }
 
+#define KNOWN_IF(taken)                                                                                                \
+    MODEL(18, XW BOOL_CONST("c", taken) ONE("Neg", "x", "g") ONE("Exp", "w", "h")                                      \
+                  NODE("If", A("c") R("y"),                                                                            \
+                       BRANCHES(ONE("Relu", "g", "r") ONE("Tanh", "r", "t") OUT("t"),                                  \
+                                NODE("Concat", A("h") A("h") R("e"), INT_ATTR("axis", 0)) OUT("e")))                   \
+                      ONE("Abs", "y", "z") OUT("z"))
+
+/* The branch that is taken runs in place of the node, where the node is; what only the other one uses is not there. */
+Test(partition_control, runs_the_branch_of_a_known_condition)
+{
+    open_control(KNOWN_IF(1), 3);
+    given(node_of("Neg"), "x", "|", "0");
+    given(node_of("If"), "y", "|", "1");
+    given(node_of("Abs"), "y", "|", "2");
+    EXPECT_TRACE("input x [0:4, 0:8] -> d0\n"
+                 "Neg on d0\n"
+                 "send-receive g: d0 d1(0) !\n"
+                 "Relu on d1\n"
+                 "Tanh on d1\n"
+                 "send-receive t: d1 d2(1) !\n"
+                 "Abs on d2\n"
+                 "result z: d2 [0:4, 0:8]\n");
+    close_control();
+    open_control(KNOWN_IF(0), 1);
+    EXPECT_TRACE("input w [0:4, 0:8] -> d0\n"
+                 "Exp on d0\n"
+                 "Concat on d0\n"
+                 "Abs on d0\n"
+                 "result z: d0 [0:8, 0:8]\n");
+    close_control();
+}
+
+/* It is cut as its nodes say. */
+Test(partition_control, splits_the_branch_of_a_known_condition)
+{
+    open_control(KNOWN_IF(1), 2);
+    given(node_of("Tanh"), "r", "2 |", "0; 1");
+    given(node_of("Tanh"), "t", "2 |", "0; 1");
+    const char *text = trace_partition();
+    cr_expect(strstr(text, "If") == NULL && strstr(text, "Exp") == NULL && strstr(text, "Concat") == NULL, "%s", text);
+    cr_expect(strstr(text, "Tanh on d0\nTanh on d1\n"), "%s", text);
+    cr_expect(strstr(text, "all-slice r: d0(0) d1(1) !\n"), "%s", text);
+    close_control();
+}
+
+/* What a graph uses by name is there without elements, too. */
+Test(partition_control, brings_what_is_captured_without_elements)
+{
+    open_control(MODEL(18, IN(F32("x", D48)) IN(I64("axes", DIM(0))) IN(BOOL("c", ""))
+                               NODE("If", A("c") R("y"),
+                                    BRANCHES(NODE("ReduceSum", A("x") A("axes") R("t"), "") OUT("t"),
+                                             NODE("ReduceMax", A("x") A("axes") R("e"), "") OUT("e"))) OUT("y")),
+                 2);
+    const char *text = trace_partition();
+    cr_expect(strstr(text, "input axes [] -> d0\ninput axes [] -> d1\n"), "%s", text);
+    close_control();
+}
+
 /* What a graph gives and takes is cut where both sides can be only. */
 Test(partition_control, keeps_whole_what_has_another_extent_outside)
 {

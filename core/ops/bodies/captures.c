@@ -1,12 +1,18 @@
-/* What the graphs of a node use of the graphs around it. */
-#include "partition/node_internal.h"
+#include "ops/bodies/captures.h"
 
 #include "base/array.h"
+#include "base/hash_map.h"
+#include "ops/bodies/control.h"
 
-bool sp_part_has_graphs(const struct sp_node *node)
+static bool holds_graphs(const struct sp_attribute *attribute)
+{
+    return attribute->type == SP_ATTR_GRAPH || attribute->type == SP_ATTR_GRAPHS;
+}
+
+bool sp_has_graphs(const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->attribute_count; i++)
-        if (node->attributes[i].type == SP_ATTR_GRAPH || node->attributes[i].type == SP_ATTR_GRAPHS)
+        if (holds_graphs(&node->attributes[i]))
             return true;
     return false;
 }
@@ -29,28 +35,32 @@ static bool push(struct pile *pile, const struct sp_graph *graph)
 static bool push_graphs(struct pile *pile, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->attribute_count; i++)
-        for (uint32_t g = 0; sp_part_has_graphs(node) && g < node->attributes[i].count; g++)
-            if ((node->attributes[i].type == SP_ATTR_GRAPH || node->attributes[i].type == SP_ATTR_GRAPHS) &&
-                !push(pile, node->attributes[i].graphs[g]))
+        for (uint32_t g = 0; holds_graphs(&node->attributes[i]) && g < node->attributes[i].count; g++)
+            if (!push(pile, node->attributes[i].graphs[g]))
                 return false;
     return true;
 }
 
-enum sp_status sp_part_graphs_inside(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
-                                     const struct sp_graph ***ret_graphs)
+/* The graphs that may run. */
+static bool push_first(struct pile *pile, const struct sp_node *node)
 {
-    struct pile pile = {.arena = part->scratch};
-    bool is_ok = push_graphs(&pile, node);
+    const struct sp_graph *branch = sp_control_branch(node);
+    return branch != NULL ? push(pile, branch) : push_graphs(pile, node);
+}
+
+bool sp_graphs_inside(struct sp_arena *arena, const struct sp_node *node, uint32_t *ret_count,
+                      const struct sp_graph ***ret_graphs)
+{
+    struct pile pile = {.arena = arena};
+    bool is_ok = push_first(&pile, node);
     for (uint32_t at = 0; at < pile.count && is_ok; at++)
         for (uint32_t n = 0; n < pile.graphs[at]->node_count && is_ok; n++) {
             const struct sp_node *inner = &pile.graphs[at]->nodes[n];
             is_ok = inner->body != NULL ? push(&pile, inner->body) : push_graphs(&pile, inner);
         }
-    if (!is_ok)
-        return sp_fail_memory(part->err);
     *ret_count = pile.count;
     *ret_graphs = pile.graphs;
-    return SP_OK;
+    return is_ok;
 }
 
 /* Whether a graph is the node's, or around it. */
@@ -63,7 +73,7 @@ static bool is_outside(const struct sp_node *node, const struct sp_graph *graph)
 }
 
 struct found {
-    struct sp_arena *arena;
+    struct sp_hash_map known; /* by address */
     uint32_t count, capacity;
     const struct sp_value **values;
 };
@@ -72,21 +82,24 @@ static bool add_value(struct found *found, const struct sp_node *node, const str
 {
     if (value == NULL || !is_outside(node, value->graph))
         return true;
-    for (uint32_t i = 0; i < found->count; i++)
-        if (found->values[i] == value)
-            return true;
-    if (!SP_MAKE_ROOM(found->arena, found->values, found->count, found->capacity, 1))
+    struct sp_hash_slot *slot = sp_hash_map_put(&found->known, (uintptr_t)value);
+    if (slot == NULL)
+        return false;
+    if (slot->number != 0)
+        return true;
+    slot->number = 1;
+    if (!SP_MAKE_ROOM(found->known.arena, found->values, found->count, found->capacity, 1))
         return false;
     found->values[found->count++] = value;
     return true;
 }
 
-enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_node *node, uint32_t *ret_count,
-                                const struct sp_value ***ret_values)
+bool sp_captured(struct sp_arena *arena, const struct sp_node *node, uint32_t *ret_count,
+                 const struct sp_value ***ret_values)
 {
-    struct pile pile = {.arena = part->scratch};
-    struct found found = {.arena = part->scratch};
-    bool is_ok = push_graphs(&pile, node);
+    struct pile pile = {.arena = arena};
+    struct found found = {.known.arena = arena};
+    bool is_ok = push_first(&pile, node);
     while (is_ok && pile.count > 0) {
         const struct sp_graph *graph = pile.graphs[--pile.count];
         for (uint32_t n = 0; n < graph->node_count && is_ok; n++) {
@@ -97,9 +110,7 @@ enum sp_status sp_part_captured(struct sp_partitioner *part, const struct sp_nod
         for (uint32_t i = 0; i < graph->output_count && is_ok; i++)
             is_ok = add_value(&found, node, graph->outputs[i]);
     }
-    if (!is_ok)
-        return sp_fail_memory(part->err);
     *ret_count = found.count;
     *ret_values = found.values;
-    return SP_OK;
+    return is_ok;
 }
