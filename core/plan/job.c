@@ -362,7 +362,8 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     enum sp_status status = canonical_options(job->arena, options, &plan->options_json, err);
     if (status == SP_OK)
         status = search(job, cluster, options, found, bindings, plan, err);
-    if (status == SP_OK && plan->result->stopped && !sp_note_stopped(bindings))
+    if (status == SP_OK && ((plan->result->stopped && !sp_note_stopped(bindings)) ||
+                            (plan->result->failure != NULL && !sp_note_search_failed(plan->result->failure, bindings))))
         status = sp_fail_memory(err);
     plan->note_count = bindings->note_count;
     plan->notes = bindings->notes;

@@ -224,6 +224,21 @@ bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindi
     return unknown.message != NULL && sp_note_add(bindings, &unknown);
 }
 
+bool sp_note_search_failed(const struct sp_error *failure, struct sp_bindings *bindings)
+{
+    const struct sp_plan_note note = {
+        .code = "SEARCH_FAILED",
+        .severity = "warning",
+        .message = sp_arena_printf(bindings->arena,
+                                   "A way of searching ended with an error, and the plan is the best of the others: "
+                                   "%s [%s]",
+                                   failure->message, failure->code),
+        .hint = failure->status == SP_ERR_INTERNAL ? "This is a defect of Shardplan: please report it with the model."
+                                                   : NULL,
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
 bool sp_note_stopped(struct sp_bindings *bindings)
 {
     if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))

@@ -153,14 +153,12 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 /* From profiles to stages, and what makes the best of them better. */
 static enum sp_status search_stages(struct sp_search_run *search)
 {
-    enum sp_status status = sp_run_propose_all(search);
-    if (status == SP_OK)
-        status = move_nodes(search);
-    if (status == SP_OK)
-        status = sp_run_try_whole_on_further_meshes(search);
-    if (status == SP_OK)
-        status = sp_run_polish(search);
-    return status == SP_OK ? sp_run_look_beyond(search) : status;
+    enum sp_status (*const ways[])(struct sp_search_run *) = {
+        sp_run_propose_all, move_nodes, sp_run_try_whole_on_further_meshes, sp_run_polish, sp_run_look_beyond};
+    enum sp_status status = SP_OK;
+    for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)
+        status = sp_run_go_on_after(search, ways[i](search));
+    return status;
 }
 
 static enum sp_status run(struct sp_search_run *search, struct sp_search_result **ret_result)
@@ -172,16 +170,16 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
         status = tell_bounds(search);
     /* Ways that others are better than in everything are not tried: constraints might leave nothing of what is. */
     if (status == SP_OK && !sp_constraints_split(search->joint.options->constraints))
-        status = try_everything(search, &done);
+        status = sp_run_go_on_after(search, try_everything(search, &done));
     if (status == SP_OK && !done && strategy != SP_STRATEGY_TENSOR)
-        status = try_grouping(search);
+        status = sp_run_go_on_after(search, try_grouping(search));
     done = done || sp_run_is_enough(search);
     if (status == SP_OK && !done)
-        status = sp_run_make_profiles(search);
+        status = sp_run_go_on_after(search, sp_run_make_profiles(search));
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = search_stages(search);
     if (status == SP_OK)
-        status = propose_any(search);
+        status = sp_run_go_on_after(search, propose_any(search));
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {
@@ -190,6 +188,11 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
     }
     if (search->front.count > 0)
         return sp_run_answer(search, ret_result);
+    if (search->failure.status != SP_OK) {
+        if (search->err != NULL)
+            *search->err = search->failure;
+        return search->failure.status;
+    }
     if (search->joint.stopped)
         return sp_fail(search->err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
     const bool lacks = search->grouped != NULL && !search->grouped->fits;

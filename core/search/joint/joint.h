@@ -79,6 +79,7 @@ struct sp_search_result {
     uint32_t candidates, subgraphs;         /* of grouping */
     double memory_share;                    /* of grouping: the step of its schedule that fitted; else 1 */
     bool stopped;                           /* the watch ended the search */
+    const struct sp_error *failure;         /* why a way of searching ended before its time; NULL: none did */
     uint32_t front_count;                   /* ascending by the objective */
     const struct sp_front_plan *front;
     const struct sp_front_plan

@@ -3,6 +3,7 @@
 
 #include "build_workload.h"
 #include "recount.h"
+#include "search/joint/run/run.h"
 
 static struct sp_arena *arena;
 
@@ -70,6 +71,34 @@ Test(pipeline, stages_of_a_mobile_network_fit_where_grouping_fits)
         (void)search(workload, cluster, SP_OBJECTIVE_LATENCY, SP_STRATEGY_PIPELINE);
         (void)search(workload, cluster, SP_OBJECTIVE_DEVICES, SP_STRATEGY_PIPELINE);
     }
+}
+
+/* A way of searching that fails is no reason for no plan; where nothing comes of the others, it is the answer. */
+Test(pipeline, a_way_that_fails_ends_no_search)
+{
+    struct sp_error error = {0};
+    struct sp_search_run search = {.err = &error};
+    cr_expect_eq(sp_run_go_on_after(&search, SP_OK), SP_OK);
+    cr_expect_eq(search.failure.status, SP_OK);
+    enum sp_status status = sp_fail(&error, SP_ERR_INTERNAL, "FIRST", "The first one.");
+    cr_expect_eq(sp_run_go_on_after(&search, status), SP_OK);
+    cr_expect_eq(error.status, SP_OK);
+    status = sp_fail(&error, SP_ERR_LIMIT, "SECOND", "The second one.");
+    cr_expect_eq(sp_run_go_on_after(&search, status), SP_OK);
+    cr_expect_str_eq(search.failure.code, "FIRST");
+    cr_expect_eq(search.failure.status, SP_ERR_INTERNAL);
+    static const enum sp_status ends[] = {SP_ERR_MEMORY, SP_ERR_CANCELLED, SP_ERR_REQUEST};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        cr_expect_eq(sp_run_go_on_after(&search, ends[i]), ends[i]);
+
+    struct sp_cluster *cluster = build_cluster(arena, 4, 1e12, 1e12, 1e-9);
+    struct sp_workload *workload = build_transformer(arena, cluster, 4, 64);
+    struct sp_joint_options options;
+    struct sp_search_result *result = NULL;
+    workload->tensors[workload->nodes[2].outputs[0]].producer = workload->node_count - 1; /* no order is right */
+    sp_joint_options_init(&options);
+    cr_expect_neq(sp_joint_search(arena, workload, NULL, cluster, &options, &result, &error), SP_OK);
+    cr_expect_neq(error.code[0], '\0');
 }
 
 /* A decoder with a cache that comes in and goes out: each layer gets past keys and values, and nobody uses the ones that

@@ -93,8 +93,10 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
     struct sp_joint *joint = &search->joint;
     const struct sp_joint_candidate *best = search->front.plans[0];
     struct sp_search_result *result = SP_NEW(joint->arena, struct sp_search_result);
-    if (result == NULL)
+    struct sp_error *failure = SP_NEW(joint->arena, struct sp_error);
+    if (result == NULL || failure == NULL)
         return sp_fail_memory(search->err);
+    *failure = search->failure;
     *result = (struct sp_search_result){.placement = best->placement,
                                         .evaluation = best->evaluation,
                                         .sharded = splits_operators(best) ? best->sharded : NULL,
@@ -103,6 +105,7 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
                                         .accepted = joint->accepted,
                                         .memory_share = 1,
                                         .stopped = joint->stopped,
+                                        .failure = failure->status != SP_OK ? failure : NULL,
                                         .table_count = joint->space->option_count,
                                         .tables = joint->tables};
     if (search->grouping != NULL) {

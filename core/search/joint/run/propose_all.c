@@ -28,8 +28,8 @@ static enum sp_status propose_stages(struct sp_search_run *search, struct sp_pro
     return status;
 }
 
-static enum sp_status propose(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
-                              uint32_t count, uint32_t max_stages, enum sp_search_strategy strategy)
+static enum sp_status propose_with(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                   uint32_t count, uint32_t max_stages, enum sp_search_strategy strategy)
 {
     struct sp_proposal proposal = {.profile_count = count,
                                    .profiles = profiles,
@@ -52,6 +52,12 @@ static enum sp_status propose(struct sp_search_run *search, const struct sp_mode
     if (status == SP_OK && candidate != NULL)
         status = sp_run_take(search, candidate, strategy);
     return status;
+}
+
+static enum sp_status propose(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                              uint32_t count, uint32_t max_stages, enum sp_search_strategy strategy)
+{
+    return sp_run_go_on_after(search, propose_with(search, profiles, count, max_stages, strategy));
 }
 
 /* With pins: stages of any blocks, and replicas of them. */

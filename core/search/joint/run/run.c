@@ -32,6 +32,18 @@ void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *
         search->whole = candidate;
 }
 
+enum sp_status sp_run_go_on_after(struct sp_search_run *search, enum sp_status status)
+{
+    if (status == SP_OK || status == SP_ERR_MEMORY || status == SP_ERR_CANCELLED || status == SP_ERR_REQUEST)
+        return status;
+    if (search->failure.status == SP_OK && search->err != NULL)
+        search->failure = *search->err;
+    if (search->failure.status == SP_OK)
+        search->failure.status = status;
+    sp_error_clear(search->err);
+    return SP_OK;
+}
+
 enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy)
 {

@@ -28,6 +28,7 @@ struct sp_search_run {
     struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
     bool is_proved;                            /* every plan was tried */
     struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error failure;                   /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
     struct sp_error *err;
 
     /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
@@ -51,6 +52,11 @@ bool sp_run_goes_on(struct sp_search_run *search, double fraction);
    that lacks least, or why it was refused. */
 enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy);
+
+/* One way of searching has ended with `status`. A failure of it ends no search: it is remembered, and the other ways'
+   plans are the answer, which tells of it. SP_OK then; want of memory, cancelling, and what is wrong with the request
+   come back. */
+enum sp_status sp_run_go_on_after(struct sp_search_run *search, enum sp_status status);
 
 /* Remembers the best plan whose stages are one device each; while none fits, the one that lacks least. */
 void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *candidate);
