@@ -489,6 +489,7 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
     };
     status = sp_plan_answer(arena, &job_options, &target, &request->options, &job, &plan, err);
     double seconds = progress_elapsed(&request->progress);
+    request->progress.limit = 0; /* the limit is the search's: what was found is written to its end */
     progress_clear(&request->progress);
     if (status == SP_ERR_CANCELLED && request->progress.timed_out) {
         sp_error_clear(err);

@@ -95,6 +95,20 @@ class Emit(Emits, test_cli.Case):
             operators = self.sound(self.path(f"out/device-{stage['devices'][0]}.onnx"))["operators"]
             self.assertEqual(operators["MatMul"], sum("matmul" in name for name in stage["nodes"]))
 
+    def test_the_time_limit_is_the_search_s(self):
+        """A limit that runs out as the files are written ends nothing; before a plan is found it says so."""
+        model = self.file("long.onnx", onnx_make.encode(onnx_make.mlp(400, 64, 64)))
+        written = 0
+        for limit in ("0.2", "0.8", "3"):
+            result = test_cli.run("plan", model, "--devices", "4", *test_cli.DEVICE, "--time-limit", limit, "--emit",
+                                  self.path(limit))
+            if result.returncode != 0:
+                self.assertIn(b"[TIME_LIMIT]", result.stderr)
+                continue
+            written += 1
+            self.assertLessEqual({"manifest.json", "simulation.onnx", "timeline.pftrace"}, set(os.listdir(self.path(limit))))
+        self.assertGreater(written, 0)
+
     def test_again_into_the_same_folder(self):
         model = self.model()
         self.emit(model)
