@@ -1,15 +1,21 @@
 #include "fuzz_models.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/check.h"
+#include "export/export.h"
 #include "onnx/reader.h"
 #include "onnx/writer.h"
 #include "ops/shapes/shapes.h"
+#include "plan/check.h"
+#include "plan/infer/infer.h"
 
 #define MAX_OUTPUT ((size_t)256 << 20)
 #define BUDGET     ((size_t)256 << 20)
+#define JOB        ((size_t)100 << 20) /* budget of one check, completion or export of up to 1 MB */
+#define OUTPUT     ((size_t)64 << 20)  /* bytes of one export; more ends it */
 #define MAX_SETS   4
 
 void fuzz_require(bool condition)
@@ -20,7 +26,10 @@ void fuzz_require(bool condition)
 
 void fuzz_check_error(enum sp_status status, const struct sp_error *err)
 {
-    fuzz_require(status == err->status && err->code[0] != '\0' && err->message[0] != '\0');
+    const bool is_said = status == err->status && err->code[0] != '\0' && err->message[0] != '\0';
+    if (!is_said || status == SP_ERR_INTERNAL)
+        (void)fprintf(stderr, "status %d: %s: %s\n", (int)status, err->code, err->message);
+    fuzz_require(is_said);
     fuzz_require((status == SP_ERR_LIMIT) == (err->limit != NULL));
     fuzz_require(status != SP_ERR_INTERNAL);
 }
@@ -90,6 +99,14 @@ void fuzz_check_annotations(const struct sp_buf *written)
     sp_arena_destroy(arena);
 }
 
+uint64_t fuzz_hash(const uint8_t *bytes, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
 /* {"device": [0, .., n - 1], "shardedDim": [{"axis": a, "simpleSharding": [{"numShards": n}]}]} */
@@ -143,4 +160,134 @@ json_t *fuzz_request(const uint8_t *bytes, size_t size, const char *mode, uint64
     }
     sp_arena_destroy(arena);
     return request;
+}
+
+/* ---- check ---------------------------------------------------------------------------------------------------- */
+
+static bool drop(void *context, const char *bytes, size_t size)
+{
+    *(size_t *)context += size;
+    (void)bytes;
+    return true;
+}
+
+bool fuzz_check_model(const uint8_t *bytes, size_t size)
+{
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = JOB};
+    struct sp_check_answer *answer = NULL;
+    struct sp_error err = {0};
+    enum sp_status status = sp_check_answer_create(&options, NULL, &answer, &err);
+    if (status != SP_OK) {
+        fuzz_check_error(status, &err);
+        return false;
+    }
+    struct sp_json json;
+    struct sp_buf text;
+    size_t written = 0;
+    sp_json_init(&json, false, drop, &written);
+    sp_check_answer_json(answer, &json);
+    fuzz_require(sp_json_finish(&json, &err) == SP_OK && written > 0);
+    sp_buf_init(&text, (size_t)64 << 20);
+    sp_check_answer_text(answer, &text);
+    fuzz_require(!sp_buf_failed(&text));
+    sp_buf_release(&text);
+    bool is_valid = sp_check_answer_is_valid(answer);
+    sp_check_answer_destroy(answer);
+    return is_valid;
+}
+
+/* ---- complete ------------------------------------------------------------------------------------------------- */
+
+/* What was written is well-formed, if what was there and what was asked for is: `is_consistent`. */
+static void check_completion(const struct sp_completion *completion, const uint8_t *bytes, size_t size,
+                             bool is_consistent)
+{
+    struct sp_splice *splice = NULL;
+    struct sp_error err = {0};
+    enum sp_status status = sp_completion_annotate(completion, &splice, &err);
+    if (status != SP_OK) {
+        fuzz_check_error(status, &err);
+        return;
+    }
+    struct sp_buf written = fuzz_realise(splice, bytes);
+    if (is_consistent)
+        fuzz_check_annotations(&written);
+    fuzz_check_strip(&written, bytes, size);
+    sp_buf_release(&written);
+}
+
+void fuzz_complete_model(const uint8_t *bytes, size_t size, const char *mode, uint64_t seed, bool was_valid)
+{
+    const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = JOB};
+    struct sp_completion *completion = NULL;
+    struct sp_error err = {0};
+    json_t *request = fuzz_request(bytes, size, mode, seed);
+    enum sp_status status = sp_completion_create(&options, request, &completion, &err);
+    if (status == SP_OK) {
+        struct sp_json json;
+        size_t written = 0;
+        sp_json_init(&json, false, drop, &written);
+        status = sp_completion_json(completion, &json, &err);
+        if (status == SP_OK)
+            fuzz_require(sp_json_finish(&json, &err) == SP_OK && written > 0);
+        bool is_consistent = was_valid && json_object_get(request, "configuration") == NULL &&
+                             json_object_size(json_object_get(request, "set")) <= 1;
+        check_completion(completion, bytes, size, is_consistent);
+        sp_completion_destroy(completion);
+    }
+    if (status != SP_OK)
+        fuzz_check_error(status, &err);
+    json_decref(request);
+}
+
+/* ---- exports ---- */
+
+static enum sp_status note(void *context, const struct sp_export_note *note, struct sp_error *err)
+{
+    (void)context;
+    (void)err;
+    fuzz_require(note->code[0] != '\0' && note->message[0] != '\0');
+    return SP_OK;
+}
+
+/* One export into `out`; false when it was refused, which must be said well. */
+bool fuzz_export(const struct sp_subject *subject, const char *format, struct sp_buf *out)
+{
+    struct sp_error err = {0};
+    const struct sp_export_request request = {
+        .subject = subject, .format = format, .sink = {.write = append, .context = out}, .note = note};
+    sp_buf_init(out, OUTPUT);
+    enum sp_status status = sp_export_write(&request, &err);
+    if (status == SP_OK)
+        return true;
+    if (status != SP_ERR_IO) /* the buffer is full */
+        fuzz_check_error(status, &err);
+    return false;
+}
+
+static void check_format(const struct sp_subject *subject, const struct sp_export_format *format)
+{
+    struct sp_buf out;
+    if (fuzz_export(subject, format->name, &out)) {
+        if (strcmp(format->media_type, "application/json") == 0) {
+            json_t *json = json_loadb(out.data, out.size, JSON_REJECT_DUPLICATES, NULL);
+            fuzz_require(json != NULL);
+            json_decref(json);
+        } else if (strcmp(format->media_type, "application/octet-stream") == 0) {
+            const struct sp_job_options options = {.bytes = out.data, .size = out.size, .memory_budget = JOB};
+            struct sp_error err = {0};
+            struct sp_job *job = NULL;
+            enum sp_status status = sp_job_open(&options, 0, NULL, NULL, &job, &err);
+            /* A device's model states the shapes of pieces, which other operators may make something else of. */
+            fuzz_require(status == SP_OK || strcmp(format->name, "ort") == 0 || status == SP_ERR_MEMORY);
+            sp_job_destroy(job);
+        }
+    }
+    sp_buf_release(&out);
+}
+
+void fuzz_check_formats(const struct sp_subject *subject)
+{
+    for (uint32_t i = 0; i < sp_export_format_count(); i++)
+        check_format(subject, sp_export_format(i));
 }

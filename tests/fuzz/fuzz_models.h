@@ -1,10 +1,12 @@
 #pragma once
-/* fuzz_models - what targets that take a model share: properties of errors and files, requests, and mutations. */
+/* fuzz_models - what targets that take a model share: properties of errors and files, requests, and ways through the
+ * program. */
 #include <jansson.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "export/export.h"
 #include "onnx/splice.h"
 
 /* Aborts when a property is broken. */
@@ -27,3 +29,17 @@ void fuzz_check_annotations(const struct sp_buf *written);
 /* A request to complete shardings: some tensors of the model, by `seed`, get a split over 2 to 4 devices. NULL when the
    bytes are no model. */
 json_t *fuzz_request(const uint8_t *bytes, size_t size, const char *mode, uint64_t seed);
+
+/* What is random about a request is taken from a hash of the bytes, so that a found input tells it all. */
+uint64_t fuzz_hash(const uint8_t *bytes, size_t size);
+
+/* Everything that a check does, as JSON and as text; whether there is no error in the model. */
+bool fuzz_check_model(const uint8_t *bytes, size_t size);
+
+/* A completion of fuzz_request(), written, read and stripped again. `was_valid`: what the check found. */
+void fuzz_complete_model(const uint8_t *bytes, size_t size, const char *mode, uint64_t seed, bool was_valid);
+
+/* One export into `out`, which the caller releases; false when it was refused, which must be said well. */
+bool fuzz_export(const struct sp_subject *subject, const char *format, struct sp_buf *out);
+/* All formats of export.h: JSON is JSON, and a model is read again. */
+void fuzz_check_formats(const struct sp_subject *subject);

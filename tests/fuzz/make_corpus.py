@@ -342,6 +342,51 @@ RECIPES = {
 }
 
 
+# Models that are planned and written, with what went wrong once: results and captures without elements, a function whose
+# result only the call declares, an If whose condition is known, a node that is used through its shape alone, no set of
+# ai.onnx.
+FLOAT = "2{1{1:1 2{%s}}}"
+PLANNED = {
+    "empty-axes-in-branches": "1:8 8{2:18} 7{2'g' 11{1'x' " + FLOAT % "1{1:3} 1{1:2} 1{1:2}" + "} 11{1'axes' 2{1{1:7 2{1{1:0}}}}} "
+                              "11{1'c' 2{1{1:9 2{}}}} 1{1'c' 2'y' 4'If' 5{1'then_branch' 20:5 6{2't' 1{1'x' 1'axes' 2'r' "
+                              "4'ReduceSum'} 12{1'r' 2{1{1:1}}}}} 5{1'else_branch' 20:5 6{2'e' 1{1'x' 1'axes' 2's' "
+                              "4'ReduceMean'} 12{1's' 2{1{1:1}}}}}} 12{1'y' " + FLOAT % "1{1:1} 1{1:1} 1{1:1}" + "}}",
+    "empty-result": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 1{1'x' 2'y' 4'Shape' 5{1'start' 3:2 20:2}} "
+                    "1{1'x' 2'z' 4'Relu'} 12{1'y' 2{1{1:7 2{1{1:0}}}}} 12{1'z' " + FLOAT % "1{1:4} 1{1:2}" + "}}",
+    "only-an-empty-result": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 1{1'x' 2'y' 4'Shape' 5{1'start' 3:2 "
+                            "20:2}} 12{1'y' 2{1{1:7 2{1{1:0}}}}}}",
+    "result-that-the-call-declares": "1:8 8{2:17} 8{1'loc' 2:1} 7{2'g' 11{1'x' " + FLOAT % "1{1:8} 1{1:8}" + "} 1{1'x' 2'y' 4'F' "
+                                     "7'loc'} 1{1'y' 2'z' 4'Relu'} 13{1'y' " + FLOAT % "1{1:8} 1{1:8}" + "} 12{1'z' "
+                                     + FLOAT % "1{1:8} 1{1:8}" + "}} 25{1'F' 10'loc' 4'a' 5'o' 7{1'a' 2'o' 4'U' 7'loc'} 9{2:17} "
+                                     "9{1'loc' 2:1}}",
+    "known-condition": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 5{8'c' 2:9 9h01} 5{8'w' 2:1 1:2 1:2 "
+                       "9h0000803f000000400000404000008040} 5{8'v' 2:1 1:2 1:3 9h0000803f00000040000040400000803f00000040"
+                       "00004040} 1{1'x' 2'a' 4'Relu'} 1{1'x' 2'b' 4'Exp'} 1{1'c' 2'y' 4'If' 5{1'then_branch' 20:5 6{2't' "
+                       "1{1'a' 1'w' 2'r' 4'MatMul'} 1{1'r' 2'q' 4'Tanh'} 12{1'q'}}} 5{1'else_branch' 20:5 6{2'e' 1{1'b' "
+                       "1'v' 2's' 4'MatMul'} 12{1's'}}}} 1{1'y' 2'z' 4'Neg'} 12{1'z' " + FLOAT % "1{1:4} 1{1:2}" + "}}",
+    "known-condition-in-a-loop": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 5{8'c' 2:9 9h00} 5{8'n' 2:7 "
+                                 "9h0300000000000000} 1{1'x' 2'a' 4'Relu'} 1{1'n' 1'' 1'a' 2'z' 4'Loop' 5{1'body' 20:5 6{2'b' "
+                                 "11{1'i' 2{1{1:7 2{}}}} 11{1'k' 2{1{1:9 2{}}}} 11{1's' " + FLOAT % "1{1:4} 1{1:2}" + "} 1{1'c' "
+                                 "2't' 4'If' 5{1'then_branch' 20:5 6{2't' 1{1's' 2'r' 4'Neg'} 12{1'r'}}} 5{1'else_branch' 20:5 "
+                                 "6{2'e' 1{1's' 1'x' 2'q' 4'Add'} 12{1'q'}}}} 12{1'k' 2{1{1:9 2{}}}} 12{1't' "
+                                 + FLOAT % "1{1:4} 1{1:2}" + "}}}} 12{1'z' " + FLOAT % "1{1:4} 1{1:2}" + "}}",
+    "annotated-in-branches": "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 11{1'c' 2{1{1:9 2{}}}} "
+                             "1{1'c' 2'y' 4'If' 5{1'then_branch' 20:5 6{2't' 1{1'x' 2'r' 4'Relu' 10{1'c' 2{1'x' 2:0 2:1 "
+                             "4{1:0 2{1:4 3:2}}}}} 12{1'r'}}} 5{1'else_branch' 20:5 6{2'e' 1{1'x' 2's' 4'Exp' 10{1'c' 2{1'x' "
+                             "2:0 2:1 4{1:0 2{1:4 3:2}}}}} 12{1's'}}} 10{1'c'}} 12{1'y' " + FLOAT % "1{1:4} 1{1:2}" + "}}",
+    "scalars-in-a-loop": "1:8 8{2:17} 7{2'g' 11{1'x' 2{1{1:6 2{}}}} 11{1'n' 2{1{1:7 2{}}}} 1{1'n' 1'' 1'x' 2'y' 2'z' 4'Loop' "
+                         "5{1'body' 20:5 6{2'b' 11{1'i'} 11{1'k'} 11{1's'} 1{1's' 1's' 2't' 4'Add'} 1{1'i' 1'i' 2'r' 4'Add'} "
+                         "12{1'k'} 12{1't'} 12{1'r'}}}} 12{1'y' 2{1{1:6 2{}}}} 12{1'z' 2{1{1:7 2{1{1:2}}}}}}",
+    "listed-twice": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 1{1'x' 2'y' 4'Relu'} 12{1'y' "
+                    + FLOAT % "1{1:4} 1{1:2}" + "} 12{1'x' " + FLOAT % "1{1:4} 1{1:2}" + "} 12{1'y' " + FLOAT % "1{1:4} 1{1:2}"
+                    + "}}",
+    "used-through-its-shape": "1:8 8{2:17} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:4}" + "} 1{1'x' 2'a' 4'Relu'} 1{1'a' 2'b' "
+                              "4'Relu'} 1{1'b' 2's' 4'Shape'} 1{1'x' 1's' 2'r' 4'Reshape'} 1{1'r' 2't' 4'Relu'} 1{1't' "
+                              "2'y' 4'Relu'} 12{1'y' " + FLOAT % "1{1:4} 1{1:4}" + "}}",
+    "no-standard-set": "1:8 8{1'ai.onnx.ml' 2:3} 7{2'g' 11{1'x' " + FLOAT % "1{1:4} 1{1:6}" + "} 1{1'x' 2'y' 4'Scaler' "
+                       "7'ai.onnx.ml' 5{1'offset' 7~1 20:6} 5{1'scale' 7~2 20:6}} 12{1'y' " + FLOAT % "1{1:4} 1{1:6}" + "}}",
+}
+
 SWEEP = {
     "array": '[1, 2]',
     "both": '{"devices": [1], "types": ["l4-24gb"], "cluster": {"device": "l4-24gb", "count": 1}}',
@@ -373,6 +418,7 @@ def main():
     write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
     write_folder("sweep", {name: text.encode() for name, text in SWEEP.items()})
+    write_folder("plan", {name: encode(notation) for name, notation in PLANNED.items()})
     write_folder("recipe", RECIPES)
     write_folder("index", INDEXES)
     folder = write_folder("onnx", {name: encode(notation) for name, notation in CORPUS.items()})

@@ -1,6 +1,7 @@
 /*
- * A mutator for libFuzzer that knows the wire format and no schema: it works on whole fields, at any depth, and writes
- * all lengths anew, so that most of what it makes is still a message.
+ * The mutator of libFuzzer for models. Half of the changes know what a model is (mutate_model.h). The others know the
+ * wire format and no schema: they work on whole fields, at any depth, and write all lengths anew, so that most of what
+ * they make is still a message.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "mutate_model.h"
 #include "onnx/wire.h"
 
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t max_size);
@@ -17,6 +19,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t first_size, const 
 
 #define MAX_FIELDS 4096
 #define MAX_DEPTH  24
+#define MAX_MODEL  ((size_t)32 << 10) /* bytes of a model that is changed as one: messages nest no deeper than a stack */
 
 /* A field, and the one that holds it. */
 struct node {
@@ -187,8 +190,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t max_size, uns
 {
     if (seed % 8 == 0 || size == 0)
         return LLVMFuzzerMutate(bytes, size, max_size);
+    size_t result = seed % 2 == 1 && size <= MAX_MODEL ? mutate_model(bytes, size, bytes, max_size, seed) : 0;
+    if (result != 0)
+        return result;
     uint8_t *copy = malloc(size);
-    size_t result = 0;
     if (copy != NULL) {
         memcpy(copy, bytes, size);
         result = mutate(copy, size, copy, size, bytes, max_size, seed);
