@@ -147,9 +147,9 @@ static enum sp_status rule_dynamic_lstm(struct sp_op_context *context, struct sp
     SP_ENTRY(DOMAIN, name_, 1, 0, least, most, 1, outputs, text, "ONNX Runtime contrib operator " name_, __VA_ARGS__)
 
 const struct sp_op sp_ops_contrib_quantization[] = {
-    ENTRY("QuantizeLinear", 2, 3, 1, LINEAR_TEXT, LIKE("", "QuantizeLinear", 21),
+    ENTRY("QuantizeLinear", 2, 3, 1, LINEAR_TEXT, LIKE("", "QuantizeLinear", 21), .flags = SP_OP_QUANTIZES,
           .signature = "(x,y_scale,y_zero_point?) -> (y) {axis:int,block_size:int=0}"),
-    ENTRY("DequantizeLinear", 2, 3, 1, LINEAR_TEXT, LIKE("", "DequantizeLinear", 21),
+    ENTRY("DequantizeLinear", 2, 3, 1, LINEAR_TEXT, LIKE("", "DequantizeLinear", 21), .flags = SP_OP_DEQUANTIZES,
           .signature = "(x,x_scale,x_zero_point?) -> (y) {axis:int,block_size:int=0}"),
     ENTRY("QLinearAdd", 2, 8, 1, "[i..] [] [] [i..] [] [] [] [] -> [i..]", LIKE("", "Add", 14, NULL, INPUTS(2, 0, 3)),
           .signature = MATH_SIGNATURE),
