@@ -298,6 +298,8 @@ const struct own_case own_cases_quantised[] = {
      "[n,c,y,x] -> [n,c,h,w]  h: replicate; w: replicate; y: replicate; x: replicate"},
     {"Crop", 7, "float32[2,3,9,8]", "border=[1,2,0,0] scale=[4,5]", "float32[2,3,4,5]",
      "[n,c,y,x] -> [n,c,h,w]  h: replicate; w: replicate; y: replicate; x: replicate"},
+    {"DynamicSlice", 7, "float32[4,6] int64=1,0 int64=3,9", "", "float32[2,6]",
+     "[d0,d1] [_] [_] -> [d0,d1]  d0: permutation, resized"},
     {"MeanVarianceNormalization", 7, "float32[2,3,4,5]", "", "float32[2,3,4,5]",
      "[n,c,h,w] -> [n,c,h,w]  n: replicate; h: replicate; w: replicate"},
     {"MeanVarianceNormalization", 7, "float32[2,3,4,5]", "across_channels=1", "float32[2,3,4,5]",

@@ -5,11 +5,14 @@
  *     Affine, Scale, ScaledTanh, ParametricSoftplus    [i..] -> [i..]
  *     ImageScaler                                      [n, c, h..] -> [n, c, h..]         c whole: the bias is a list
  *     Crop                                             [n, c, h, w] -> [n, c, h', w']     h, w whole
+ *     DynamicSlice                                     as Slice
  *     MeanVarianceNormalization                        [n, c, h..] -> [n, c, h..]         n, h.. whole, c too across channels
  *
  * FLOPs: 1 for each element, 2 with a bias, 5 for a normalisation.
  */
+#include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/like.h"
 #include "ops/table/shape_helpers.h"
 
 static enum sp_status shapes_same(struct sp_op_context *context)
@@ -68,6 +71,11 @@ const struct sp_op sp_ops_experimental[] = {
                "(input) -> (output) {bias!:floats,scale:float=1.0}"),
     EXPERIMENT("Crop", "[n, c, y, x] -> [n, c, h, w]; y, x, h, w whole", 0, 0, shapes_crop,
                "(input) -> (output) {border!:ints,scale:ints}"),
+    SP_ENTRY("", "DynamicSlice", 1, 9, 3, 4, 1, 1,
+             "[d.., i] [_] [_] [_] -> [d.., i]; i moves, or is whole where its bounds are not known",
+             "ONNX Runtime, experimental operator DynamicSlice of ai.onnx 1",
+             .like = &(const struct sp_op_like){"", "Slice", 10, .keeps_values = true}, .shapes = sp_shapes_like,
+             .rule = sp_rule_like, .lower = sp_lower_like, .signature = "(data,starts,ends,axes?) -> (output) {}"),
     SP_ENTRY("", "ThresholdedRelu", 1, 9, 1, 1, 1, 1, "[i..] -> [i..]",
              "ONNX Runtime, experimental operator ThresholdedRelu of ai.onnx 1", .shapes = shapes_same, .flops = 1,
              .signature = "(X) -> (Y) {alpha:float=1.0}"),
