@@ -34,6 +34,8 @@ extern const struct own_case own_cases_ml[];
 extern const struct own_case own_cases_contrib[];
 extern const struct own_case own_cases_language[];
 extern const struct own_case own_cases_quantised[];
+extern const struct own_case own_cases_decoding[];
+extern const struct own_case own_cases_text[];
 
 /* Infers the model of the case, compares, and adds it to the coverage; prints what is wrong. */
 bool own_case_check(const struct own_case *own, struct sp_model *model, struct sp_node *node,

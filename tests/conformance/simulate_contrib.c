@@ -151,6 +151,53 @@ const struct simulate_own simulate_contrib_cases[] = {
      "float32[6,4]>0",
      "k=3 activation_type='swiglu' swiglu_fusion=1 normalize_routing_weights=1", "o"},
 
+    /* Attention of decoders and of quantized models. Buffers that past and present share are the caller's, and no
+       simulation has them. */
+    {"com.microsoft.DecoderMaskedMultiHeadAttention", 1,
+     "float32[2,1,16] float32[2,1,16] float32[2,1,16] int32[2,4]@1 float32[2,4,1,4] float32[2,4,3,4] float32[2,4,3,4] "
+     "int32=3",
+     "num_heads=4", "o o o"},
+    {"com.microsoft.DecoderMaskedMultiHeadAttention", 1,
+     "float32[2,1,16] float32[2,4,5,4] float32[2,4,5,4] int32[2,5]@1", "num_heads=4", "o"},
+    {"com.microsoft.QAttention", 1, "uint8[2,4,16]<8 int8[16,48]<4 float32[48] float32:=0.1 float32:=0.1",
+     "num_heads=4", "o"},
+    {"com.microsoft.QAttention", 1,
+     "uint8[2,4,16]<8 int8[16,48]<4 float32[48] float32:=0.1 float32[48]>0 int32=4,2 uint8:=3 int8[48]<2",
+     "num_heads=4 unidirectional=1", "o"},
+    {"com.microsoft.QAttention", 1,
+     "uint8[2,4,16]<8 int8[16,48]<4 float32[48] float32:=0.1 float32:=0.1 int32[2,7]@1 - - float32[2,2,4,3,4]",
+     "num_heads=4", "o o"},
+
+    /* Products with weights of few bits; embeddings with blocks of them, packed zero points among them. */
+    {"com.microsoft.MatMulBnb4", 1, "float32[3,32] uint8[192]<256 float32[12]>0",
+     "K=32 N=12 block_size=32 quant_type=1", "o"},
+    {"com.microsoft.MatMulBnb4", 1, "float32[3,64] uint8[256]<256 float32[16]>0", "K=64 N=8 block_size=32 quant_type=0",
+     "o"},
+    {"com.microsoft.GatherBlockQuantized", 1, "uint8[12,32]<256 int64[2,3]<12 float32[12,4]>0",
+     "bits=4 block_size=16 gather_axis=0 quantize_axis=1", "o"},
+    {"com.microsoft.GatherBlockQuantized", 1, "uint8[12,32]<256 int32[5]<12 float32[12,4]>0 uint8[12,2]<256",
+     "bits=4 block_size=16 gather_axis=0 quantize_axis=1", "o"},
+    {"com.microsoft.GatherBlockQuantized", 1, "uint8[12,32]<256 int64[2,3]<12 float32[12,2]>0 uint8[12,2]<256",
+     "bits=8 block_size=16 gather_axis=0 quantize_axis=1", "o"},
+    {"com.microsoft.GatherBlockQuantized", 1, "uint8[12,3,8]<256 int64[4]<12 float32[12,3,1]>0",
+     "bits=4 block_size=16 gather_axis=0 quantize_axis=2", "o"},
+
+    /* Recurrences of newer models, in the forms of ONNX Runtime. */
+    {"com.microsoft.LinearAttention", 1,
+     "float32[2,5,24] float32[2,5,12] float32[2,5,9] float32[2,3,4,3] float32[2,5,3]",
+     "q_num_heads=6 kv_num_heads=3 update_rule='gated' scale=0.3", "o o"},
+    {"com.microsoft.LinearAttention", 1,
+     "float32[2,5,16] float32[2,5,8] float32[2,5,6] - float32[2,5,2] float32[2,5,1]", "q_num_heads=4 kv_num_heads=2",
+     "o o"},
+    {"com.microsoft.CausalConvWithState", 1, "float32[2,3,10] float32[3,1,4] float32[3]", "activation='silu'", "o o"},
+    {"com.microsoft.CausalConvWithState", 1, "float32[2,3,10] float32[3,1,4] - float32[2,3,3]", "", "o o"},
+
+    /* Text: tokens of n-grams, strings. */
+    {"com.microsoft.NGramRepeatBlock", 1, "int64[4,6]<3 float32[4,8]", "ngram_size=2", "o"},
+    {"com.microsoft.Tokenizer", 1, "string[4]", "mark=1 mincharnum=1 pad_value='#' separators=['']", "o"},
+    {"com.microsoft.WordConvEmbedding", 1, "int32[4,6]<7 float32[8,1,3,4] float32[8] float32[7,4]", "", "o"},
+    {"com.microsoft.BifurcationDetector", 1, "int64[6]+1 int64[2]+1 int64:=0 int64[7]+1", "", "o o"},
+
     /* Activations with what is fused to them. */
     {"com.microsoft.Gelu", 1, "float32[3,4]", "", "o"},
     {"com.microsoft.QuickGelu", 1, "float32[3,4]", "alpha=1.5", "o"},

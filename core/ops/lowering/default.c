@@ -1,4 +1,8 @@
+#include "base/limits.h"
+#include "ops/lowering/heads.h"
+#include "ops/lowering/parts.h"
 #include "ops/lowering/internal.h"
+#include "ops/table/rule_text.h"
 #include "ops/table/shape_helpers.h"
 
 /* Lowering of an operator without a function of its own (ops/lowering/lowering.h): it runs as it is on its pieces. Where
@@ -93,9 +97,47 @@ static enum sp_combiner combiner_of(struct sp_lowering *lower, uint32_t count, c
     return combiner;
 }
 
+/* The numbers that attributes have on this device: those that an equation of the rule's text makes a product of factors.
+   A factor that stands in another equation does not split. */
+static void change_attributes(struct sp_lowering *lower, struct sp_lower_changes *changes)
+{
+    char subject[300];
+    struct sp_rule_text room;
+    struct sp_op_context context = sp_lower_context(lower);
+    const struct sp_op *op = lower->node->op;
+    const struct sp_rule_text *text = op == NULL || op->rule != NULL ? NULL : sp_rule_text_of(&context, op, &room);
+    for (uint32_t i = 0; text != NULL && i < text->equation_count; i++) {
+        const struct sp_text_equation *equation = &text->equations[i];
+        int64_t size = 1;
+        uint8_t split = SP_RULE_NO_FACTOR;
+        for (uint8_t k = 0; k < equation->count; k++) {
+            const uint8_t factor = sp_lower_named(lower, text->factors[equation->factors[k]].name);
+            if (factor == SP_RULE_NO_FACTOR)
+                continue;
+            size *= lower->factors[factor].size;
+            split = sp_lower_is_split(lower, factor) ? factor : split;
+        }
+        if (split == SP_RULE_NO_FACTOR)
+            continue;
+        const char *name = sp_arena_string(lower->arena, equation->expression, equation->attribute_length);
+        if (name == NULL) {
+            sp_lower_failed(lower, sp_fail_memory(lower->err));
+            return;
+        }
+        if (equation->attribute_length > 0 && sp_node_attribute(lower->node, name) != NULL)
+            changes->items[changes->count++] = SP_INT_ATTR(name, size);
+        else if (equation->attribute_length == 0)
+            sp_lower_whole(lower, split,
+                           "%s has no form for a split of factor %s, whose extent is computed of others, so it is "
+                           "computed whole on every device.",
+                           sp_op_subject(lower->node, subject, sizeof subject), lower->rule->factors[split].name);
+    }
+}
+
 enum sp_status sp_lower_default(struct sp_lowering *lower)
 {
     char subject[300];
+    struct sp_lower_changes changes = {0};
     for (uint32_t i = 0; i < lower->factor_count; i++) {
         const char *reason = lower->factors[i].is_split ? reason_against(lower->rule, i) : NULL;
         if (reason != NULL)
@@ -103,10 +145,11 @@ enum sp_status sp_lower_default(struct sp_lowering *lower)
                            "%s has no form for a split of factor %s, %s, so it is computed whole on every device.",
                            sp_op_subject(lower->node, subject, sizeof subject), lower->rule->factors[i].name, reason);
     }
+    change_attributes(lower, &changes);
     struct sp_piece **outputs = SP_LOWER_ARRAY(lower, lower->output_count, struct sp_piece *);
     if (outputs == NULL || !sp_lower_is_fine(lower))
         return sp_lower_status(lower);
-    sp_lower_same_many(lower, 0, NULL, 0, NULL, outputs);
+    sp_lower_same_many(lower, 0, NULL, changes.count, changes.items, outputs);
     for (uint32_t i = 0; i < lower->output_count; i++) {
         uint32_t count;
         const uint8_t *factors = sp_lower_partial_factors(lower, i, &count);

@@ -89,6 +89,7 @@ enum sp_status sp_lower_node_pad(struct sp_lowering *lower);
 enum sp_status sp_lower_node_slice(struct sp_lowering *lower);
 
 /* indexing, scatter: indexing.c, scatter.c */
+enum sp_status sp_lower_gather_quantized(struct sp_lowering *lower);
 enum sp_status sp_lower_node_gather(struct sp_lowering *lower);
 enum sp_status sp_lower_node_gather_elements(struct sp_lowering *lower);
 enum sp_status sp_lower_node_gather_nd(struct sp_lowering *lower);

@@ -161,9 +161,17 @@ struct sp_op {
        text with the rules that were made. */
     const char *text;
     struct sp_rule_text *read; /* the text, read when the table is built where it is the rule */
+    /* The text of the form that a node has, in place of `text`, where attributes and ranks choose among several; static
+       or in the context's arena. */
+    const char *(*form)(struct sp_op_context *context);
+    /* Element types of the outputs for sp_shapes_from_text(), separated by blanks, the last one for all that follow: the
+       number of an input that has it, "float32", or "=to", an attribute with the number of a type. NULL: input 0's. */
+    const char *types;
     /* FLOPs of a rule by text at each point of the product of all its factors, and more of them for each input that is
-       there. */
+       there. `work` has the terms instead where points are not all equal: "2*b..*m*n*k + 5*b..*n"; factors that the rule
+       does not have count as 1. */
     double flops, flops_each;
+    const char *work;
     /* The axes of input 0, of this rank, that the text calls j.. (`ret_axes` comes zeroed); NULL: there are none. */
     enum sp_status (*axes)(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);
     const char *source; /* where the semantics come from: specification section */
@@ -181,6 +189,10 @@ static inline bool sp_op_has_version(const struct sp_op *op, int64_t version)
 {
     return version >= op->since && (op->last == 0 || version <= op->last);
 }
+
+/* The name under which the table has a domain that has several: "" for "ai.onnx", "ai.onnx.contrib" for
+   "com.microsoft.extensions". */
+const char *sp_op_domain(const char *domain);
 
 /* The entry for a domain, name and opset version, or NULL. */
 const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version);

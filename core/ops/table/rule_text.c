@@ -1,4 +1,4 @@
-#include "ops/table/rule_text.h"
+#include "ops/table/rule_text_internal.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 struct reader {
     const char *at;
     struct sp_rule_text *text;
+    bool is_strict;
 };
 
 static void skip_blanks(struct reader *reader)
@@ -55,6 +56,18 @@ static bool add_factor(struct reader *reader, const char *name, size_t length, u
     return true;
 }
 
+static bool read_number(const char *digits, size_t length, struct sp_text_axis *axis)
+{
+    int64_t number = 0;
+    for (size_t i = 0; i < length; i++) {
+        number = number * 10 + (digits[i] - '0');
+        if (!isdigit((unsigned char)digits[i]) || number > INT32_MAX)
+            return false;
+    }
+    axis->extent = (int32_t)number;
+    return true;
+}
+
 static bool read_axis(struct reader *reader, struct sp_text_axis *axis)
 {
     do {
@@ -63,14 +76,24 @@ static bool read_axis(struct reader *reader, struct sp_text_axis *axis)
         if (length == 0 || axis->is_group || axis->count == SP_TEXT_MAX_PRODUCT)
             return false;
         axis->is_group = skip(reader, "..");
-        if (*name == '_' || isdigit((unsigned char)*name))
+        if (isdigit((unsigned char)*name)) {
+            if (!read_number(name, length, axis))
+                return false;
             continue;
+        }
+        if (*name == '_') {
+            axis->is_open = true;
+            continue;
+        }
         uint8_t factor;
         if (!add_factor(reader, name, length, &factor))
             return false;
         axis->factors[axis->count++] = factor;
         reader->text->factors[factor].is_group = axis->is_group;
     } while (skip(reader, "*"));
+    /* A number of elements is a factor of its own in a product: "two*h; two = 2". */
+    if (reader->is_strict && axis->count > 0 && (axis->extent > 0 || axis->is_open))
+        return false;
     return !axis->is_group || axis->count < 2;
 }
 
@@ -91,6 +114,8 @@ static bool read_operands(struct reader *reader, struct sp_text_operand *operand
 {
     while (*reader->at != 0 && *reader->at != ';' && strncmp(reader->at, "->", 2) != 0) {
         if (!skip(reader, "[")) {
+            if (reader->is_strict && *reader->at != ' ')
+                return false;
             reader->at++; /* a blank, or a word: no tensor */
             continue;
         }
@@ -121,11 +146,57 @@ static const struct kind *find_kind(const char *word, size_t length)
     return NULL;
 }
 
+/* The length of the name that an expression is alone. */
+static uint8_t lone_name(const char *expression, const char *end)
+{
+    const char *at = expression + strspn(expression, " "), *start = at;
+    bool is_name = isalpha((unsigned char)*at) || *at == '_';
+    while (at < end && (isalnum((unsigned char)*at) || *at == '_'))
+        at++;
+    size_t length = (size_t)(at - start);
+    if (*at == ':') /* a default */
+        at += 1 + strspn(at + 1, "0123456789");
+    return is_name && length <= UINT8_MAX && at + strspn(at, " ") == end ? (uint8_t)length : 0;
+}
+
+/* "h*g = expression", up to the end of the clause; false, and nothing read, for another clause. What the expression says
+   is read for each node (rule_text_shapes.c); here its form is checked. */
+static bool read_equation(struct reader *reader)
+{
+    struct sp_rule_text *text = reader->text;
+    struct sp_text_equation equation = {0};
+    struct reader ahead = *reader;
+    do {
+        const char *name;
+        skip_blanks(&ahead);
+        size_t length = read_name(&ahead, &name);
+        uint8_t factor = find_factor(text, name, length);
+        if (length == 0 || factor == text->factor_count || equation.count == SP_TEXT_MAX_PRODUCT)
+            return false;
+        equation.factors[equation.count++] = factor;
+    } while (skip(&ahead, "*"));
+    ahead.at += strspn(ahead.at, " ");
+    if (!skip(&ahead, "=") || text->equation_count == SP_TEXT_MAX_SIZES)
+        return false;
+    equation.expression = ahead.at + strspn(ahead.at, " ");
+    const char *end = sp_text_expression_end(equation.expression);
+    if (end == NULL)
+        return false;
+    uint8_t length = lone_name(equation.expression, end);
+    if (find_factor(text, equation.expression, length) == text->factor_count)
+        equation.attribute_length = length;
+    text->equations[text->equation_count++] = equation;
+    reader->at = end;
+    return true;
+}
+
 /* Factors and their kind, as often as the clause has them; a clause that begins otherwise is a remark. */
 static bool read_clause(struct reader *reader)
 {
     struct sp_rule_text *text = reader->text;
     uint32_t named = 0; /* a bit for each factor that waits for its kind */
+    if (read_equation(reader))
+        return true;
     for (skip_blanks(reader); *reader->at != 0 && *reader->at != ';'; skip_blanks(reader)) {
         const char *word;
         size_t length = read_name(reader, &word);
@@ -144,6 +215,9 @@ static bool read_clause(struct reader *reader)
                 }
             }
             named = 0;
+        } else if (reader->is_strict) {
+            reader->at = word;
+            return false;
         } else {
             reader->at += strcspn(reader->at, ";");
         }
@@ -151,15 +225,29 @@ static bool read_clause(struct reader *reader)
     return named == 0 || text->factor_count == 0;
 }
 
+static bool parse(struct reader *reader)
+{
+    struct sp_rule_text *text = reader->text;
+    *text = (struct sp_rule_text){.is_read = true};
+    if (!read_operands(reader, text->inputs, &text->input_count) || !skip(reader, "->") ||
+        !read_operands(reader, text->outputs, &text->output_count))
+        return false;
+    while (skip(reader, ";"))
+        if (!read_clause(reader))
+            return false;
+    return *reader->at == 0;
+}
+
 bool sp_rule_text_parse(const char *text, struct sp_rule_text *ret_text)
 {
-    struct reader reader = {text, ret_text};
-    *ret_text = (struct sp_rule_text){.is_read = true};
-    if (!read_operands(&reader, ret_text->inputs, &ret_text->input_count) || !skip(&reader, "->") ||
-        !read_operands(&reader, ret_text->outputs, &ret_text->output_count))
-        return false;
-    while (skip(&reader, ";"))
-        if (!read_clause(&reader))
-            return false;
-    return *reader.at == 0;
+    struct reader reader = {text, ret_text, false};
+    return parse(&reader);
+}
+
+bool sp_rule_text_parse_strict(const char *text, struct sp_rule_text *ret_text, const char **ret_at)
+{
+    struct reader reader = {text, ret_text, true};
+    bool is_fine = parse(&reader);
+    *ret_at = reader.at;
+    return is_fine;
 }

@@ -8,7 +8,7 @@
  *   k       one factor
  *   b..     a group: any number of axes, each one a factor; an operand has at most one
  *   g*c     several factors, the first one major
- *   _ 1     no factor; `_..` and `1..` are any number of such axes
+ *   _ 1     no factor, and as many elements as the number says; `_..` and `1..` are any number of such axes
  *
  * Operands that are no tensors are words, "sequence -> []". Clauses behind a semicolon give factors a kind, "c, kh..
  * sum": sum, max, min, product, softmax, moments or select (reductions), whole, moves or sequential; "all whole" names
@@ -27,15 +27,19 @@
  */
 #include "ops/table/op.h"
 
-#define SP_TEXT_MAX_OPERANDS 12
+#define SP_TEXT_MAX_OPERANDS 18
 #define SP_TEXT_MAX_AXES     6
 #define SP_TEXT_MAX_FACTORS  16
 #define SP_TEXT_MAX_PRODUCT  3
+#define SP_TEXT_MAX_SIZES    8
+#define SP_TEXT_MAX_DEPTH    16 /* of an expression: operators and values that wait */
 
 struct sp_text_axis {
     bool is_group;
     uint8_t count; /* 0: an axis, or a group of them, without a factor */
     uint8_t factors[SP_TEXT_MAX_PRODUCT];
+    bool is_open;   /* `_`: nothing is said of its extent */
+    int32_t extent; /* the number; 0 where there is none */
 };
 
 struct sp_text_operand {
@@ -50,16 +54,41 @@ struct sp_text_factor {
     enum sp_combiner combiner;
 };
 
+/* "n = expression": what a product of factors is. The expression ends with its clause; it is in the text that was read,
+   which must stay. */
+struct sp_text_equation {
+    uint8_t count;
+    uint8_t factors[SP_TEXT_MAX_PRODUCT];
+    const char *expression;
+    uint8_t attribute_length; /* of its name, where the expression is an attribute alone; 0 */
+};
+
 /* A text that was read. One lies beside each entry; table.c fills those of entries without a function. */
 struct sp_rule_text {
     bool is_read;
-    uint8_t input_count, output_count, factor_count;
+    uint8_t input_count, output_count, factor_count, equation_count;
+    struct sp_text_equation equations[SP_TEXT_MAX_SIZES];
     struct sp_text_operand inputs[SP_TEXT_MAX_OPERANDS], outputs[SP_TEXT_MAX_OPERANDS];
     struct sp_text_factor factors[SP_TEXT_MAX_FACTORS];
 };
 
 /* False for what is not in the notation. */
 bool sp_rule_text_parse(const char *text, struct sp_rule_text *ret_text);
+
+/* As sp_rule_text_parse(), for texts of users: words between operands and remarks are not in the notation, and
+   *ret_at is the place of what is wrong. */
+bool sp_rule_text_parse_strict(const char *text, struct sp_rule_text *ret_text, const char **ret_at);
+
+/*
+ * For sp_op.shapes: the types of the outputs as the entry's text and `types` (struct sp_op) give them. An output axis
+ * has the product of its factors' extents, which inputs and equations tell; `_` is a new symbol, named after the
+ * operator. An output with a group that an input of unknown rank has is of unknown rank. SP_ERR_MODEL for inputs with
+ * more axes than their text, and for axes of one factor that differ.
+ */
+enum sp_status sp_shapes_from_text(struct sp_op_context *context);
+
+/* The same by another text than the entry's. */
+enum sp_status sp_shapes_by_text(struct sp_op_context *context, const char *text);
 
 /* A factor's extent that no axis tells, or that an attribute does. */
 struct sp_text_size {
@@ -72,6 +101,13 @@ struct sp_text_size {
 enum sp_status sp_rule_from_text(struct sp_op_context *context, struct sp_rule *rule, const char *text, uint32_t count,
                                  const struct sp_text_size *sizes);
 
+/* The text of a node's rule: that of its form, read into *room, or of its entry; NULL for what cannot be read. */
+const struct sp_rule_text *sp_rule_text_of(struct sp_op_context *context, const struct sp_op *op,
+                                           struct sp_rule_text *room);
+
+/* A text for sp_op.form, in the context's arena; NULL without memory. */
+__attribute__((format(printf, 2, 3))) const char *sp_form_text(struct sp_op_context *context, const char *format, ...);
+
 /* Fills a rule from an entry's text alone, without a term. */
 enum sp_status sp_rule_from_entry(struct sp_op_context *context, struct sp_rule *rule, const struct sp_op *op);
 
@@ -83,6 +119,12 @@ void sp_rule_term_all(struct sp_rule *rule, double coefficient);
 
 /* Adds a term over the factors of these names, "t b d h"; those that the rule does not have count nothing. */
 void sp_rule_term_named(struct sp_rule *rule, double coefficient, const char *names);
+
+/* Adds the terms of sp_op.work. */
+void sp_rule_terms_of(struct sp_rule *rule, const char *work);
+
+/* False for what is no sp_op.work. */
+bool sp_work_is_valid(const char *work);
 
 /* The index of the factor of this name, or SP_RULE_NO_FACTOR. */
 uint8_t sp_rule_named(const struct sp_rule *rule, const char *name);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/table/factors.h"
-#include "ops/table/rule_text.h"
+#include "ops/table/rule_text_internal.h"
 #include "ops/table/shape_helpers.h"
 
 /* A text as it is laid over the operands of one node. */
@@ -75,42 +75,21 @@ static const struct sp_shape *shape_of(const struct sp_op_context *context, bool
 
 /* ---- which axes an operand has ---------------------------------------------------------------------------------- */
 
-/* Whether an operand of too few axes lacks this one: in the first round only parallel factors. */
-static bool may_lack(const struct filling *filling, const struct sp_text_axis *axis, uint32_t round)
-{
-    return !axis->is_group &&
-           (round > 0 || axis->count == 0 || filling->text->factors[axis->factors[0]].kind == SP_FACTOR_PARALLEL);
-}
-
 /* False where the operand is omitted or the text does not speak of it. */
 static bool find_operand(struct filling *filling, bool is_output, uint32_t index, struct operand *ret_operand)
 {
     const struct sp_rule_text *text = filling->text;
-    uint32_t count = is_output ? text->output_count : text->input_count;
     const struct sp_shape *shape = shape_of(filling->context, is_output, index);
-    if (shape == NULL || count == 0)
+    const struct sp_text_operand *said = sp_text_operand_of(text, is_output, index);
+    if (shape == NULL || said == NULL)
         return false;
-    const struct sp_text_operand *operands = is_output ? text->outputs : text->inputs;
-    struct operand operand = {
-        .text = &operands[index < count ? index : count - 1], .shape = shape, .is_output = is_output, .index = index};
-    uint32_t axes = 0, groups = 0;
-    for (uint32_t i = 0; i < operand.text->count; i++) {
-        const struct sp_text_axis *axis = &operand.text->axes[i];
-        operand.is_left_out[i] = is_output && !axis->is_group && axis->count == 1 &&
-                                 filling->factors[axis->factors[0]].is_missing &&
+    struct operand operand = {.text = said, .shape = shape, .is_output = is_output, .index = index};
+    for (uint32_t i = 0; is_output && i < said->count; i++) {
+        const struct sp_text_axis *axis = &said->axes[i];
+        operand.is_left_out[i] = !axis->is_group && axis->count == 1 && filling->factors[axis->factors[0]].is_missing &&
                                  !filling->factors[axis->factors[0]].is_held;
-        groups += axis->is_group;
-        axes += !axis->is_group && !operand.is_left_out[i];
     }
-    for (uint32_t round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < operand.text->count && axes > shape->rank; i++) {
-            if (!operand.is_left_out[i] && may_lack(filling, &operand.text->axes[i], round)) {
-                operand.is_left_out[i] = true;
-                axes--;
-            }
-        }
-    }
-    operand.group_length = groups != 0 ? shape->rank - axes : 0;
+    operand.group_length = sp_text_lay_out(text, said, shape->rank, operand.is_left_out);
     *ret_operand = operand;
     return true;
 }
@@ -242,8 +221,10 @@ static void map_axis(struct filling *filling, const struct operand *operand, con
         uint32_t missing = text->is_group ? filling->factors[text->factors[k]].length - members : 0;
         for (uint32_t i = 0; i < members; i++) {
             uint8_t factor = (uint8_t)(first + missing + i);
-            bool is_broadcast = text->count == 1 && factor < rule->factor_count &&
-                                !sp_axis_takes(operand->shape->dims[axis + i], rule->factors[factor].extent);
+            bool is_broadcast =
+                factor < rule->factor_count &&
+                (text->count == 1 ? !sp_axis_takes(operand->shape->dims[axis + i], rule->factors[factor].extent)
+                                  : sp_dim_is(operand->shape->dims[axis], 1));
             if (operand->is_output)
                 sp_rule_map_output(rule, operand->index, axis + i, factor);
             else if (!is_broadcast)
@@ -336,6 +317,21 @@ static void fill_by_axes(struct filling *filling, const struct sp_op_axes *axes)
 
 /* ---- the interface ---------------------------------------------------------------------------------------------- */
 
+/* Lays the text over the operands, with the extents that its equations tell. */
+static enum sp_status fill_with_equations(struct filling *filling)
+{
+    struct sp_text_size sizes[SP_TEXT_MAX_FACTORS];
+    if (filling->text->equation_count == 0) {
+        fill(filling);
+        return SP_OK;
+    }
+    enum sp_status status = sp_text_extents(filling->context, filling->text, sizes, &filling->size_count);
+    filling->sizes = sizes;
+    if (status == SP_OK)
+        fill(filling);
+    return status;
+}
+
 static enum sp_status broken(struct sp_op_context *context, const char *text)
 {
     return sp_fail(context->err, SP_ERR_INTERNAL, "BROKEN_RULE", "The text '%s' is not a rule.", text);
@@ -348,23 +344,29 @@ enum sp_status sp_rule_from_text(struct sp_op_context *context, struct sp_rule *
     struct filling filling = {.context = context, .rule = rule, .text = &read, .size_count = count, .sizes = sizes};
     if (!sp_rule_text_parse(text, &read))
         return broken(context, text);
+    if (count == 0)
+        return fill_with_equations(&filling);
     fill(&filling);
     return SP_OK;
+}
+
+const struct sp_rule_text *sp_rule_text_of(struct sp_op_context *context, const struct sp_op *op,
+                                           struct sp_rule_text *room)
+{
+    if (op->form == NULL && op->read != NULL && op->read->is_read)
+        return op->read;
+    const char *text = op->form != NULL ? op->form(context) : op->text;
+    return text != NULL && sp_rule_text_parse(text, room) ? room : NULL;
 }
 
 enum sp_status sp_rule_from_entry(struct sp_op_context *context, struct sp_rule *rule, const struct sp_op *op)
 {
     struct sp_rule_text read;
-    struct filling filling = {.context = context, .rule = rule, .text = op->read};
-    if (op->read == NULL || !op->read->is_read) {
-        if (!sp_rule_text_parse(op->text, &read))
-            return broken(context, op->text);
-        filling.text = &read;
-    }
-    if (op->axes == NULL) {
-        fill(&filling);
-        return SP_OK;
-    }
+    struct filling filling = {.context = context, .rule = rule, .text = sp_rule_text_of(context, op, &read)};
+    if (filling.text == NULL)
+        return broken(context, op->text);
+    if (op->axes == NULL)
+        return fill_with_equations(&filling);
     struct sp_op_axes axes = {0};
     enum sp_status status = op->axes(context, rule->inputs[0].rank, &axes);
     if (status == SP_OK)
@@ -380,7 +382,9 @@ enum sp_status sp_op_fill_rule(struct sp_op_context *context, struct sp_rule *ru
     double flops = op->flops;
     for (uint32_t input = 0; input < rule->input_count; input++)
         flops += context->node->inputs[input] != NULL ? op->flops_each : 0;
-    if (status == SP_OK && flops != 0)
+    if (status == SP_OK && op->work != NULL)
+        sp_rule_terms_of(rule, op->work);
+    else if (status == SP_OK && flops != 0)
         sp_rule_term_all(rule, flops);
     if (op->flags & SP_OP_METADATA)
         rule->bytes = sp_output_bytes(context, 0);

@@ -50,15 +50,10 @@ static uint32_t lower_bound(const struct sp_signature *all, uint32_t count, cons
     return at;
 }
 
-static const char *canonical(const char *domain)
-{
-    return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
-}
-
 const struct sp_signature *sp_signature_find(const char *domain, const char *name, int64_t version)
 {
     (void)pthread_once(&built, build);
-    domain = canonical(domain);
+    domain = sp_op_domain(domain);
     const bool is_published = sp_signature_domain(domain);
     const struct sp_signature *all = is_published ? sp_signature_table : stated, *found = NULL;
     const uint32_t count = is_published ? sp_signature_table_count : stated_count;
@@ -73,7 +68,7 @@ const struct sp_signature *sp_signature_find(const char *domain, const char *nam
 int64_t sp_signature_first(const char *domain, const char *name)
 {
     (void)pthread_once(&built, build);
-    domain = canonical(domain);
+    domain = sp_op_domain(domain);
     const bool is_published = sp_signature_domain(domain);
     const struct sp_signature *all = is_published ? sp_signature_table : stated;
     const uint32_t count = is_published ? sp_signature_table_count : stated_count;
@@ -83,7 +78,7 @@ int64_t sp_signature_first(const char *domain, const char *name)
 
 bool sp_signature_domain(const char *domain)
 {
-    domain = canonical(domain);
+    domain = sp_op_domain(domain);
     for (const char *const *known = sp_signature_domains; *known != NULL; known++) {
         if (strcmp(domain, *known) == 0)
             return true;

@@ -39,6 +39,11 @@ static const struct sp_op *const families[] = {
     sp_ops_linear_attention,
     sp_ops_contrib_attention,
     sp_ops_contrib_group_attention,
+    sp_ops_contrib_decoding,
+    sp_ops_contrib_gates,
+    sp_ops_contrib_quantized_matmul,
+    sp_ops_contrib_gather,
+    sp_ops_contrib_text,
     sp_ops_moe,
     sp_ops_contrib_matmul,
     sp_ops_contrib_quantization,
@@ -100,11 +105,17 @@ static void build(void)
     qsort(by_name, entry_count, sizeof by_name[0], compare_entries);
 }
 
+const char *sp_op_domain(const char *domain)
+{
+    if (strcmp(domain, "ai.onnx") == 0)
+        return "";
+    return strcmp(domain, "com.microsoft.extensions") == 0 ? "ai.onnx.contrib" : domain;
+}
+
 const struct sp_op *sp_op_find(const char *domain, const char *name, int64_t version)
 {
     (void)pthread_once(&built, build);
-    if (strcmp(domain, "ai.onnx") == 0)
-        domain = "";
+    domain = sp_op_domain(domain);
     uint32_t at; /* the first entry that is not before (domain, name) */
     SP_LOWER_BOUND(at, entry_count, compare_name(domain, name, by_name[at]) > 0);
     for (; at < entry_count && compare_name(domain, name, by_name[at]) == 0; at++) {

@@ -182,3 +182,98 @@ Test(rule_fill, a_text_that_cannot_be_read_is_our_fault)
     cr_expect_eq(sp_rule_from_text(&context, rule, "[a", 0, NULL), SP_ERR_INTERNAL);
     cr_expect_str_eq(build.err.code, "BROKEN_RULE");
 }
+
+/* ---- equations and shapes ------------------------------------------------------------------------------------------ */
+
+Test(rule_text, equations_tell_extents)
+{
+    struct sp_rule_text text;
+    cr_assert(sp_rule_text_parse("[b, h*d] -> [b, h, d]; h = heads; h whole; d = (k[0] - 1) / stride:2 + 1", &text));
+    cr_expect_eq(text.equation_count, 2);
+    cr_expect_eq(text.equations[0].attribute_length, strlen("heads"));
+    cr_expect_eq(text.equations[1].attribute_length, 0);
+    cr_expect_eq(factor_of(&text, "h")->kind, SP_FACTOR_REPLICATE);
+    cr_assert(sp_rule_text_parse("[b, h*g] -> [b]; h*g = heads", &text));
+    cr_expect_eq(text.equations[0].count, 2);
+}
+
+Test(rule_text, texts_of_users_say_where_they_are_wrong)
+{
+    static const struct {
+        const char *text;
+        size_t at;
+    } cases[] = {
+        {"[a, b -> [a]", 6},         {"(a, b) -> [a]", 0},        {"[a] -> [a]; a hole", 14}, {"[a] [b]", 7},
+        {"[a] -> [a]; a = (2", 14},  {"[a] -> [a]; a = 2 +", 14}, {"[a] -> [a]; remark", 12}, {"[2*a] -> [a]", 4},
+        {"[a] -> [a]; a = 2 3", 14}, {"[a] -> [a]; a = )", 14},   {"[a] -> [a]; a = x[", 14},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sp_rule_text text;
+        const char *at = NULL;
+        cr_expect_not(sp_rule_text_parse_strict(cases[i].text, &text, &at), "%s", cases[i].text);
+        cr_expect_eq((size_t)(at - cases[i].text), cases[i].at, "%s: %zu", cases[i].text, (size_t)(at - cases[i].text));
+    }
+}
+
+static enum sp_status shapes(struct sp_node *node, const char *text, char type[256])
+{
+    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err};
+    for (uint32_t i = 0; i < node->output_count; i++)
+        node->outputs[i]->type = (struct sp_type){0};
+    sp_error_clear(&build.err);
+    enum sp_status status = sp_shapes_by_text(&context, text);
+    (void)snprintf(type, 256, "%s", status == SP_OK ? build_type(&build, "y") : build.err.code);
+    return status;
+}
+
+Test(rule_fill, shapes_follow_from_the_text)
+{
+    static const struct {
+        const char *text, *type;
+    } cases[] = {
+        {"[b, s, h] [k] -> [b, s, k]", "float32[2,s,5]"},
+        {"[b.., h] [k] -> [k, b..]", "float32[5,2,s]"},
+        {"[b, s, h*d] [d] -> [b, h, s, d]; d = 4", "OPERAND_SHAPE"}, /* the second input says 5 */
+        {"[b, s, h*d] [_] -> [b, h, s, d]; h = heads", "float32[2,3,s,4]"},
+        {"[b, s, h*d] [_] -> [b, o, 7]; o = (h * d - 2) / 3 + 1; h = heads", "float32[2,4,7]"},
+        {"[b, s, h] [_] -> [b, o]; o = missing", "ATTRIBUTE_MISSING"},
+        {"[b, s, h] [_] -> [b, o]; o = missing:6", "float32[2,6]"},
+        {"[b, s, h] [_] -> [b, o]; o = list[1]", "float32[2,9]"},
+        {"[b, s, h] [_] -> [b, o]; o = list[2]", "ATTRIBUTE_MISSING"},
+        {"[b, s, h] [_] -> [b, o]; o = h - 20", "OPERAND_SHAPE"},
+        {"[b, s, h*d] [_] -> [b]; h = 5", "OPERAND_SHAPE"}, /* 12 elements do not divide into 5 */
+        {"[b, h] [_] -> [b]", "OPERAND_SHAPE"},
+        {"[b, s, 11] [_] -> [b]", "OPERAND_SHAPE"},
+        {"[b, s, h] [h] -> [b]", "OPERAND_SHAPE"},
+        {"[b, s, h] [_] -> [b, n, n]; n whole", "float32[2,Add_0,Add_0]"}, /* what nothing tells depends on data */
+        {"[b, s, h] [_] -> [b, _, _]", "float32[2,Add_1,Add_2]"},
+    };
+    build_input(&build, "a", SP_DTYPE_FLOAT, "2,s,12");
+    build_input(&build, "b", SP_DTYPE_FLOAT, "5");
+    struct sp_node *node = build_node(&build, "Add", "a b", "y");
+    build_attr_int(&build, node, "heads", 3);
+    build_attr_ints(&build, node, "list", 2, (int64_t[]){8, 9});
+    node->op = sp_op_find("", "Add", 13);
+    node->inputs[0]->type = node->inputs[0]->declared;
+    node->inputs[1]->type = node->inputs[1]->declared;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char type[256];
+        (void)shapes(node, cases[i].text, type);
+        cr_expect_str_eq(type, cases[i].type, "%s: %s, %s", cases[i].text, type, build.err.message);
+    }
+}
+
+Test(rule_fill, work_is_terms_of_factors)
+{
+    struct sp_node *node = add("2,3,4", "3,4");
+    struct sp_op_context context = {build.model, build.arena, build.model->dims, node, node->version, &build.err};
+    struct sp_rule *rule = NULL;
+    cr_assert_eq(sp_rule_new(node, build.arena, &rule, &build.err), SP_OK);
+    cr_assert_eq(sp_rule_from_text(&context, rule, "[b.., k] [b.., k] -> [b.., k]", 0, NULL), SP_OK);
+    sp_rule_terms_of(rule, "2*b..*k + 3*k*other + 1.5");
+    cr_expect_eq(sp_rule_flops(rule), 2 * 24 + 3 * 4 + 1.5);
+    cr_expect(sp_work_is_valid("2*b..*k + 3*k"));
+    cr_expect_not(sp_work_is_valid("2*"));
+    cr_expect_not(sp_work_is_valid("2-k"));
+    cr_expect_not(sp_work_is_valid(""));
+}

@@ -226,6 +226,94 @@ static enum sp_status rule_causal(struct sp_op_context *context, struct sp_rule 
     return SP_OK;
 }
 
+/* ---- the forms of ONNX Runtime ---------------------------------------------------------------------------------- */
+
+/* States of the last positions, one after the other, in front of all axes; or more heads of keys than of queries. Such
+   nodes have rules of text. NULL for the form of ONNX. */
+static const char *linear_form(struct sp_op_context *context)
+{
+    int64_t window = sp_node_int(context->node, "state_window", 0);
+    int64_t q_heads = sp_node_int(context->node, "q_num_heads", 0);
+    int64_t kv_heads = sp_node_int(context->node, "kv_num_heads", 0);
+    if (window <= 0 && q_heads >= kv_heads)
+        return NULL;
+    const struct sp_shape *decay = sp_in_shape(context, IN_DECAY), *beta = sp_in_shape(context, IN_BETA);
+    bool has_rows =
+        decay != NULL && decay->rank == 3 && sp_dim_is_known(decay->dims[2]) && decay->dims[2].value != kv_heads;
+    const char *state = window > 0 ? "[w, b, kv, d, e]" : "[b, kv, d, e]";
+    bool has_one = beta != NULL && beta->rank == 3 && sp_dim_is(beta->dims[2], 1);
+    return sp_form_text(context,
+                        "[b, t, h*d] [b, t, kv*d] [b, t, kv*e] %s [b, t, kv%s] [b, t, %s] -> [b, t, %s*e] %s; h = "
+                        "q_num_heads; kv = kv_num_heads%s; t sequential; h, kv, d whole",
+                        state, has_rows ? "*d" : "", has_one ? "1" : "kv", q_heads > kv_heads ? "h" : "kv", state,
+                        window > 0 ? "; w = state_window; w whole" : "");
+}
+
+static enum sp_status shapes_linear_contrib(struct sp_op_context *context)
+{
+    const char *form = linear_form(context);
+    return form == NULL ? shapes_linear(context) : sp_shapes_by_text(context, form);
+}
+
+static enum sp_status rule_linear_contrib(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const char *form = linear_form(context);
+    enum sp_status status = form == NULL ? rule_linear(context, rule) : sp_rule_from_text(context, rule, form, 0, NULL);
+    if (form != NULL)
+        sp_rule_terms_of(rule, "9*b*t*kv*d*e");
+    return status;
+}
+
+static enum sp_status lower_linear_contrib(struct sp_lowering *lower)
+{
+    struct sp_op_context context = {lower->model, lower->arena,   lower->model->dims,
+                                    lower->node,  lower->version, lower->err};
+    return linear_form(&context) == NULL ? sp_lower_linear_attention(lower) : sp_lower_default(lower);
+}
+
+/* Several spatial axes, gaps between the taps, channels behind the sequence, or states of the last positions. */
+static const char *causal_form(struct sp_op_context *context)
+{
+    const struct sp_node *node = context->node;
+    int64_t axes = sp_node_int(node, "ndim", 1), window = sp_node_int(node, "state_window", 0);
+    bool is_last = sp_node_int(node, "channels_last", 0) != 0;
+    if (axes == 1 && window <= 0 && !is_last && sp_node_int(node, "dilation", 1) == 1)
+        return NULL;
+    if (is_last)
+        return "[b, l, c..] [_..] [_..] [_..] -> [b, l, c..] [_..]; l, c.. whole";
+    const char *spatial = axes == 3 ? "x, y, " : axes == 2 ? "y, " : "";
+    const char *taps = axes == 3 ? "kx, ky, " : axes == 2 ? "ky, " : "";
+    const char *first = window > 0 ? "w, " : "";
+    return sp_form_text(context,
+                        "[b, c, %sl] [c, 1, %sk] [c] [%sb, c, %sp] -> [b, c, %sl] [%sb, c, %sp]; p = (k - 1) * "
+                        "dilation:1%s; l, k, p%s%s whole",
+                        spatial, taps, first, spatial, spatial, first, spatial,
+                        window > 0 ? "; w = state_window; w whole" : "", axes == 2 || axes == 3 ? ", y, ky" : "",
+                        axes == 3 ? ", x, kx" : "");
+}
+
+static enum sp_status shapes_causal_contrib(struct sp_op_context *context)
+{
+    const char *form = causal_form(context);
+    return form == NULL ? shapes_causal(context) : sp_shapes_by_text(context, form);
+}
+
+static enum sp_status rule_causal_contrib(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const char *form = causal_form(context);
+    enum sp_status status = form == NULL ? rule_causal(context, rule) : sp_rule_from_text(context, rule, form, 0, NULL);
+    if (form != NULL)
+        sp_rule_terms_of(rule, "2*b*c*c..*x*y*l*kx*ky*k");
+    return status;
+}
+
+static enum sp_status lower_causal_contrib(struct sp_lowering *lower)
+{
+    struct sp_op_context context = {lower->model, lower->arena,   lower->model->dims,
+                                    lower->node,  lower->version, lower->err};
+    return causal_form(&context) == NULL ? sp_lower_causal_conv(lower) : sp_lower_default(lower);
+}
+
 const struct sp_op sp_ops_linear_attention[] = {
     SP_ENTRY("", "LinearAttention", 27, 0, 3, 6, 1, 2,
              "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] [b, kv, "
@@ -237,5 +325,22 @@ const struct sp_op sp_ops_linear_attention[] = {
         "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l sequential",
         "ONNX operator CausalConvWithState (27)", .shapes = shapes_causal, .rule = rule_causal,
         .lower = sp_lower_causal_conv),
+    SP_ENTRY(
+        "com.microsoft", "LinearAttention", 1, 0, 3, 6, 1, 2,
+        "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] [b, kv, "
+        "d, e]; t sequential, d sum, with a delta rule d whole; with a window of states, or more heads of keys than "
+        "of queries, kv, g, d whole",
+        "ONNX Runtime contrib operator LinearAttention", .shapes = shapes_linear_contrib, .rule = rule_linear_contrib,
+        .lower = lower_linear_contrib,
+        .signature = "(query,key,value,past_state?,decay?,beta?) -> (output,present_state) {chunk_size:int=64,"
+                     "kv_num_heads!:int,q_num_heads!:int,scale:float=0.0,state_window:int=0,"
+                     "update_rule:string=gated_delta}"),
+    SP_ENTRY("com.microsoft", "CausalConvWithState", 1, 0, 2, 4, 1, 2,
+             "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l "
+             "sequential; several axes, gaps, channels last or a window of states: l whole",
+             "ONNX Runtime contrib operator CausalConvWithState", .shapes = shapes_causal_contrib,
+             .rule = rule_causal_contrib, .lower = lower_causal_contrib,
+             .signature = "(input,weight,bias?,past_state?) -> (output,present_state) {activation:string=none,"
+                          "channels_last:int=0,dilation:int=1,ndim:int=1,state_window:int=0}"),
     {.name = NULL},
 };

@@ -1,10 +1,11 @@
 /*
- * Gather, GatherElements and GatherND on shards.
+ * Gather, GatherBlockQuantized, GatherElements and GatherND on shards.
  *
  * Where the picked axis is cut, indices become indices into the part; what is not here is picked at place 0, and then
  * masked to 0: a summand.
  */
 #include "ops/lowering/functions.h"
+#include "ops/lowering/heads.h"
 #include "ops/lowering/internal.h"
 #include "ops/lowering/parts.h"
 #include "ops/lowering/places.h"
@@ -21,24 +22,27 @@ static bool check_summable(struct sp_lowering *lower, uint8_t factor)
     return false;
 }
 
-static bool find_axis(struct sp_lowering *lower, uint32_t *ret_axis)
+static bool find_axis(struct sp_lowering *lower, const char *attribute, uint32_t *ret_axis)
 {
     struct sp_op_context context = sp_lower_context(lower);
     enum sp_status status =
-        sp_normalize_axis(&context, sp_node_int(lower->node, "axis", 0), lower->inputs[0].rank, ret_axis);
+        sp_normalize_axis(&context, sp_node_int(lower->node, attribute, 0), lower->inputs[0].rank, ret_axis);
     if (status != SP_OK)
         sp_lower_failed(lower, status);
     return status == SP_OK;
 }
 
-/* The node's own operator on its part of the data, with other indices; what it picks elsewhere is 0, by a mask with
-   `trailing` axes of 1 more than it has. */
+/* The node's own operator on its part of the data and what goes with it, with other indices; what it picks elsewhere is
+   0, by a mask with `trailing` axes of 1 more than it has. */
 static void pick(struct sp_lowering *lower, struct sp_piece *index, struct sp_piece *mask, uint32_t mask_rank,
                  uint32_t trailing)
 {
     uint32_t count = 0;
-    struct sp_piece *const inputs[] = {sp_lower_input(lower, 0), index};
-    struct sp_piece *picked = sp_lower_same(lower, 2, inputs, 0, NULL);
+    struct sp_piece **inputs = sp_lower_inputs(lower);
+    if (inputs == NULL)
+        return;
+    inputs[1] = index;
+    struct sp_piece *picked = sp_lower_same(lower, lower->input_count, inputs, 0, NULL);
     picked = sp_lower_masked(lower, sp_lower_widen(lower, mask, mask_rank, trailing), picked);
     const uint8_t *factors = sp_lower_partial_factors(lower, 0, &count);
     sp_lower_output_partial(lower, 0, picked, SP_COMBINE_SUM, count, factors);
@@ -51,10 +55,10 @@ static void pick_zeros(struct sp_lowering *lower, uint8_t factor, uint32_t axis,
                        struct sp_piece *is_here)
 {
     uint32_t count = 0;
+    char subject[300];
     int64_t *dims = sp_lower_sizes(lower, &lower->inputs[0]), size = lower->factors[factor].size;
     struct sp_piece *data = sp_lower_input(lower, 0);
     for (uint32_t i = 0; dims != NULL && i < lower->inputs[0].rank; i++) {
-        char subject[300];
         dims[i] = i == axis ? 1 : dims[i];
         if (dims[i] < 0)
             sp_lower_whole(lower, factor,
@@ -62,6 +66,12 @@ static void pick_zeros(struct sp_lowering *lower, uint8_t factor, uint32_t axis,
                            "or later, so it has the axis whole on every device.",
                            sp_op_subject(lower->node, subject, sizeof subject), MASKS_SINCE);
     }
+    if (lower->input_count > 2)
+        sp_lower_whole(
+            lower, factor,
+            "%s looks up indices in a part of quantized weights, which takes operator set %d or later, so it "
+            "has the axis whole on every device.",
+            sp_op_subject(lower->node, subject, sizeof subject), MASKS_SINCE);
     if (!sp_lower_is_fine(lower))
         return;
     struct sp_piece *const both[] = {data, sp_lower_full(lower, data->dtype, lower->inputs[0].rank, dims, 0)};
@@ -71,11 +81,11 @@ static void pick_zeros(struct sp_lowering *lower, uint8_t factor, uint32_t axis,
     sp_lower_output_partial(lower, 0, sp_lower_same(lower, 2, inputs, 0, NULL), SP_COMBINE_SUM, count, factors);
 }
 
-enum sp_status sp_lower_node_gather(struct sp_lowering *lower)
+static enum sp_status lower_gather(struct sp_lowering *lower, const char *attribute)
 {
     uint32_t axis = 0, rank = lower->inputs[0].rank, places = lower->inputs[1].rank;
     struct sp_piece *is_here = NULL;
-    if (!find_axis(lower, &axis))
+    if (!find_axis(lower, attribute, &axis))
         return sp_lower_status(lower);
     uint8_t factor = sp_lower_input_factor(lower, 0, axis);
     if (!sp_lower_is_split(lower, factor))
@@ -90,11 +100,21 @@ enum sp_status sp_lower_node_gather(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
+enum sp_status sp_lower_node_gather(struct sp_lowering *lower)
+{
+    return lower_gather(lower, "axis");
+}
+
+enum sp_status sp_lower_gather_quantized(struct sp_lowering *lower)
+{
+    return lower_gather(lower, "gather_axis");
+}
+
 enum sp_status sp_lower_node_gather_elements(struct sp_lowering *lower)
 {
     uint32_t axis = 0;
     struct sp_piece *is_here = NULL;
-    if (!find_axis(lower, &axis))
+    if (!find_axis(lower, "axis", &axis))
         return sp_lower_status(lower);
     uint8_t factor = sp_lower_input_factor(lower, 0, axis);
     if (!sp_lower_is_split(lower, factor))
