@@ -306,8 +306,8 @@ static bool run_own(const struct own_case *own, struct coverage *coverage)
 
 unsigned own_cases_run(struct coverage *coverage, unsigned *ret_count)
 {
-    static const struct own_case *const groups[] = {own_cases_tensors, own_cases_versions, own_cases_ml,
-                                                    own_cases_contrib, own_cases_language, own_cases_quantised,
+    static const struct own_case *const groups[] = {own_cases_tensors,  own_cases_versions, own_cases_ml,
+                                                    own_cases_contrib,  own_cases_language, own_cases_quantised,
                                                     own_cases_decoding, own_cases_text};
     unsigned wrong = 0, count = 0;
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {

@@ -1,7 +1,7 @@
 #include "base/limits.h"
 #include "ops/lowering/heads.h"
-#include "ops/lowering/parts.h"
 #include "ops/lowering/internal.h"
+#include "ops/lowering/parts.h"
 #include "ops/table/rule_text.h"
 #include "ops/table/shape_helpers.h"
 

@@ -350,15 +350,6 @@ enum sp_status sp_rule_from_text(struct sp_op_context *context, struct sp_rule *
     return SP_OK;
 }
 
-const struct sp_rule_text *sp_rule_text_of(struct sp_op_context *context, const struct sp_op *op,
-                                           struct sp_rule_text *room)
-{
-    if (op->form == NULL && op->read != NULL && op->read->is_read)
-        return op->read;
-    const char *text = op->form != NULL ? op->form(context) : op->text;
-    return text != NULL && sp_rule_text_parse(text, room) ? room : NULL;
-}
-
 enum sp_status sp_rule_from_entry(struct sp_op_context *context, struct sp_rule *rule, const struct sp_op *op)
 {
     struct sp_rule_text read;

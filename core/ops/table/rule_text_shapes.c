@@ -23,34 +23,6 @@ struct extents {
     } factors[SP_TEXT_MAX_FACTORS];
 };
 
-/* ---- axes of an operand ----------------------------------------------------------------------------------------- */
-
-/* Whether an operand of too few axes lacks this one: in the first round only parallel factors. */
-static bool may_lack(const struct sp_rule_text *text, const struct sp_text_axis *axis, uint32_t round)
-{
-    return !axis->is_group &&
-           (round > 0 || axis->count == 0 || text->factors[axis->factors[0]].kind == SP_FACTOR_PARALLEL);
-}
-
-uint32_t sp_text_lay_out(const struct sp_rule_text *text, const struct sp_text_operand *operand, uint32_t rank,
-                         bool is_left_out[SP_TEXT_MAX_AXES])
-{
-    uint32_t axes = 0, groups = 0;
-    for (uint32_t i = 0; i < operand->count; i++) {
-        groups += operand->axes[i].is_group;
-        axes += !operand->axes[i].is_group && !is_left_out[i];
-    }
-    for (uint32_t round = 0; round < 2; round++) {
-        for (uint32_t i = 0; i < operand->count && axes > rank; i++) {
-            if (!is_left_out[i] && may_lack(text, &operand->axes[i], round)) {
-                is_left_out[i] = true;
-                axes--;
-            }
-        }
-    }
-    return groups != 0 ? rank - axes : 0;
-}
-
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 /* Joins an axis to what is known of its factor; 1 gives way, as in broadcasts. */
