@@ -24,13 +24,23 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     return longest / cluster->efficiency + cluster->launch_seconds;
 }
 
+/* The type of an operand that is quantised: dequantised before the node, or by it. */
+static enum sp_dtype quantized_operand(const struct sp_value *value)
+{
+    if (value == NULL || value->quantized_as != SP_DTYPE_UNDEFINED)
+        return value != NULL ? value->quantized_as : SP_DTYPE_UNDEFINED;
+    const bool is_narrow = sp_dtype_bits(value->type.dtype) <= 8 && value->type.dtype != SP_DTYPE_BOOL;
+    return is_narrow ? value->type.dtype : SP_DTYPE_UNDEFINED;
+}
+
 /* The type in which a node multiplies two quantised operands: the wider one of both. */
 static enum sp_dtype quantized_type(const struct sp_node *node)
 {
-    const struct sp_value *a = node->input_count > 1 ? node->inputs[0] : NULL, *b = a != NULL ? node->inputs[1] : NULL;
-    if (b == NULL || a->quantized_as == SP_DTYPE_UNDEFINED || b->quantized_as == SP_DTYPE_UNDEFINED)
+    const enum sp_dtype a = node->input_count > 1 ? quantized_operand(node->inputs[0]) : SP_DTYPE_UNDEFINED,
+                        b = a != SP_DTYPE_UNDEFINED ? quantized_operand(node->inputs[1]) : SP_DTYPE_UNDEFINED;
+    if (b == SP_DTYPE_UNDEFINED)
         return SP_DTYPE_UNDEFINED;
-    return sp_dtype_bits(a->quantized_as) < sp_dtype_bits(b->quantized_as) ? b->quantized_as : a->quantized_as;
+    return sp_dtype_bits(a) < sp_dtype_bits(b) ? b : a;
 }
 
 static enum sp_dtype stated_type(const struct sp_node *node)

@@ -157,8 +157,8 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that
  * output where no input is); else of the first input, so that quantised products count as int8. A node whose first two
- * inputs are both dequantised runs in their quantised type where the device is faster in it: weights that are quantised
- * alone are read as such, and multiplied in the type of the activations.
+ * inputs are both quantised, or dequantised, runs in that type where the device is faster in it: weights that are
+ * quantised alone are read as such, and multiplied in the type of the activations.
  */
 enum sp_dtype sp_node_dtype(const struct sp_device *device, const struct sp_node *node);
 

@@ -244,16 +244,17 @@ static enum sp_status read_tensor(struct sp_description *description, uint32_t v
     return status == SP_OK ? read_extents(tree, parts) : status;
 }
 
-/* The bits of a 16-bit float nearest to the number, ties to even. */
-static uint64_t bits_of_half(double number, int exponent_bits, int mantissa_bits)
+/* The bits of a float of 8 or 16 bits nearest to the number, ties to even; beyond `most` it is that: infinity, or where
+   the type has none the largest number. */
+static uint64_t bits_of_float(double number, int exponent_bits, int mantissa_bits, uint64_t most)
 {
-    const int bias = (1 << (exponent_bits - 1)) - 1, highest = (1 << exponent_bits) - 1;
+    const int bias = (1 << (exponent_bits - 1)) - 1;
     const uint64_t sign = signbit(number) ? UINT64_C(1) << (exponent_bits + mantissa_bits) : 0;
     int exponent;
     if (isnan(number))
-        return (uint64_t)highest << mantissa_bits | UINT64_C(1) << (mantissa_bits - 1);
+        return most | (mantissa_bits > 3 ? UINT64_C(1) << (mantissa_bits - 1) : 1);
     if (isinf(number))
-        return sign | (uint64_t)highest << mantissa_bits;
+        return sign | most;
     if (number == 0)
         return sign;
     (void)frexp(number, &exponent);
@@ -263,8 +264,7 @@ static uint64_t bits_of_half(double number, int exponent_bits, int mantissa_bits
     /* A mantissa that rounds up to the next power of two carries into the exponent, to infinity at the end. */
     const uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(number), mantissa_bits + bias - exponent));
     const uint64_t bits = ((uint64_t)(exponent - 1) << mantissa_bits) + steps;
-    const uint64_t infinity = (uint64_t)highest << mantissa_bits;
-    return sign | (bits > infinity ? infinity : bits);
+    return sign | (bits > most ? most : bits);
 }
 
 static enum sp_status read_element(const struct sp_tree *tree, uint32_t value, enum sp_dtype dtype, uint64_t *ret_bits)
@@ -291,9 +291,13 @@ static enum sp_status read_element(const struct sp_tree *tree, uint32_t value, e
         status = sp_scalar_double(tree, value, &number);
         memcpy(ret_bits, &number, sizeof *ret_bits);
         if (dtype == SP_DTYPE_FLOAT16)
-            *ret_bits = bits_of_half(number, 5, 10);
+            *ret_bits = bits_of_float(number, 5, 10, 0x7c00);
         else if (dtype == SP_DTYPE_BFLOAT16)
-            *ret_bits = bits_of_half(number, 8, 7);
+            *ret_bits = bits_of_float(number, 8, 7, 0x7f80);
+        else if (dtype == SP_DTYPE_FLOAT8E4M3FN)
+            *ret_bits = bits_of_float(number, 4, 3, 0x7e);
+        else if (dtype == SP_DTYPE_FLOAT8E5M2)
+            *ret_bits = bits_of_float(number, 5, 2, 0x7c);
     } else if (is_signed) {
         const int64_t high = INT64_MAX >> (64 - width);
         status = sp_scalar_int(tree, value, -high - 1, high, &integer);
@@ -307,7 +311,8 @@ static enum sp_status read_element(const struct sp_tree *tree, uint32_t value, e
 /* Types whose elements are whole bytes that people write down. */
 static bool has_plain_elements(enum sp_dtype dtype)
 {
-    const bool is_small_float = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) < 16;
+    const bool is_small_float = sp_dtype_is_float(dtype) && sp_dtype_bits(dtype) < 16 &&
+                                dtype != SP_DTYPE_FLOAT8E4M3FN && dtype != SP_DTYPE_FLOAT8E5M2;
     const bool is_complex = dtype == SP_DTYPE_COMPLEX64 || dtype == SP_DTYPE_COMPLEX128;
     return sp_dtype_bits(dtype) >= 8 && !is_small_float && !is_complex;
 }

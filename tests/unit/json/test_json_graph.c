@@ -83,7 +83,8 @@ Test(json_graph, weights_lie_behind_one_another)
         "5{2:3 8'b' 13{1'location' 2'weights.bin'} 13{1'offset' 2'24'} 13{1'length' 2'1'} 14:1}}");
 }
 
-/* An initializer of this type with this data, and its raw_data. Bits of 16-bit floats: IEEE 754 and bfloat16. */
+/* An initializer of this type with this data, and its raw_data. Bits of 16-bit floats: IEEE 754 and bfloat16; of 8-bit
+   floats: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, table 1, and ONNX's "Float stored in 8 bits". */
 static void expect_data(const char *dtype, int number, unsigned count, const char *data, const char *hex)
 {
     char text[512], expected[512];
@@ -91,7 +92,9 @@ static void expect_data(const char *dtype, int number, unsigned count, const cha
                    "{\"opset\":17,\"nodes\":[],\"initializers\":[{\"data\":[%s],\"shape\":[%u],\"dtype\":\"%s\","
                    "\"name\":\"c\"}]}",
                    data, count, dtype);
-    (void)snprintf(expected, sizeof expected, "1:8 8{1'' 2:17} 7{2'graph' 5{1:%u 2:%d 8'c' 9h%s}}", count, number, hex);
+    const int ir_version = number < 17 ? 8 : 9; /* which has floats of 8 bits */
+    (void)snprintf(expected, sizeof expected, "1:%d 8{1'' 2:17} 7{2'graph' 5{1:%u 2:%d 8'c' 9h%s}}", ir_version, count,
+                   number, hex);
     expect_bytes(text, expected);
 }
 
@@ -111,6 +114,8 @@ Test(json_graph, elements_of_constants)
                 "003c00c0ff7b007c01000000003c013c");
     expect_data("float16", 10, 5, "\"NaN\",\"-Infinity\",-0.0,6.103515625e-05,1e300", "007e00fc00800004007c");
     /* 1, -1, 3.140625 (0x4049), 1 + 2^-8 (to even), the least normal, a subnormal (2^-133: 0x0001). */
+    expect_data("float8e4m3fn", 17, 8, "1,448,-0.0,0.001953125,0.015625,240,1000,\"NaN\"", "387e800108777e7f");
+    expect_data("float8e5m2", 19, 6, "1,57344,1.52587890625e-05,6.103515625e-05,\"Infinity\",-1.75", "3c7b01047cbf");
     expect_data("bfloat16", 16, 6, "1,-1,3.14159,1.00390625,1.1754943508222875e-38,9.183549615799121e-41",
                 "803f80bf4940803f80000100");
     expect_bytes(
@@ -435,7 +440,7 @@ Test(json_graph, constants_that_are_refused)
         {"\"name\":\"c\",\"dtype\":\"float32\",\"shape\":[1],\"data\":[true]", "NUMBER_EXPECTED", "/data/0"},
         {"\"name\":\"c\",\"dtype\":\"float32\",\"shape\":[1],\"data\":[1e39]", "NUMBER_OUT_OF_RANGE", "/data/0"},
         {"\"name\":\"c\",\"dtype\":\"int4\",\"shape\":[1],\"data\":[1]", "DATA_UNSUPPORTED", "/data"},
-        {"\"name\":\"c\",\"dtype\":\"float8e4m3fn\",\"shape\":[1],\"data\":[1]", "DATA_UNSUPPORTED", "/data"},
+        {"\"name\":\"c\",\"dtype\":\"float4e2m1\",\"shape\":[1],\"data\":[1]", "DATA_UNSUPPORTED", "/data"},
         {"\"name\":\"c\",\"dtype\":\"complex64\",\"shape\":[1],\"data\":[1]", "DATA_UNSUPPORTED", "/data"},
         {"\"name\":\"c\",\"dtype\":\"string\",\"shape\":[1]", "DATA_MISSING", "/dtype"},
         {"\"name\":\"c\",\"dtype\":\"string\",\"shape\":[1],\"data\":[1]", "TEXT_EXPECTED", "/data/0"},

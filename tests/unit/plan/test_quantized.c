@@ -97,6 +97,10 @@ static const struct weight_case weight_cases[] = {
      BLOCKS("'w','s','z'", "'axis':1,'block_size':64") MATMUL, ELEMENTS / 2 + 4.5 * 512 * 8},
     {"int2", ROWS, W("int2") S(""), F MATMUL, ELEMENTS / 4 + 4},
     {"uint16", ROWS, W("uint16") S(""), F MATMUL, 2 * ELEMENTS + 4},
+    {"uint16 of com.microsoft", ROWS, W("uint16") S("512"),
+     "{'op':'DequantizeLinear','domain':'com.microsoft','inputs':['w','s'],'outputs':['f'],'attributes':{'axis':1}}"
+     "," MATMUL,
+     2 * ELEMENTS + 4 * 512},
     {"float8e4m3fn", ROWS, W("float8e4m3fn") S(""), F MATMUL, ELEMENTS + 4},
     {"float8e5m2", ROWS, W("float8e5m2") S(""), F MATMUL, ELEMENTS + 4},
     {"float4e2m1 whose scales are float8", ROWS, W("float4e2m1") "," TENSOR("b", "float8e4m3fn", "32,512") S(""),
