@@ -32,7 +32,7 @@ static void check_model(const uint8_t *bytes, size_t size)
 {
     struct sp_subject *subject = subject_of(bytes, size, NULL);
     if (subject != NULL)
-        fuzz_check_formats(subject);
+        fuzz_check_formats(subject, true);
     sp_subject_destroy(subject);
 }
 

@@ -41,5 +41,9 @@ void fuzz_complete_model(const uint8_t *bytes, size_t size, const char *mode, ui
 
 /* One export into `out`, which the caller releases; false when it was refused, which must be said well. */
 bool fuzz_export(const struct sp_subject *subject, const char *format, struct sp_buf *out);
-/* All formats of export.h: JSON is JSON, and a model is read again. */
-void fuzz_check_formats(const struct sp_subject *subject);
+/* What was written is read again. */
+void fuzz_check_file(const struct sp_buf *file);
+
+/* All formats of export.h: JSON is JSON, and a model is read again. `opens`: its shapes can be inferred as it is, too,
+   without the extents of a plan. */
+void fuzz_check_formats(const struct sp_subject *subject, bool opens);
