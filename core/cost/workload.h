@@ -13,7 +13,8 @@
  *  alias     a tensor that is another one under a different shape or quantised (Reshape, Identity, QuantizeLinear):
  *            no memory of its own
  *  kind      devices with the same figures share a kind; node seconds are kept per kind
- *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node
+ *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node. Of an If
+ *            whose condition is known it is the branch that is taken
  *  together  nodes that have to be on one device
  *
  * Invariants

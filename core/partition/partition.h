@@ -13,7 +13,8 @@
  * assignment that cannot be partitioned; a plan that is worth its price has few such notes.
  *
  * Values whose integers are known (shapes, axes, sizes: ops/shapes/shapes.h) are constants in every device's program, so the
- * nodes that compute them from global shapes are not run. Nodes that nothing needs are left out.
+ * nodes that compute them from global shapes are not run. Nodes that nothing needs are left out. An If whose condition is
+ * known is not run either: its branch is, in its place.
  *
  * Glossary
  *  piece     a tensor of one device's program
@@ -143,7 +144,7 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err);
 
 /*
- * Control flow (If, Loop, Scan) whose graphs are split: one node on all its devices, which take the same branches and
+ * Control flow (an If of two branches, Loop, Scan) whose graphs are split: one node on all its devices, which take the same branches and
  * turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told between a body and
  * its end happens in that graph; pieces made there are not seen outside, pieces made
  * before are. The control lives until its end, a body until its own.
