@@ -140,9 +140,8 @@ static struct sp_lower_event *add_output(struct sp_lowering *lower, uint32_t out
 {
     if (!sp_lower_is_fine(lower))
         return NULL;
-    if (lower->view != NULL)
-        return add_output(lower->view->own, output,
-                          sp_lower_is_output_last(lower, output) ? sp_lower_store(lower, piece) : piece, kind);
+    if (lower->view != NULL && piece != NULL && sp_lower_is_output_last(lower, output))
+        piece = sp_lower_store(lower, piece);
     if (piece == NULL || output >= lower->output_count || lower->outputs[output].value == NULL) {
         sp_lower_misuse(lower, "gives output %" PRIu32 ", which is not there", output);
         return NULL;

@@ -221,17 +221,23 @@ struct sp_piece *sp_lower_show(struct sp_lowering *lower, struct sp_piece *store
     return piece;
 }
 
-/* The node's own input as the other operator sees it, and what that asks for as the node has it. */
+/* Where an input is in the node. */
+static uint32_t own_input(const struct sp_lowering *lower, uint32_t input)
+{
+    return lower->view != NULL ? lower->view->other.inputs[input] : input;
+}
+
+/* The node's own input as the operator sees it, and what that asks for as the node has it. */
 static struct sp_piece *viewed(struct sp_lowering *lower, uint32_t input, struct sp_piece *piece)
 {
-    return sp_lower_is_input_last(lower, input) ? sp_lower_show(lower, piece) : piece;
+    return lower->view != NULL && sp_lower_is_input_last(lower, input) ? sp_lower_show(lower, piece) : piece;
 }
 
 static const struct sp_axis_ranges *own_axes(struct sp_lowering *lower, uint32_t input,
                                              const struct sp_axis_ranges *axes)
 {
     uint32_t rank = lower->inputs[input].rank;
-    if (!sp_lower_is_input_last(lower, input))
+    if (lower->view == NULL || !sp_lower_is_input_last(lower, input))
         return axes;
     struct sp_axis_ranges *own = SP_LOWER_ARRAY(lower, rank, struct sp_axis_ranges);
     for (uint32_t axis = 0; own != NULL && axis < rank; axis++)
@@ -244,10 +250,11 @@ enum asked { PART, WHOLE, BOX };
 static struct sp_piece *ask(struct sp_lowering *lower, uint32_t input, enum asked asked,
                             const struct sp_axis_ranges *axes)
 {
-    const struct sp_lower_operand *operand = &lower->inputs[input];
-    if (lower->view != NULL && axes != NULL)
-        return viewed(lower, input,
-                      ask(lower->view->own, lower->view->other.inputs[input], asked, own_axes(lower, input, axes)));
+    const uint32_t own = own_input(lower, input);
+    const struct sp_lower_operand *operand = lower->view != NULL ? &lower->view->own->inputs[own] : &lower->inputs[own];
+    axes = own_axes(lower, input, axes);
+    if (axes == NULL)
+        return NULL;
     struct sp_piece *piece = sp_lower_piece(lower, operand->value->name, dtype_of(operand->value));
     int64_t *dims = SP_LOWER_ARRAY(lower, operand->rank, int64_t);
     bool is_whole = true;
@@ -263,21 +270,22 @@ static struct sp_piece *ask(struct sp_lowering *lower, uint32_t input, enum aske
     if (event == NULL)
         return NULL;
     event->piece = piece;
-    event->input.index = input;
+    event->input.index = own;
     event->input.is_part = asked == PART;
     event->input.is_box = asked == BOX;
     event->input.is_whole = is_whole;
     event->input.axes = axes;
-    return piece;
+    return viewed(lower, input, piece);
 }
 
 /* A piece that was asked for before as the part, or as the whole. Boxes are not compared: two that are the same here
    may differ on another device, and all devices' lists must have the same inputs. */
 static struct sp_piece *asked_before(const struct sp_lowering *lower, uint32_t input, bool is_part)
 {
+    const uint32_t own = own_input(lower, input);
     for (uint32_t i = 0; i < lower->recorder->count; i++) {
         const struct sp_lower_event *event = &lower->recorder->events[i];
-        if (event->kind == SP_LOWER_INPUT && event->input.index == input && !event->input.is_box &&
+        if (event->kind == SP_LOWER_INPUT && event->input.index == own && !event->input.is_box &&
             (is_part ? event->input.is_part : event->input.is_whole))
             return event->piece;
     }
@@ -294,12 +302,10 @@ struct sp_piece *sp_lower_input(struct sp_lowering *lower, uint32_t input)
 {
     if (!is_given(lower, input))
         return NULL;
-    if (lower->view != NULL)
-        return viewed(lower, input, sp_lower_input(lower->view->own, lower->view->other.inputs[input]));
     const struct sp_lower_operand *operand = &lower->inputs[input];
     struct sp_piece *piece = asked_before(lower, input, true);
     if (piece != NULL)
-        return piece;
+        return viewed(lower, input, piece);
     struct sp_axis_ranges *axes = SP_LOWER_ARRAY(lower, operand->rank, struct sp_axis_ranges);
     if (axes == NULL)
         return NULL;
@@ -312,12 +318,10 @@ struct sp_piece *sp_lower_input_whole(struct sp_lowering *lower, uint32_t input)
 {
     if (!is_given(lower, input))
         return NULL;
-    if (lower->view != NULL)
-        return viewed(lower, input, sp_lower_input_whole(lower->view->own, lower->view->other.inputs[input]));
     const struct sp_lower_operand *operand = &lower->inputs[input];
     struct sp_piece *piece = asked_before(lower, input, false);
     if (piece != NULL)
-        return piece;
+        return viewed(lower, input, piece);
     bool is_cut = false;
     for (uint32_t i = 0; i < operand->rank; i++)
         is_cut = is_cut || operand->axes[i].is_cut;

@@ -132,13 +132,6 @@ static struct sp_piece *output_piece(struct sp_lowering *lower, uint32_t output)
 
 /* ---- the node's own operator -------------------------------------------------------------------------------------- */
 
-struct own_call {
-    uint32_t input_count;
-    struct sp_piece *const *inputs;
-    uint32_t attribute_count;
-    const struct sp_lower_attribute *attributes;
-};
-
 /* Where input i of a call is in the node, also one that the node itself leaves out at its end. */
 static uint32_t place_of(const struct sp_lowering *lower, uint32_t i)
 {
@@ -149,19 +142,20 @@ static uint32_t place_of(const struct sp_lowering *lower, uint32_t i)
 }
 
 /* The node's inputs: what the other operator's function gives, and where that operator has none the node's own. */
-static struct sp_piece **own_inputs(struct sp_lowering *lower, const struct own_call *call, uint32_t *ret_count)
+static struct sp_piece **own_inputs(struct sp_lowering *lower, uint32_t given, struct sp_piece *const *inputs,
+                                    uint32_t *ret_count)
 {
     struct sp_lowering *own = lower->view->own;
     uint32_t count = own->input_count;
-    for (uint32_t i = 0; i < call->input_count; i++)
-        if (call->inputs[i] != NULL && place_of(lower, i) != UINT32_MAX && place_of(lower, i) >= count)
+    for (uint32_t i = 0; i < given; i++)
+        if (inputs[i] != NULL && place_of(lower, i) != UINT32_MAX && place_of(lower, i) >= count)
             count = place_of(lower, i) + 1;
     struct sp_piece **pieces = SP_LOWER_ARRAY(own, count, struct sp_piece *);
     bool *is_seen = SP_LOWER_ARRAY(own, count, bool);
     if (pieces == NULL || is_seen == NULL)
         return NULL;
-    for (uint32_t i = 0; i < lower->view->other.node.input_count || i < call->input_count; i++) {
-        struct sp_piece *piece = i < call->input_count ? call->inputs[i] : NULL;
+    for (uint32_t i = 0; i < lower->view->other.node.input_count || i < given; i++) {
+        struct sp_piece *piece = i < given ? inputs[i] : NULL;
         uint32_t place = place_of(lower, i);
         if (place >= count)
             continue;
@@ -176,48 +170,34 @@ static struct sp_piece **own_inputs(struct sp_lowering *lower, const struct own_
     return pieces;
 }
 
-/* sp_lower_same_many() of a lowering that has a view. */
-static void viewed_same(struct sp_lowering *lower, const struct own_call *call, struct sp_piece **ret_outputs)
-{
-    struct sp_lowering *own = lower->view->own;
-    uint32_t count = 0;
-    struct sp_piece **pieces = call->inputs == NULL ? NULL : own_inputs(lower, call, &count);
-    for (uint32_t i = 0; i < own->output_count; i++)
-        ret_outputs[i] = NULL;
-    if (!sp_lower_is_fine(own))
-        return;
-    sp_lower_same_many(own, count, pieces, call->attribute_count, call->attributes, ret_outputs);
-    for (uint32_t i = 0; i < own->output_count; i++)
-        if (sp_lower_is_output_last(lower, i))
-            ret_outputs[i] = sp_lower_show(lower, ret_outputs[i]);
-}
-
 void sp_lower_same_many(struct sp_lowering *lower, uint32_t input_count, struct sp_piece *const *inputs,
                         uint32_t attribute_count, const struct sp_lower_attribute *attributes,
                         struct sp_piece **ret_outputs)
 {
-    if (lower->view != NULL) {
-        viewed_same(lower, &(struct own_call){input_count, inputs, attribute_count, attributes}, ret_outputs);
-        return;
-    }
+    struct sp_lowering *own = lower->view != NULL ? lower->view->own : lower;
     if (inputs == NULL) {
-        struct sp_piece **parts = SP_LOWER_ARRAY(lower, lower->input_count, struct sp_piece *);
-        for (uint32_t i = 0; parts != NULL && i < lower->input_count; i++)
-            parts[i] = sp_lower_input(lower, i);
+        struct sp_piece **parts = SP_LOWER_ARRAY(own, own->input_count, struct sp_piece *);
+        for (uint32_t i = 0; parts != NULL && i < own->input_count; i++)
+            parts[i] = sp_lower_input(own, i);
         inputs = parts;
-        input_count = lower->input_count;
+        input_count = own->input_count;
+    } else if (lower->view != NULL) {
+        inputs = own_inputs(lower, input_count, inputs, &input_count);
     }
-    for (uint32_t i = 0; i < lower->output_count; i++)
+    for (uint32_t i = 0; i < own->output_count; i++)
         ret_outputs[i] = NULL;
-    for (uint32_t i = 0; i < lower->output_count && sp_lower_is_fine(lower); i++)
-        ret_outputs[i] = output_piece(lower, i);
-    if (!sp_lower_is_fine(lower))
+    for (uint32_t i = 0; i < own->output_count && sp_lower_is_fine(own); i++)
+        ret_outputs[i] = output_piece(own, i);
+    if (!sp_lower_is_fine(own))
         return;
-    const struct sp_lower_call call = {lower->node->domain, lower->node->op_type, input_count,        inputs,
-                                       attribute_count,     attributes,           lower->output_count};
-    struct sp_lower_event *event = add_op(lower, &call, ret_outputs);
+    const struct sp_lower_call call = {own->node->domain, own->node->op_type, input_count,      inputs,
+                                       attribute_count,   attributes,         own->output_count};
+    struct sp_lower_event *event = add_op(own, &call, ret_outputs);
     if (event != NULL)
         event->op.is_same = true;
+    for (uint32_t i = 0; lower->view != NULL && i < own->output_count; i++)
+        if (sp_lower_is_output_last(lower, i))
+            ret_outputs[i] = sp_lower_show(lower, ret_outputs[i]);
 }
 
 struct sp_piece *sp_lower_same(struct sp_lowering *lower, uint32_t input_count, struct sp_piece *const *inputs,

@@ -191,9 +191,9 @@ static enum sp_status carry_back(struct sp_op_context *context, const struct sp_
 enum sp_status sp_shapes_like(struct sp_op_context *context)
 {
     const struct sp_op_like *like = context->node->op->like;
-    struct sp_like_view view;
+    struct sp_like_view view = {0};
     enum sp_status status = sp_like_view_of(context, &view);
-    if (status != SP_OK)
+    if (status != SP_OK || view.node.op == NULL)
         return status;
     if (view.node.input_count < view.node.op->min_inputs)
         return sp_op_fail(context, "MISSING_INPUT", "it lacks an operand of what it computes, '%s'", like->name);
@@ -240,11 +240,11 @@ enum sp_status sp_rule_like(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_op_like *like = context->node->op->like;
     struct sp_rule *other = NULL;
-    struct sp_like_view view;
+    struct sp_like_view view = {0};
     enum sp_status status = sp_like_view_of(context, &view);
     if (status == SP_OK)
         status = sp_rule_new(&view.node, rule->arena, &other, context->err);
-    if (status != SP_OK)
+    if (status != SP_OK || other == NULL)
         return status;
     struct sp_op_context own = context_of(context, &view);
     status = sp_op_fill_rule(&own, other, view.node.op);
