@@ -1,4 +1,4 @@
-#include "infer/assignment.h"
+#include "infer/stored.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -328,10 +328,10 @@ static enum sp_status set_specs(struct assigner *all, uint32_t count, const stru
                 *entry = (struct sp_spec_entry){by_value[value->id], SP_SPEC_SET, "The request sets it."};
         }
     }
-    for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++)
-        assignment->pinned_inputs[i] = by_value[graph->inputs[i]->id] != NULL;
-    for (uint32_t i = 0; status == SP_OK && i < graph->output_count; i++)
-        assignment->pinned_outputs[i] = by_value[graph->outputs[i]->id] != NULL;
+    for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
+        if (by_value[i] != NULL && graph->values[i]->producer == NULL)
+            status = sp_assignment_store(assignment, i, by_value[i], all->err);
+    }
     return status;
 }
 
@@ -360,20 +360,19 @@ enum sp_status sp_assignment_create(struct sp_arena *arena, const struct sp_data
     assignment->configuration = configuration != NULL ? configuration : "";
     assignment->device_count = device_count;
     assignment->nodes = SP_NEW_ARRAY(arena, dataflow->node_count, struct sp_node_specs);
-    assignment->pinned_inputs = SP_NEW_ARRAY(arena, dataflow->model->graph->input_count, bool);
-    assignment->pinned_outputs = SP_NEW_ARRAY(arena, dataflow->model->graph->output_count, bool);
     uint64_t operands = 0;
     for (uint32_t i = 0; i < dataflow->node_count; i++)
         operands += (uint64_t)dataflow->nodes[i]->input_count + dataflow->nodes[i]->output_count;
     struct sp_spec_entry *entries = SP_NEW_ARRAY(arena, operands, struct sp_spec_entry);
-    if (assignment->nodes == NULL || assignment->pinned_inputs == NULL || assignment->pinned_outputs == NULL ||
-        entries == NULL)
+    if (assignment->nodes == NULL || entries == NULL)
         return sp_fail_memory(err);
     all.scratch = sp_arena_create(sp_arena_budget(arena));
     if (all.scratch == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < dataflow->node_count && status == SP_OK; i++)
         status = give_node(&all, i, &entries);
+    if (status == SP_OK)
+        status = sp_assignment_read_stored(assignment, err);
     if (status == SP_OK && sets != NULL && sets->count > 0)
         status = set_specs(&all, sets->count, sets->items);
     sp_arena_destroy(all.scratch);

@@ -58,8 +58,9 @@ struct sp_assignment {
        them (settle.h), so that what is written is sound. Off, forward inference lets the contradiction stay and its
        outputs unknown, as the proposal has it: that is what a check wants to see. */
     bool gathers_contradictions;
-    bool *pinned_inputs;  /* per graph input of the main graph: its spec was SET */
-    bool *pinned_outputs; /* per graph output */
+    /* Per value of the main graph: how the devices hold an input or a weight before the first node, as was set or the
+       file's record says. NULL, the array or an entry: each device has of it what it needs. */
+    const struct sp_sharding **stored;
 };
 
 /* A spec that the request puts on a tensor of the main graph: on the output of its producer and on every use that the
@@ -82,6 +83,8 @@ struct sp_set_specs {
  * name, or on all there are; shards go to the devices of the node's other specs where these name as many as there are
  * shards, else to 0..shards-1. A spec of a tensor of unknown rank cannot be looked at: it is left out, with a stop
  * "RANK_UNKNOWN".
+ *
+ * A SET spec of an input or a weight is also how it is stored: nodes that need it otherwise get it by a reshard.
  *
  * A SET spec replaces a GIVEN one on the output of the producer only; at a use it is what the tensor is elsewhere, and
  * gives way where the node needs something else. Equal GIVEN specs are one pointer; what they list

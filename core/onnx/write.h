@@ -16,6 +16,8 @@
  * rule: a prefix that is as short as can be stays so, any other keeps its width where the length fits. When the rule
  * would not give the original back, the record notes the width.
  */
+#include <jansson.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -65,6 +67,7 @@ struct sp_record {
     char *completed;
     uint32_t kept_count, kept_capacity;
     struct sp_interned_note *kept; /* ascending by box */
+    json_t *stored;                /* {CONFIGURATION: {TENSOR: SPEC}}, or NULL: how devices hold inputs and weights */
 };
 
 enum sp_change { SP_CHANGE_ANNOTATE, SP_CHANGE_STRIP };

@@ -204,6 +204,30 @@ static enum sp_status raise_ir_version(struct sp_change_set *set, struct sp_reco
     return insert_edit(set, set->ir_fields == 0 ? 0 : set->model->size, 0, literal, sizeof field);
 }
 
+/* How inputs and weights are held under other configurations stays, and under this one where it is completed. */
+static enum sp_status keep_stored(const struct sp_change_set *set, struct sp_record *record)
+{
+    const struct sp_annotations *annotations = set->annotations;
+    record->stored = set->record.stored != NULL ? json_copy(set->record.stored) : json_object();
+    json_t *own =
+        annotations->is_completing ? json_copy(json_object_get(record->stored, annotations->configuration)) : NULL;
+    own = own != NULL ? own : json_object();
+    if (record->stored == NULL || own == NULL ||
+        (annotations->stored != NULL && json_object_update(own, annotations->stored) != 0) ||
+        json_object_set(record->stored, annotations->configuration, own) != 0) {
+        json_decref(own);
+        return sp_fail_memory(set->err);
+    }
+    if (json_object_size(own) == 0)
+        (void)json_object_del(record->stored, annotations->configuration);
+    json_decref(own);
+    if (json_object_size(record->stored) > 0)
+        return SP_OK;
+    json_decref(record->stored);
+    record->stored = NULL;
+    return SP_OK;
+}
+
 static enum sp_status fill_record(const struct sp_change_set *set, struct sp_record *record)
 {
     const struct sp_record *old = &set->record;
@@ -292,6 +316,8 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
         status = finish_boxes(&set);
     if (status == SP_OK)
         status = fill_record(&set, &record);
+    if (status == SP_OK)
+        status = keep_stored(&set, &record);
     if (status == SP_OK)
         status = raise_ir_version(&set, &record);
     if (status == SP_OK)

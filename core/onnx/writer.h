@@ -13,6 +13,8 @@
  *
  * Source: ONNX proposal 0006, IR.md section on multi-device, wire numbers of IR 11.
  */
+#include <jansson.h>
+
 #include "base/buf.h"
 #include "graph/model.h"
 #include "onnx/splice.h"
@@ -40,6 +42,9 @@ struct sp_annotations {
     /* The configuration is the file's and stays: specs are added behind those that a node has for it, and nodes that
        have none get an entry. sp_onnx_strip() takes exactly these off again. */
     bool is_completing;
+    /* {TENSOR: SPEC}, or NULL: how devices hold inputs and weights of the main graph before the first node, where no
+       node says it. Kept in the metadata entry; infer/assignment.h reads it. */
+    json_t *stored;
 };
 
 /* The annotated model as a splice over the model's bytes; the caller destroys it. */

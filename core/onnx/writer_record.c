@@ -12,10 +12,11 @@
  * The record is a metadata entry whose value is JSON:
  *
  *   {"ir_version": 8, "ir_version_added": false, "configurations": ["plan"], "widths": "12:2 40:3",
- *    "completed": "mine", "specs": "12:1 40:0"}
+ *    "completed": "mine", "specs": "12:1 40:0", "stored": {"plan": {"w": SPEC}}}
  *
  * `ir_version` is the original's, null when it had none; `widths` (left out when empty) lists box:width. `completed`
- * and `specs` (box:specs of the original) are there when specs were added to a configuration of the original.
+ * and `specs` (box:specs of the original) are there when specs were added to a configuration of the original. `stored`
+ * says how devices hold inputs and weights of which no node's spec says it; a SPEC is as sharding/dialect.h has it.
  */
 
 enum { METADATA_PROPS = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
@@ -36,6 +37,7 @@ void sp_record_release(struct sp_record *record)
     free(record->notes);
     free(record->completed);
     free(record->kept);
+    json_decref(record->stored);
     memset(record, 0, sizeof *record);
 }
 
@@ -156,6 +158,10 @@ static bool parse(const json_t *root, struct sp_record *record)
     if (widths != NULL &&
         (!json_is_string(widths) || !parse_pairs(json_string_value(widths), record, MAX_WIDTH, add_width)))
         return false;
+    json_t *stored = json_object_get(root, "stored");
+    if (stored != NULL && !json_is_object(stored))
+        return false;
+    record->stored = json_incref(stored);
     if (!parse_completed(root, record))
         return false;
     return parse_names(json_object_get(root, "configurations"), record);
@@ -234,6 +240,12 @@ enum sp_status sp_record_write(struct sp_record *record, struct sp_buf *buf, str
         sp_json_string(&json, record->names[i]);
     sp_json_end_array(&json);
     write_notes(record, &json, &notes);
+    char *stored = record->stored == NULL ? NULL : json_dumps(record->stored, JSON_COMPACT);
+    if (stored != NULL) {
+        sp_json_key(&json, "stored");
+        sp_json_raw(&json, stored, strlen(stored));
+    }
+    free(stored);
     sp_json_end_object(&json);
     enum sp_status status = sp_json_finish(&json, NULL);
     if (status == SP_OK && !sp_buf_failed(&notes)) {

@@ -235,22 +235,22 @@ static enum sp_status on_exchange(void *context, const struct sp_exchange *excha
 
 /* ---- all of it ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the file is large enough for the devices that it names: a partition touches each of them at each operand. */
+/* Whether a partition is quick: it touches each device of each operand, and compares those of one operand with those of
+   another. */
 static bool is_small(const struct sp_assignment *assignment)
 {
     const struct sp_dataflow *dataflow = assignment->dataflow;
-    for (uint32_t n = 0; n < dataflow->node_count; n++) {
+    int64_t work = 0;
+    for (uint32_t n = 0; n < dataflow->node_count && work <= SP_FREE_TOLD_WORK; n++) {
+        const struct sp_node *node = dataflow->nodes[n];
         int64_t points = 0;
-        for (uint32_t i = 0; assignment->nodes[n].operands != NULL &&
-                             i < dataflow->nodes[n]->input_count + dataflow->nodes[n]->output_count;
-             i++) {
+        for (uint32_t i = 0; assignment->nodes[n].operands != NULL && i < node->input_count + node->output_count; i++) {
             const struct sp_sharding *sharding = assignment->nodes[n].operands[i].sharding;
             points += sharding == NULL ? 1 : sp_placed_devices(sharding, assignment->device_count);
         }
-        if (points > SP_MAX_VIEW_POINTS || !sp_view_cache_spend(assignment->cache, points))
-            return false;
+        work += points > SP_MAX_VIEW_POINTS ? SP_MAX_VIEW_POINTS : points + points * points / SP_TOLD_PAIRS;
     }
-    return true;
+    return work <= SP_FREE_TOLD_WORK;
 }
 
 enum sp_status sp_part_communications(const struct sp_assignment *assignment, const struct sp_watch *watch,

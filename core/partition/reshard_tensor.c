@@ -1,8 +1,8 @@
 /*
  * Bringing a tensor to where it is needed.
  *
- * What comes from outside (model inputs, weights) and what is known is cut to measure on each device. Of what a node
- * made, a device takes what it has already, or cuts it from what it has; else the tensor is resharded from how it was
+ * What comes from outside (model inputs, weights) and what is known is cut to measure on each device, unless it is said
+ * how it is stored. Of that, and of what a node made, a device takes what it has already, or cuts it from what it has; else the tensor is resharded from how it was
  * made, in the cheapest way (sharding/reshard/reshard.h), or sent in pieces where no sharding says what is needed.
  */
 #include <string.h>
@@ -351,17 +351,50 @@ static enum sp_status make_empty(struct sp_partitioner *part, const struct sp_va
     return SP_OK;
 }
 
+/* How devices hold an input or a weight before the first node; NULL: each has of it what it needs. */
+static const struct sp_sharding *stored_as(const struct sp_partitioner *part, const struct sp_value *value)
+{
+    bool may_be = part->stated->stored != NULL && value->graph == part->model->graph && value->producer == NULL;
+    return may_be && sp_part_rank(value) > 0 ? part->stated->stored[value->id] : NULL;
+}
+
+/* The pieces as they are stored, which others are made of. */
+static enum sp_status hold_stored(struct sp_partitioner *part, const struct sp_value *value,
+                                  const struct sp_sharding *stored)
+{
+    struct sp_part_target target = {.sharding = stored};
+    int64_t count = 0;
+    if (sp_part_tensor(part, value)->first != NULL)
+        return SP_OK;
+    enum sp_status status =
+        sp_sharding_devices(part->arena, stored, part->assignment.device_count, &count, &target.devices, part->err);
+    struct sp_box *boxes = status != SP_OK ? NULL : SP_NEW_ARRAY(part->arena, (size_t)count, struct sp_box);
+    const struct sp_piece **pieces =
+        status != SP_OK ? NULL : SP_NEW_ARRAY(part->scratch, (size_t)count, const struct sp_piece *);
+    if (boxes == NULL || pieces == NULL)
+        return status != SP_OK ? status : sp_fail_memory(part->err);
+    target.count = (uint32_t)count;
+    target.boxes = boxes;
+    status = sp_part_boxes(part, value, stored, target.count, target.devices, boxes);
+    if (status == SP_OK)
+        status = sp_part_cut_outside(part, value, &target, pieces);
+    return status == SP_OK ? keep(part, value, &target, pieces) : status;
+}
+
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces)
 {
     const struct sp_value *root = part->dataflow->tensors[sp_part_root(part, value)];
     struct sp_part_target wanted = *target;
     wanted.goal = target->sharding;
+    const struct sp_sharding *stored = sp_part_is_outside(part, root) ? stored_as(part, root) : NULL;
+    enum sp_status status = stored != NULL ? hold_stored(part, root, stored) : SP_OK;
+    if (status != SP_OK)
+        return status;
     bool is_new = !find_pieces(sp_part_tensor(part, value), target, ret_pieces);
-    enum sp_status status = SP_OK;
     if (is_new)
-        status = sp_part_is_outside(part, root) ? sp_part_cut_outside(part, root, target, ret_pieces)
-                                                : bring_from_devices(part, root, &wanted, ret_pieces);
+        status = stored == NULL && sp_part_is_outside(part, root) ? sp_part_cut_outside(part, root, target, ret_pieces)
+                                                                  : bring_from_devices(part, root, &wanted, ret_pieces);
     if (status == SP_OK)
         status = make_empty(part, root, target, ret_pieces, &is_new);
     return status == SP_OK && is_new ? keep(part, root, target, ret_pieces) : status;

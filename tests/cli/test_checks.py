@@ -15,6 +15,7 @@ from test_cli import onnx_make, run  # noqa: E402
 TRANSFORMER = os.path.join(test_cli.TOP, "tests/data/transformer_tiny.onnx")
 COLUMNS = "{devices=[1,2]0,1}"
 SPLIT = ["--devices", "2", "--set", f"w0={COLUMNS}"]
+COMMUNICATION = ("RESHARD", "OUTPUT_RESHARD", "REDUCTION", "GATHER", "HALO_EXCHANGE")
 PROPAGATE = ["--mode", "propagate", "--mesh", '<["x"=2]>', "--set", f"w0={COLUMNS}"]
 
 
@@ -155,6 +156,44 @@ class Infer(Models):
             self.assertEqual((again["added"], again["communication"]), (0, answer["communication"]))
             self.done("strip", out, "-o", back)
             self.same_bytes(TRANSFORMER, back)
+
+    def test_operands_that_contradict_each_other(self):
+        """The one that loses is stated as its node needs it, with a reshard: a weight before an activation. A check of
+        what is written finds no error, and says the same to be communicated."""
+        weights = {"w": [16, 64], "w1": [16, 64], "w2": [64, 16], "t": [64, 16]}
+        split0, split1 = "{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}"
+        matmul = [{"name": "m", "op": "MatMul", "inputs": ["a", "w"], "outputs": ["y"]}]
+        two = [{"name": "m1", "op": "MatMul", "inputs": ["a", "w1"], "outputs": ["h"]},
+               {"name": "g", "op": "Relu", "inputs": ["h"], "outputs": ["r"]},
+               {"name": "m2", "op": "MatMul", "inputs": ["r", "w2"], "outputs": ["y"]}]
+        gather = [{"name": "g", "op": "Gather", "inputs": ["t", "i"], "outputs": ["y"]}]
+        same = [{"name": "p", "op": "MatMul", "inputs": ["s", "s"], "outputs": ["y"]}]
+        for nodes, sets, found, whole in (
+                (matmul, {"a": split0, "w": split1}, [("all-gather", "w")], ("m", "w")),
+                (gather, {"t": split0, "i": split0}, [("all-gather", "t")], ("g", "t")),
+                (two, {"a": split0, "w1": split0}, [("all-gather", "w1")], ("m1", "w1")),
+                (same, {"s": split0}, [("all-gather", "s")], ("p", "s"))):
+            used = {name for node in nodes for name in node["inputs"]}
+            model = self.file("model.json", json.dumps({
+                "opset": 21, "nodes": nodes, "outputs": ["y"],
+                "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in
+                           (("a", "float32", [8, 16]), ("i", "int64", [8, 4]), ("s", "float32", [8, 8])) if name in used],
+                "initializers": [{"name": name, "dtype": "float32", "shape": shape}
+                                 for name, shape in weights.items() if name in used]}).encode())
+            for mode in ("propagate", "forward"):
+                with self.subTest(nodes=nodes[0]["name"], mode=mode):
+                    out = self.path("out.onnx")
+                    answer = self.json("infer", model, "--mode", mode, "--mesh", '<["x"=2]>', "-o", out,
+                                       *[part for name, spec in sets.items() for part in ("--set", f"{name}={spec}")])
+                    self.assertEqual([(one["steps"], one["tensor"]) for one in answer["communication"]], found)
+                    [stated] = [one["spec"]["onnx"].get("shardedDim", []) for one in answer["specs"]
+                                if (one["tensor"], one["operand"][:5]) == (whole[1], "input") and whole[0] in one["node"]][:1]
+                    self.assertEqual(stated, [])
+                    check = self.json("check", out)
+                    self.assertTrue(check["valid"])
+                    told = [one for one in check["diagnostics"] if one["code"] in COMMUNICATION]
+                    self.assertEqual([one["tensor"] for one in told], [one[1] for one in found])
+                    self.assertEqual(self.json("infer", out)["communication"][0]["steps"], found[0][0])
 
     def test_an_answer_without_end(self):
         chain = self.file("chain.onnx", onnx_make.encode(onnx_make.chain(240)))  # more than 512 operands

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/sorted.h"
+#include "infer/stored.h"
 #include "plan/infer/internal.h"
 #include "sharding/dialect.h"
 
@@ -228,10 +229,15 @@ enum sp_status sp_completion_annotate(const struct sp_completion *completion, st
             status = count_written(&list[annotations.count], &written, err);
         annotations.count += status == SP_OK && list[annotations.count].configuration.spec_count > 0;
     }
+    json_t *stored = NULL;
+    if (status == SP_OK)
+        status = sp_assignment_write_stored(completion->assignment, &stored, err);
+    annotations.stored = stored;
     if (status == SP_OK && annotations.count > 1)
         qsort(list, annotations.count, sizeof *list, sp_annotation_by_place);
     if (status == SP_OK)
         status = sp_onnx_annotate(completion->model, &annotations, ret_splice, err);
+    json_decref(stored);
     if (status == SP_OK)
         status = sp_model_file_splice(&completion->file, ret_splice, err);
     sp_arena_destroy(arena);

@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "infer/forward.h"
 #include "infer/propagate/propagate.h"
+#include "infer/stored.h"
 #include "onnx/reader.h"
 #include "plan/infer/internal.h"
 
@@ -61,6 +62,8 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
     if (status == SP_OK)
         status = request->propagates ? sp_infer_propagate(completion->assignment, request->mesh, err)
                                      : sp_infer_forward(completion->assignment, err);
+    if (status == SP_OK)
+        status = sp_assignment_drop_stored(completion->assignment, err);
     if (status == SP_OK)
         status = sp_completion_choose(completion, err);
     return status == SP_OK ? sp_completion_verify(completion, watch, err) : status;

@@ -157,8 +157,10 @@ static enum sp_status communicate(struct reading *all, const struct sp_watch *wa
     struct sp_error why = {0};
     enum sp_status status = sp_assignment_completed(completion->arena, completion->dataflow, completion->configuration,
                                                     completion->device_count, &assignment, &why);
-    if (status == SP_OK)
+    if (status == SP_OK) {
+        assignment->stored = completion->assignment->stored;
         return sp_part_communications(assignment, watch, &completion->communications, all->err);
+    }
     if (status == SP_ERR_LIMIT) /* it is too large to be read again */
         return sp_assignment_communications(completion->assignment, &completion->communications, all->err);
     return sp_fail(all->err, status, why.code, "%s", why.message);
