@@ -257,7 +257,8 @@ Test(forward, sets_specs_on_tensors)
     cr_expect_eq(entry_of("b", "h")->origin, SP_SPEC_GIVEN);
     cr_expect_eq(entry_of("c", "h")->origin, SP_SPEC_SET);
     EXPECT_SPEC("c", "h", "axis 0 in 2 on devices 0, 1");
-    cr_expect(assignment->pinned_inputs[0] && !assignment->pinned_outputs[0]);
+    const struct sp_graph *graph = assignment->dataflow->model->graph;
+    cr_expect(assignment->stored[graph->inputs[0]->id] != NULL && assignment->stored[graph->outputs[0]->id] == NULL);
 }
 
 Test(forward, refuses_wrong_sets)
