@@ -116,8 +116,8 @@
    file. The largest of the published models that were looked at needs 12135 for 1.3 MB. */
 #define SP_FREE_RULE_UNITS (1 << 17)
 #define SP_RULE_UNIT_BYTES 8
-#define SP_FREE_TOLD_WORK (1 << 20) /* devices at operands that a partition goes through to tell communications, */
-#define SP_TOLD_PAIRS     1024      /* and one more for so many pairs of a node's devices */
+#define SP_FREE_TOLD_WORK  (1 << 20) /* devices at operands that a partition goes through to tell communications, */
+#define SP_TOLD_PAIRS      1024      /* and one more for so many pairs of a node's devices */
 /* Pairs of devices compared for all reshards of one model: so many, and so many for each byte of the file. */
 #define SP_FREE_WAYS_WORK     (1 << 24)
 #define SP_WAYS_WORK_PER_BYTE 16
