@@ -162,6 +162,8 @@ static void check_written(struct sp_job *job, const struct sp_plan *plan, const 
     struct sp_splice *splice = NULL;
     struct sp_subject *subject = NULL;
     struct sp_error err = {0};
+    if (plan->result->failure != NULL) /* the plan is that of other ways of searching */
+        fuzz_check_error(plan->result->failure->status, plan->result->failure);
     enum sp_status status = sp_plan_annotate(plan, &splice, &err);
     if (status != SP_OK) {
         check_error(status, &err);

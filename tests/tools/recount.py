@@ -443,7 +443,11 @@ def check_device(device, counted, is_exact):
 
 
 def check(plan, model):
-    """Raises Wrong unless the plan's memory is right. `model` are the bytes of its file. Whether all was counted."""
+    """Raises Wrong unless the plan's memory is right and no part of its search failed. `model` are the bytes of its file.
+    Whether all was counted."""
+    for note in plan.get("diagnostics", ()):
+        if note["code"] == "SEARCH_FAILED":
+            raise Wrong(note["message"])
     return Recount(plan, model_facts.read(model)).check()
 
 
