@@ -282,10 +282,11 @@ const struct own_case own_cases_decoding[] = {
     {"com.microsoft.WordConvEmbedding", 1, "int32[4,6] float32[8,1,3,4] float32[8] float32[7,4]", "", "float32[4,8]",
      "[n,w] [f,_,k,c] [f] [v,c] -> [n,f]  f: replicate; w: replicate; k: replicate; c: replicate; v: replicate"},
     {"com.microsoft.AttnLSTM", 1,
-     "float32[5,2,6] float32[1,16,6] float32[1,16,6] float32[1,32] - - - - float32[1,4,3] float32[1,2,3] float32[1,3] "
+     "float32[5,2,6] float32[1,16,8] float32[1,16,4] float32[1,32] - - - - float32[1,4,3] float32[1,2,3] float32[1,3] "
      "float32[2,7,2] int32[2] float32[1,6,2]",
      "hidden_size=4", "float32[5,1,2,4] float32[1,2,4] float32[1,2,4]",
-     "[t,b,i] [n,g,i] [n,g,_] [n,_] [] [] [] [] [n,_,_] [n,_,_] [n,_] [b,_,_] [b] [n,_,_] -> [t,n,b,h] [n,b,h] [n,b,h] "
-     " t: sequential; b: replicate; i: replicate; n: replicate; g: replicate; h: replicate"},
+     "[t,b,i] [n,g,w] [n,g,_] [n,_] [] [] [] [] [n,_,_] [n,_,_] [n,_] [b,_,_] [b] [n,_,_] -> [t,n,b,h] [n,b,h] [n,b,h] "
+     " t: sequential; b: replicate; i: replicate; n: replicate; g: replicate; w: replicate; "
+     "h: replicate"},
     {.op = NULL},
 };

@@ -215,8 +215,8 @@ const struct simulate_own simulate_contrib_cases[] = {
      "float16[32,4] float16[32,4]",
      "num_heads=8 kv_num_heads=4 do_rotary=1", "o o o"},
     {"com.microsoft.SparseAttention", 1,
-     "float32[2,4,64] float32[2,4,32] float32[2,4,32] float32[2,4,32,8] float32[2,4,32,8] int32[1,3] int32[1,2] "
-     "int32[] int32[2]",
+     "float32[2,4,64] float32[2,4,32] float32[2,4,32] float32[2,4,32,8] float32[2,4,32,8] int32[1,3]+1 int32[1,2]+1 "
+     "int32:=4 int32[2]@4",
      "num_heads=8 kv_num_heads=4 sparse_block_size=16", "o o o"},
     {"com.microsoft.QOrderedAttention", 1,
      "int8[2,4,16] float32[] float32[] float32[] float32[] int8[16,16] int8[16,16] int8[16,16] float32[] float32[] "
@@ -241,15 +241,15 @@ const struct simulate_own simulate_contrib_cases[] = {
      "float16[7,2,8] float16[7,2,8] float16[7,4,6] int32[3] float32[7,4] float32[7,4] float32[2,4,6,8]", "", "o o"},
     {"com.microsoft.VarlenCausalConvWithState", 1, "float32[7,6] float32[6,1,4] int32[3] - float32[2,6,3] int32[2]",
      "state_update_capacity=2", "o o o"},
-    {"com.microsoft.EngramGate", 1,
-     "float16[2,3,4,8] float16[2,3,4,8] float16[2,3,8] float16[4,8] float16[4,8] float16[4,8]", "", "o o"},
-    {"com.microsoft.NGramHashMapping", 1, "int64[2,5] int64[3] int64[4] int64[2,2] int64[4]",
+    {"com.microsoft.EngramGate", 1, "float32[2,3,4,8] float32[2,3,4,8] float32[2,3,8] float32[4,8] float32[4,8]", "",
+     "o"},
+    {"com.microsoft.NGramHashMapping", 1, "int64[2,5]<50 int64[3]@7 int64[4]@11 int64[2,2]<50",
      "max_ngram_size=3 n_head_per_ngram=2 pad_id=0", "o o"},
     {"com.microsoft.GemmaRotaryEmbedding", 1,
      "float32[2,5,8] float16[2,3,5,8] float16[2,3,5,8] float16[2,3,5,8] float16[2,3,5,8]", "", "o o"},
-    {"com.microsoft.MRotaryEmbedding", 1, "float32[2,5,24] int64[3,2,5] float32[32,4] float32[32,4]",
-     "mrope_section=[2,1,1]", "o"},
-    {"com.microsoft.MatMulFpQ4", 1, "float32[3,64] uint8[400] int64=64,12", "", "o"},
+    {"com.microsoft.MRotaryEmbedding", 1, "float32[2,5,24] int64[3,2,5]<32 float32[32,4] float32[32,4]",
+     "mrope_section=[2,1,1] num_heads=3", "o"},
+    {"com.microsoft.MatMulFpQ4", 1, "float32[3,64] uint8[504]@60 int64=64,12", "", "o"},
     {"com.microsoft.MatMulNBitsMlp", 1,
      "float16[2,3,64] float16[2,3,64] float16[64] uint8[24,2,16] float16[24,2] float16[24] uint8[24,2,16] "
      "float16[24,2]",
@@ -261,8 +261,8 @@ const struct simulate_own simulate_contrib_cases[] = {
     {"com.microsoft.MatMulBlockQuantizedFp8Weight", 1, "float16[3,256] float8e4m3fn[12,256] float32[12,2]", "", "o"},
     {"com.microsoft.MatMulBlockQuantizedFp4Weight", 1, "float16[3,64] uint8[12,32] uint8[12,4] float32[]", "", "o"},
     {"com.microsoft.AttnLSTM", 1,
-     "float32[5,2,6] float32[1,16,6] float32[1,16,6] float32[1,32] - - - - float32[1,4,3] float32[1,2,3] float32[1,3] "
-     "float32[2,7,2] int32[2] float32[1,6,2]",
+     "float32[5,2,6] float32[1,16,8] float32[1,16,4] float32[1,32] - - - - float32[1,4,3] float32[1,2,3] float32[1,3] "
+     "float32[2,7,2] int32[2]@5 float32[1,6,2]",
      "hidden_size=4", "o o o"},
 
     /* Activations with what is fused to them. */

@@ -10,6 +10,7 @@
  *
  * FLOPs: 1 for each element and step of a gate, 2 for each multiply-add.
  */
+#include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
@@ -110,7 +111,7 @@ const struct sp_op sp_ops_contrib_gates[] = {
              "[b, s, h*d] [3, b, s] [p, r] [p, r] -> [b, s, h*d]; d, p, r whole; with packed batches all whole; heads "
              "may be apart, [b, h, s, d]",
              "ONNX Runtime contrib operator MRotaryEmbedding", .form = form_rotary, .shapes = sp_shapes_from_text,
-             .work = "3*b*s*h*d + 3*b*s*k",
+             .work = "3*b*s*h*d + 3*b*s*k", .lower = sp_lower_rotary,
              .signature = "(input,position_ids,cos_cache,sin_cache) -> (output) {interleaved:int=0,"
                           "is_packed_batching:int=0,mrope_layout:int=0,mrope_section!:ints,num_heads:int=0,"
                           "rotary_embedding_dim:int=0,scale:float=1.0}"),

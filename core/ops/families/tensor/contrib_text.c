@@ -51,9 +51,9 @@ static const char *form_segments(struct sp_op_context *context)
 /* ---- AttnLSTM --------------------------------------------------------------------------------------------------- */
 
 #define ATTN_LSTM                                                                                                      \
-    "[t, b, i] [n, g, i] [n, g, _] [n, _] [b] [n, b, h] [n, b, h] [n, _] [n, _, _] [n, _, _] [n, _] [b, _, _] [b] "    \
+    "[t, b, i] [n, g, w] [n, g, _] [n, _] [b] [n, b, h] [n, b, h] [n, _] [n, _, _] [n, _, _] [n, _] [b, _, _] [b] "    \
     "[n, _, "                                                                                                          \
-    "_] -> [t, n, b, h] [n, b, h] [n, b, h]; h = hidden_size; t sequential; b, n, h, i, g whole"
+    "_] -> [t, n, b, h] [n, b, h] [n, b, h]; h = hidden_size; t sequential; b, n, h, i, g, w whole"
 
 const struct sp_op sp_ops_contrib_text[] = {
     SP_ENTRY(DOMAIN, "Tokenizer", 1, 0, 1, 1, 1, 1, "[b..] -> [b.., _]; b.. whole",
@@ -66,7 +66,7 @@ const struct sp_op sp_ops_contrib_text[] = {
              .work = "2*n*w*k*c*f",
              .signature = "(Sequence,W,B,C) -> (Y) {char_embedding_size:int,conv_window_size:int,embedding_size:int}"),
     SP_ENTRY(DOMAIN, "AttnLSTM", 1, 0, 3, 14, 0, 3, ATTN_LSTM, "ONNX Runtime contrib operator AttnLSTM",
-             .flags = SP_OP_FUNCTION, .shapes = sp_shapes_from_text, .work = "2*t*n*b*g*i + 2*t*n*b*g*h",
+             .flags = SP_OP_FUNCTION, .shapes = sp_shapes_from_text, .work = "2*t*n*b*g*w + 2*t*n*b*g*h",
              .signature =
                  "(X,W,R,B?,sequence_lens?,initial_h?,initial_c?,P?,QW?,MW?,V?,M?,memory_seq_lens?,AW?) -> (Y?,"
                  "Y_h?,Y_c?) {activation_alpha:floats,activation_beta:floats,activations:strings,clip:float,"
