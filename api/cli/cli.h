@@ -26,6 +26,7 @@ enum exit_code {
     EXIT_FAILED = 4, /* server or I/O failure, memory */
 };
 
+#define CLI_MAX_MANIFEST_BYTES    ((size_t)64 << 20)  /* of a manifest that an earlier plan left */
 #define CLI_MAX_CLUSTER_BYTES     ((size_t)16 << 20)  /* of a --cluster file */
 #define CLI_MAX_CONSTRAINTS_BYTES ((size_t)16 << 20)  /* of a --constraints file */
 #define CLI_MAX_PROFILE_BYTES     ((size_t)256 << 20) /* of a --profile file */
@@ -155,8 +156,11 @@ struct sources {
 /* The input must stay open. */
 struct sources sources_open(const struct input *input);
 void sources_close(struct sources *sources);
-/* Whether the file at a location of external data is there, with at least `end` bytes. */
-bool sources_have(const struct sources *sources, const char *location, uint64_t end);
+/* Whether all files that hold the model's weights are there. SP_ERR_MODEL for one that ends before a weight does. */
+enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, bool *ret_have,
+                            struct sp_error *err);
+/* The same for a model alone, or NULL; with `tells` a missing file is a note. */
+enum sp_status sources_look(const struct input *input, const struct sp_model *model, bool tells, struct sp_error *err);
 /* Streams a recipe into an output. */
 enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,
                              struct sp_error *err);
@@ -184,6 +188,10 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err);
 /* Prints the notes. */
 void emit_print_notes(const struct emit *emit);
+/* The models of devices that the folder's manifest names, as the keys of an object; empty without a manifest of ours. */
+json_t *emitted_models(const char *folder);
+/* Removes those of `before`, which it takes over, that the new manifest does not name, and says so. */
+void emitted_remove(const char *folder, json_t *before);
 /* FOLDER/NAME, from malloc. */
 char *path_in(const char *folder, const char *name);
 /* Makes the folder unless it is there. */
@@ -306,6 +314,7 @@ struct plan_request {
     bool is_sweep;                             /* "sweep" */
     const char *annotated;                     /* -o, or NULL */
     const char *plan_path;                     /* --plan, or NULL */
+    bool skips_simulation;                     /* --no-simulation: of --emit */
     const char *emit;                          /* --emit, or NULL */
     const char *model;                         /* its path */
     const char *profile_path, *profile_device; /* or NULL */

@@ -114,7 +114,7 @@ enum sp_status client_export(struct client *client, const char *id, const char *
                              int64_t device, struct sp_error *err);
 
 /* The files of a finished plan, but for its JSON, into a folder that is there. (remote_export.c) */
-enum sp_status client_emit(struct client *client, const char *id, const char *sha256, const char *folder,
+enum sp_status client_emit(struct client *client, const char *id, const struct plan_request *request,
                            struct sp_error *err);
 
 /* An answer on standard output; JSON ends with a line break there, text has its own. (remote.c) */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "plan/variants/variants.h"
@@ -41,7 +42,9 @@ static const char help[] =
     "  -o, --output OUT     write the annotated model; '-' is standard output\n"
     "  --plan FILE          write the plan as JSON\n"
     "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
-    "                       device with manifest.json, and timeline.pftrace into this folder\n"
+    "                       device with manifest.json, and timeline.pftrace into this folder; models of\n"
+    "                       devices that an earlier plan left there are removed\n"
+    "  --no-simulation      with --emit: without simulation.onnx, which holds all weights once more\n"
     "  --json               the plan as JSON on standard output\n"
     "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER); an interrupt then cancels the\n"
     "                       plan and takes the best that was found, a second one leaves\n"
@@ -90,6 +93,7 @@ enum {
     OPT_PLAN,
     OPT_CONSTRAINTS,
     OPT_EMIT,
+    OPT_NO_SIMULATION,
     OPT_PRIORITY
 };
 
@@ -117,6 +121,7 @@ static const struct option options[] = {
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
     {"emit", required_argument, NULL, OPT_EMIT},
+    {"no-simulation", no_argument, NULL, OPT_NO_SIMULATION},
     {"priority", required_argument, NULL, OPT_PRIORITY},
     {NULL, 0, NULL, 0},
 };
@@ -232,6 +237,9 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
         case OPT_FIRST_FIT:
             request->options.optimal = false;
             break;
+        case OPT_NO_SIMULATION:
+            request->skips_simulation = true;
+            break;
         case 'o':
             request->annotated = optarg;
             break;
@@ -272,6 +280,8 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
         return report_usage(common, "Only one result can go to standard output.");
+    if (request->skips_simulation && request->emit == NULL)
+        return report_usage(common, "--no-simulation says what --emit leaves out: give --emit DIR too.");
     int code = complete_server_options(common);
     if (code == EXIT_DONE && request->priority != NULL && common->server == NULL)
         code = report_usage(common, "--priority is for the plans of a daemon: give --server URL too.");
@@ -388,8 +398,10 @@ static enum sp_status emit_realised(const struct plan_request *request, const st
     enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
-    if (status == SP_OK && subject->model != NULL)
+    if (status == SP_OK && subject->model != NULL && !request->skips_simulation)
         status = emit_file(&emit, simulation, "simulation", err);
+    else if (status == SP_OK && access(simulation, F_OK) == 0)
+        print_note("'%s' is of an earlier plan", simulation);
     if (status == SP_OK && subject->model != NULL)
         status = emit_devices(&emit, request->emit, "ort-collectives", err);
     if (status == SP_OK && subject->model == NULL)
@@ -496,6 +508,8 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         (void)sp_fail(err, status, "TIME_LIMIT", "The time limit of %g seconds ran out before the search ended.",
                       request->options.time_limit_seconds);
     }
+    if (status == SP_OK && request->emit == NULL)
+        status = sources_look(&request->input, plan->model, false, err);
     if (status == SP_OK && request->annotated != NULL)
         status = write_annotated(request, request->annotated, plan, err);
     if (status == SP_OK && request->plan_path != NULL)

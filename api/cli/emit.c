@@ -50,12 +50,11 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
         if (tensor == NULL)
             continue;
         bytes += tensor->bytes > 0 ? tensor->bytes : 0;
-        if (tensor->storage != SP_STORAGE_EXTERNAL)
-            continue;
-        has_external = true;
-        has_all = has_all && sources_have(sources, tensor->external.location,
-                                          (uint64_t)tensor->external.offset + (uint64_t)tensor->bytes);
+        has_external = has_external || tensor->storage == SP_STORAGE_EXTERNAL;
     }
+    enum sp_status status = graph != NULL ? sources_have(sources, subject->model, &has_all, err) : SP_OK;
+    if (status != SP_OK)
+        return status;
     emit->external = has_all ? SP_EXTERNAL_INLINE : SP_EXTERNAL_REFER;
     emit->uses_data = has_all && (has_external || bytes > LARGEST_INNER_DATA);
     return SP_OK;
@@ -238,6 +237,7 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
     struct sp_device_plan *plan = NULL;
     enum sp_realize_target target = SP_TARGET_ORT;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(emit->subject->arena));
+    json_t *before = emitted_models(folder);
     tell_about_weights(emit);
     (void)sp_file_is_of_devices(format, &target);
     enum sp_status status =
@@ -246,6 +246,10 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
         status = emit_device(emit, folder, &request, plan, device, err);
     if (status == SP_OK)
         status = emit_manifest(emit, folder, plan, err);
+    if (status == SP_OK)
+        emitted_remove(folder, before);
+    else
+        json_decref(before);
     sp_arena_destroy(arena);
     return status;
 }

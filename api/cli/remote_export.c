@@ -89,6 +89,7 @@ static enum sp_status download_devices(struct client *client, const char *id, co
                            : NULL;
     if (status == SP_OK)
         status = path != NULL ? emit_folder(folder, err) : sp_fail_memory(err);
+    json_t *before = emitted_models(folder);
     if (status == SP_OK)
         status = download_parts(client, id, folder, format, manifest, err);
     if (status == SP_OK)
@@ -98,6 +99,10 @@ static enum sp_status download_devices(struct client *client, const char *id, co
     if (status == SP_OK)
         status = output_commit(&output, err);
     output_close(&output);
+    if (status == SP_OK)
+        emitted_remove(folder, before);
+    else
+        json_decref(before);
     json_decref(manifest);
     sp_buf_release(&answer.body);
     free(path);
@@ -127,15 +132,16 @@ static enum sp_status look_at_model(struct client *client, const char *sha256, b
     return status;
 }
 
-enum sp_status client_emit(struct client *client, const char *id, const char *sha256, const char *folder,
+enum sp_status client_emit(struct client *client, const char *id, const struct plan_request *request,
                            struct sp_error *err)
 {
     static const char *const files[][2] = {
         {"timeline", "timeline.pftrace"}, {"model", "annotated.onnx"}, {"simulation", "simulation.onnx"}};
     char route[MAX_PATH];
+    const char *folder = request->emit;
     bool is_costs = false;
-    enum sp_status status = look_at_model(client, sha256, &is_costs, err);
-    const size_t count = is_costs ? 1 : sizeof files / sizeof files[0];
+    enum sp_status status = look_at_model(client, request->input.sha256, &is_costs, err);
+    const size_t all = sizeof files / sizeof files[0] - request->skips_simulation, count = is_costs ? 1 : all;
     for (size_t i = 0; status == SP_OK && i < count; i++) {
         (void)snprintf(route, sizeof route, "/v1/plans/%s/%s", id, files[i][0]);
         status = download_into(client, route, folder, files[i][1], err);

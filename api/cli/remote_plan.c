@@ -201,7 +201,7 @@ static enum sp_status write_files(struct client *client, const struct plan_reque
     if (status == SP_OK)
         status = write_plan_file(path, plan, size, err);
     if (status == SP_OK)
-        status = client_emit(client, id, request->input.sha256, request->emit, err);
+        status = client_emit(client, id, request, err);
     free(path);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "cli.h"
+#include "base/units.h"
 
 static enum exit_code exit_code_of(enum sp_status status)
 {
@@ -71,6 +72,28 @@ static void print_json_error(const struct sp_error *err, const char *hint)
     (void)finish_stdout(NULL);
 }
 
+/* Where no plan fits, the limit is a number of devices that would do, and what was found are bytes that are lacking. */
+static void print_limit(const struct sp_error *err)
+{
+    struct sp_buf text;
+    sp_buf_init(&text, 256);
+    if (strcmp(err->limit, "devices") != 0) {
+        sp_buf_printf(&text, "limit %s = %lld, found %lld", err->limit, (long long)err->limit_value,
+                      (long long)err->actual);
+    } else {
+        if (err->actual > 0) {
+            sp_buf_text(&text, "lacking memory: ");
+            sp_text_bytes(&text, (double)err->actual);
+        }
+        if (err->limit_value > 0)
+            sp_buf_printf(&text, "%sdevices that would do: %lld", text.size > 0 ? "; " : "",
+                          (long long)err->limit_value);
+    }
+    if (!sp_buf_failed(&text) && text.size > 0)
+        (void)fprintf(stderr, "  %s\n", text.data);
+    sp_buf_release(&text);
+}
+
 int report_error(const struct common *common, const struct sp_error *error, const char *hint)
 {
     struct sp_error copy = *error, *err = &copy;
@@ -81,8 +104,7 @@ int report_error(const struct common *common, const struct sp_error *error, cons
         (void)fprintf(stderr, " at %s", err->where);
     (void)fputc('\n', stderr);
     if (err->limit != NULL)
-        (void)fprintf(stderr, "  limit %s = %lld, found %lld\n", err->limit, (long long)err->limit_value,
-                      (long long)err->actual);
+        print_limit(err);
     if (hint != NULL)
         (void)fprintf(stderr, "  %s\n", hint);
     if (common->json)

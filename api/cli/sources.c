@@ -53,14 +53,54 @@ static int open_location(const struct sources *sources, const char *location)
     return openat(sources->folder, location, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
 }
 
-bool sources_have(const struct sources *sources, const char *location, uint64_t end)
+/* The size of the file there; -1 where there is none. */
+static int64_t size_of(const struct sources *sources, const char *location)
 {
     struct stat info;
     int fd = open_location(sources, location);
-    bool has = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size >= end;
+    const int64_t size = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? (int64_t)info.st_size : -1;
     if (fd >= 0)
         (void)close(fd);
-    return has;
+    return size;
+}
+
+enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, bool *ret_have,
+                            struct sp_error *err)
+{
+    const struct sp_graph *graph = model->graph;
+    const char *location = NULL;
+    int64_t size = -1;
+    bool has_all = true;
+    for (uint32_t i = 0; i < graph->initializer_count; i++) {
+        const struct sp_tensor *tensor = graph->initializers[i]->tensor;
+        if (tensor == NULL || tensor->storage != SP_STORAGE_EXTERNAL)
+            continue;
+        if (tensor->external.location != location) /* names are the same where their texts are */
+            size = size_of(sources, tensor->external.location);
+        location = tensor->external.location;
+        has_all = has_all && size >= 0;
+        if (size >= 0 && (tensor->bytes > size || tensor->external.offset > size - tensor->bytes)) {
+            (void)sp_fail(err, SP_ERR_MODEL, "EXTERNAL_DATA_SHORT",
+                          "The file '%.200s' has %lld bytes, and the weight '%.200s' is %lld bytes from byte %lld on: "
+                          "the file is cut off, or it is another model's.",
+                          location, (long long)size, graph->initializers[i]->name, (long long)tensor->bytes,
+                          (long long)tensor->external.offset);
+            return SP_ERR_MODEL;
+        }
+    }
+    *ret_have = has_all;
+    return SP_OK;
+}
+
+enum sp_status sources_look(const struct input *input, const struct sp_model *model, bool tells, struct sp_error *err)
+{
+    struct sources sources = sources_open(input);
+    bool has_all = true;
+    enum sp_status status = model != NULL ? sources_have(&sources, model, &has_all, err) : SP_OK;
+    if (status == SP_OK && !has_all && tells)
+        print_note("the files that the model's weights lie in are not all beside it; only shapes are looked at");
+    sources_close(&sources);
+    return status;
 }
 
 /* The open file of a source of the recipe at work; -1 where it cannot be opened. */

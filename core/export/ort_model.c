@@ -237,7 +237,8 @@ static enum sp_status put_model(struct sp_ort_model *all, struct sp_recipe *out,
     const struct sp_recipe *const parts[] = {all->nodes, all->message, all->initializers, all->interface};
     uint64_t size = 0;
     enum sp_status status = SP_OK;
-    sp_put_int(out, SP_MODEL_IR_VERSION, model->ir_version > MIN_IR_VERSION ? model->ir_version : MIN_IR_VERSION);
+    const int64_t ir_version = sp_onnx_original_ir_version(model);
+    sp_put_int(out, SP_MODEL_IR_VERSION, ir_version > MIN_IR_VERSION ? ir_version : MIN_IR_VERSION);
     sp_put_text(out, SP_MODEL_PRODUCER_NAME, "shardplan");
     sp_recipe_clear(all->message);
     sp_put_text(all->message, SP_PUT_GRAPH_NAME, name);

@@ -316,6 +316,7 @@ struct sp_model {
     uint64_t size;
     bool has_ir_version;
     bool has_kept_metadata; /* some node or value has metadata that is kept */
+    bool has_bound_sizes;   /* dimensions of the file are bound: what is made of the model is for these sizes */
     bool is_sorted;         /* nodes stand in no topological order in the file, and were sorted: spans do not ascend */
     int64_t ir_version, model_version;
     const char *producer_name, *producer_version, *domain, *doc; /* doc is cut at SP_MAX_NAME_BYTES */

@@ -16,6 +16,7 @@ static enum sp_status bind_dims(struct sp_model *model, const struct sp_read_opt
                            ": it must be 0 or more and be given once.",
                            options->binding_names[i], options->binding_values[i]);
     }
+    model->has_bound_sizes = options != NULL && options->binding_count > 0;
     return SP_OK;
 }
 

@@ -57,6 +57,10 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
  */
 enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err);
 
+/* The `ir_version` of the model before sp_onnx_annotate() raised it: for files that are made of it and hold no annotations.
+   0 where it had none, and where its record is broken. */
+int64_t sp_onnx_original_ir_version(const struct sp_model *model);
+
 /* A ShardingSpecProto alone in canonical proto2 encoding, appended; `scratch` is rewound. SP_ERR_MEMORY is the only
    error. */
 enum sp_status sp_encode_sharding_spec(const struct sp_sharding_spec *spec, struct sp_arena *scratch,

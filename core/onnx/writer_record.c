@@ -201,6 +201,18 @@ enum sp_status sp_record_read(const struct sp_model *model, struct sp_record *re
 
 SP_ASCENDING(by_box, struct sp_interned_note, box)
 
+int64_t sp_onnx_original_ir_version(const struct sp_model *model)
+{
+    struct sp_record record;
+    struct sp_error ignored = {0};
+    int64_t version = model->ir_version;
+    if (sp_record_read(model, &record, &ignored) != SP_OK || !record.is_present)
+        return version;
+    version = record.has_ir_version ? record.ir_version : 0;
+    sp_record_release(&record);
+    return version;
+}
+
 static void write_notes(const struct sp_record *record, struct sp_json *json, struct sp_buf *text)
 {
     for (uint32_t i = 0; i < record->note_count; i++)

@@ -249,6 +249,10 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
 {
     const struct sp_value *value = part->model->graph->outputs[output];
     const struct sp_part_tensor *tensor = sp_part_tensor(part, value);
+    struct sp_part_tensor *own = &part->tensors[sp_dataflow_tensor(part->dataflow, value)];
+    if (own->is_told) /* the model lists it twice */
+        return SP_OK;
+    own->is_told = true;
     const struct sp_part_held *held = tensor->last; /* as the assignment wants it, if it says so */
     const struct sp_sharding *wanted = NULL;
     enum sp_status status = SP_OK;

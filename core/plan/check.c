@@ -112,6 +112,11 @@ enum sp_status sp_check_answer_create(const struct sp_job_options *options, cons
     return SP_OK;
 }
 
+const struct sp_model *sp_check_answer_model(const struct sp_check_answer *answer)
+{
+    return answer->file.is_converted ? NULL : answer->model;
+}
+
 bool sp_check_answer_is_valid(const struct sp_check_answer *answer)
 {
     return answer->list.errors == 0;

@@ -26,6 +26,8 @@ enum sp_status sp_check_answer_create(const struct sp_job_options *options, cons
 void sp_check_answer_destroy(struct sp_check_answer *answer); /* NULL is allowed */
 
 bool sp_check_answer_is_valid(const struct sp_check_answer *answer);
+/* The model of an ONNX file, for as long as the answer is there; NULL where it cannot be read. */
+const struct sp_model *sp_check_answer_model(const struct sp_check_answer *answer);
 void sp_check_answer_json(const struct sp_check_answer *answer, struct sp_json *json);
 /* For people: a line per finding with what to do below it, and the count at the end. */
 void sp_check_answer_text(const struct sp_check_answer *answer, struct sp_buf *buf);

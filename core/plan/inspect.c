@@ -1,7 +1,9 @@
 /* What a model is made of: operators, parameters, FLOPs, external data. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/array.h"
 #include "ops/table/op.h"
 #include "plan/internal.h"
@@ -78,13 +80,34 @@ static void add_parameters(struct sp_inspection *inspection, int64_t elements, i
         inspection->parameter_bytes += (double)bytes;
 }
 
+/* The elements of a quantised weight of which a byte holds several, as the operator that takes it says: by its extents
+   K and N, or by the bits of each; the elements of the tensor where nobody says. */
+static int64_t packed_elements(const struct sp_value *value, const struct sp_tensor *tensor)
+{
+    static const char *const bits[] = {"bits", "expert_weight_bits"};
+    for (uint32_t i = 0; tensor->dtype == SP_DTYPE_UINT8 && i < value->use_count; i++) {
+        const struct sp_node *node = value->uses[i].node;
+        const int64_t k = sp_node_int(node, "K", 0), n = sp_node_int(node, "N", 0);
+        int64_t elements;
+        if (value->uses[i].input == 1 && k > 0 && n > 0 && sp_mul_i64(k, n, &elements) &&
+            elements / CHAR_BIT <= tensor->elements)
+            return elements;
+        for (size_t a = 0; a < sizeof bits / sizeof bits[0]; a++) {
+            const int64_t each = sp_node_int(node, bits[a], 0);
+            if (each > 0 && CHAR_BIT % each == 0 && sp_mul_i64(tensor->elements, CHAR_BIT / each, &elements))
+                return elements;
+        }
+    }
+    return tensor->elements;
+}
+
 static void add_initializer(struct sp_inspection *inspection, const struct sp_value *value)
 {
     const struct sp_tensor *tensor = value->tensor != NULL   ? value->tensor
                                      : value->sparse != NULL ? value->sparse->values
                                                              : NULL;
     if (tensor != NULL && !is_shape_like(tensor))
-        add_parameters(inspection, tensor->elements, tensor->bytes);
+        add_parameters(inspection, packed_elements(value, tensor), tensor->bytes);
 }
 
 /* What is known of each value of a graph while parameters are counted. */

@@ -70,6 +70,10 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
 
+/* Says that the plan takes no notice of shardings that the model states, and replaces those of its configuration. The
+   model may be NULL. False without memory. */
+bool sp_note_replaced(const struct sp_model *model, struct sp_bindings *bindings);
+
 /* What was taken for what. False without memory. */
 bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bindings);
 

@@ -344,7 +344,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
                                 struct sp_bindings *bindings, struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
-    if (plan == NULL || !sp_note_accepted(&job->accepted, bindings) ||
+    if (plan == NULL || !sp_note_replaced(job->model, bindings) || !sp_note_accepted(&job->accepted, bindings) ||
         !sp_note_unknown_operators(&job->summary, bindings))
         return sp_fail_memory(err);
     plan->arena = job->arena;

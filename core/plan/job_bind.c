@@ -159,6 +159,29 @@ static bool note_assumed(struct sp_bindings *bindings, const char *symbol, const
     return true;
 }
 
+bool sp_note_replaced(const struct sp_model *model, struct sp_bindings *bindings)
+{
+    bool is_replaced = false;
+    if (model == NULL || model->configuration_count == 0)
+        return true;
+    for (uint32_t i = 0; i < model->configuration_count; i++)
+        is_replaced = is_replaced || strcmp(model->configurations[i].name, SP_PLAN_CONFIGURATION) == 0;
+    const char *name = model->configurations[0].name;
+    const struct sp_plan_note note = {
+        .code = "ANNOTATIONS_IGNORED",
+        .severity = "note",
+        .message = is_replaced
+                       ? "The model is annotated already: the plan does not follow what it states, and the annotated "
+                         "model has the plan's configuration '" SP_PLAN_CONFIGURATION "' in the place of the one there."
+                       : sp_arena_printf(bindings->arena,
+                                         "The model is annotated already: the plan does not follow its configuration "
+                                         "'%.120s', which the annotated model keeps beside that of the plan.",
+                                         name),
+        .hint = "To keep shardings, give them as constraints; 'shardplan infer' completes what is there.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
 bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bindings)
 {
     for (uint32_t i = 0; i < accepted->count; i++) {
@@ -344,6 +367,7 @@ enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp
             char name[16];
             (void)snprintf(name, sizeof name, "axis %u", axis);
             shape->dims[axis] = sp_dim_known(extent);
+            model->has_bound_sizes = true;
             if (value->type.kind == SP_TYPE_TENSOR && value->type.shape.has_rank &&
                 value->type.shape.rank == shape->rank)
                 value->type.shape.dims[axis] = sp_dim_known(extent);

@@ -136,6 +136,29 @@ static enum sp_status equalize_parts(struct sp_device_plan *plan, const struct s
     return SP_OK;
 }
 
+/* What people have to know before they run the models. */
+static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *err)
+{
+    const struct sp_device_plan *plan = walk->plan;
+    const struct sp_part_note collectives = {
+        .code = "NEEDS_COLLECTIVES",
+        .message = "Devices exchange by collectives of com.microsoft, which ONNX Runtime has only where it is built with "
+                   "--enable_nccl; 'shardplan export' with the format sessions writes models that any build loads."};
+    const struct sp_part_note sizes = {
+        .code = "SIZES_FIXED",
+        .message = "The models of devices are for the sizes of this plan: dimensions that were bound or assumed are "
+                   "numbers in them. For other sizes, plan again."};
+    bool has_collectives = false;
+    for (uint32_t w = 0; w < plan->world_count; w++)
+        has_collectives = has_collectives || plan->worlds[w].size > 1;
+    enum sp_status status = SP_OK;
+    if (has_collectives && plan->target == SP_TARGET_ORT)
+        status = sp_device_tell(walk, &collectives, err);
+    if (status == SP_OK && walk->request->partition.model->has_bound_sizes)
+        status = sp_device_tell(walk, &sizes, err);
+    return status;
+}
+
 enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_realize_request *request,
                                      enum sp_realize_target target, struct sp_device_plan **ret_plan,
                                      struct sp_error *err)
@@ -155,6 +178,8 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
         status = sp_device_walk_run(&walk, err);
     if (status == SP_OK)
         status = equalize_parts(plan, &walk, err);
+    if (status == SP_OK)
+        status = tell_of_use(&walk, err);
     sp_arena_destroy(walk.scratch);
     sp_arena_destroy(walk.arena);
     if (status == SP_OK)

@@ -41,7 +41,8 @@ enum sp_status sp_program_finish(struct sp_program *program, const struct sp_rec
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         size += sp_recipe_size(parts[i]);
-    sp_put_int(out, SP_MODEL_IR_VERSION, model->ir_version > MIN_IR_VERSION ? model->ir_version : MIN_IR_VERSION);
+    const int64_t ir_version = sp_onnx_original_ir_version(model);
+    sp_put_int(out, SP_MODEL_IR_VERSION, ir_version > MIN_IR_VERSION ? ir_version : MIN_IR_VERSION);
     sp_put_text(out, SP_MODEL_PRODUCER_NAME, "shardplan");
     sp_put_head(out, SP_MODEL_GRAPH, size);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -215,6 +215,8 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
     search.joint.options = &search.options;
     if (options->strategy == SP_STRATEGY_GROUPING)
         search.options.max_replicas = 1;
+    if (options->strategy == SP_STRATEGY_TENSOR && workload->node_count == 0)
+        search.options.strategy = SP_STRATEGY_PIPELINE; /* nothing to split: one stage of one device */
     search.watch = (struct sp_watch){.tick = tick, .context = &search};
     if (search.outer != NULL)
         search.options.watch = &search.watch;

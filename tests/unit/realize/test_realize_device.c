@@ -238,9 +238,11 @@ Test(realize_device, fills_up_uneven_parts)
     const struct sp_node *gather = find_op(&model, "AllGather");
     cr_assert_not_null(gather);
     cr_expect(sp_node_int(gather, "axis", -1) == 0 && sp_node_int(gather, "group_size", 0) == 2);
-    cr_expect_eq(d.notes, 1);
+    cr_expect_eq(d.notes, 2);
     const json_t *notes = json_object_get(d.manifest, "notes"), *note = json_array_get(notes, 0);
-    cr_expect_eq(json_array_size(notes), 1);
+    const json_t *use = json_array_get(notes, 1);
+    cr_expect_eq(json_array_size(notes), 2);
+    cr_expect_str_eq(json_string_value(json_object_get(use, "code")), "NEEDS_COLLECTIVES");
     cr_expect_str_eq(json_string_value(json_object_get(note, "code")), "COLLECTIVE_LOWERED");
     cr_expect_not_null(strstr(json_string_value(json_object_get(note, "message")), "has no form in the target"));
     close_model(&model);
