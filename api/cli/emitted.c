@@ -34,7 +34,8 @@ json_t *emitted_models(const char *folder)
     json_t *names = json_object(), *manifest = NULL, *device, *part;
     char *path = path_in(folder, "manifest.json");
     size_t i, k;
-    if (path != NULL && read_small_file(path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, &ignored) == SP_OK)
+    if (path != NULL &&
+        read_small_file(path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, &ignored) == SP_OK)
         manifest = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, NULL);
     json_array_foreach(json_object_get(manifest, "devices"), i, device)
     {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "base/utf8.h"
 #include "cli.h"
-#include "base/units.h"
 
 static enum exit_code exit_code_of(enum sp_status status)
 {

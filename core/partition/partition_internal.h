@@ -30,7 +30,7 @@ struct sp_part_held {
 struct sp_part_tensor {
     uint32_t same_as; /* the tensor that this is another name of (an operand of an expanded call), or itself */
     bool is_needed;
-    bool is_told; /* RESULT: it was told */
+    bool is_told;                      /* RESULT: it was told */
     struct sp_part_held *first, *last; /* as it was made, then as it was brought */
 };
 

@@ -142,8 +142,9 @@ static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *
     const struct sp_device_plan *plan = walk->plan;
     const struct sp_part_note collectives = {
         .code = "NEEDS_COLLECTIVES",
-        .message = "Devices exchange by collectives of com.microsoft, which ONNX Runtime has only where it is built with "
-                   "--enable_nccl; 'shardplan export' with the format sessions writes models that any build loads."};
+        .message =
+            "Devices exchange by collectives of com.microsoft, which ONNX Runtime has only where it is built with "
+            "--enable_nccl; 'shardplan export' with the format sessions writes models that any build loads."};
     const struct sp_part_note sizes = {
         .code = "SIZES_FIXED",
         .message = "The models of devices are for the sizes of this plan: dimensions that were bound or assumed are "
