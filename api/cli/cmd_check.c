@@ -26,7 +26,7 @@ static int run_local(const struct common *common, const struct input *input, con
     enum sp_status status = sp_check_answer_create(&options, request, &answer, &err);
     progress_clear(&progress);
     if (status == SP_OK)
-        status = sources_look(input, sp_check_answer_model(answer), true, &err);
+        status = sources_look(input, sp_check_answer_model(answer), &err);
     if (status == SP_OK && common->json) {
         struct sp_json json;
         sp_json_init(&json, false, write_stdout, NULL);

@@ -509,7 +509,7 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
                       request->options.time_limit_seconds);
     }
     if (status == SP_OK && request->emit == NULL)
-        status = sources_look(&request->input, plan->model, false, err);
+        status = sources_look(&request->input, plan->model, err);
     if (status == SP_OK && request->annotated != NULL)
         status = write_annotated(request, request->annotated, plan, err);
     if (status == SP_OK && request->plan_path != NULL)

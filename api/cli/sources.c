@@ -92,13 +92,11 @@ enum sp_status sources_have(const struct sources *sources, const struct sp_model
     return SP_OK;
 }
 
-enum sp_status sources_look(const struct input *input, const struct sp_model *model, bool tells, struct sp_error *err)
+enum sp_status sources_look(const struct input *input, const struct sp_model *model, struct sp_error *err)
 {
     struct sources sources = sources_open(input);
-    bool has_all = true;
-    enum sp_status status = model != NULL ? sources_have(&sources, model, &has_all, err) : SP_OK;
-    if (status == SP_OK && !has_all && tells)
-        print_note("the files that the model's weights lie in are not all beside it; only shapes are looked at");
+    bool ignored;
+    enum sp_status status = model != NULL ? sources_have(&sources, model, &ignored, err) : SP_OK;
     sources_close(&sources);
     return status;
 }

@@ -416,7 +416,7 @@ class Plan(Case):
         self.assertEqual(self.json("inspect", path)["unknown_operators"], ["own.Blend"])
         notes = self.plan(path, 1)["diagnostics"]
         self.assertEqual([(note["code"], note["severity"], note["node"]) for note in notes],
-                         [("OPERATOR_WITHOUT_RULE", "warning", "n")])
+                         [("DOMAIN_NOT_IMPORTED", "note", None), ("OPERATOR_WITHOUT_RULE", "warning", "n")])
 
     def test_a_model_without_work(self):
         path = self.file("none.onnx", onnx_make.encode(onnx_make.model(onnx_make.graph_input("x", [4]),

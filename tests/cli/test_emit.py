@@ -178,14 +178,13 @@ class Emit(Emits, test_cli.Case):
         self.assertNotIn("external_data", self.sound(self.file("whole.onnx", data)))
 
     def test_locations_that_are_not_opened(self):
-        """Outside of the model's folder, no regular file, or too short. What would be read is there."""
+        """Outside of the model's folder, or no regular file. What would be read is there."""
         weights = self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
         os.mkdir(self.path("inner"))
         os.mkfifo(self.path("inner/pipe"))
         os.mkdir(self.path("inner/folder"))
-        self.file("inner/short", b"".join(weight(index) for index in range(LAYERS))[:-1])
         for location in ("../weights.bin", weights, "folder/../../weights.bin", "./../weights.bin", "pipe", "folder",
-                         "short", "folder/..", "nothing"):
+                         "folder/..", "nothing"):
             with self.subTest(location):
                 model = self.file("inner/model.onnx", layered(location))
                 result = self.emit(model)
@@ -194,6 +193,65 @@ class Emit(Emits, test_cli.Case):
                 self.assertIn(location.encode(), self.read("out", "simulation.onnx"))
                 for name in FILES:
                     self.assertLess(len(self.read("out", name)), WEIGHT)
+
+    def test_a_file_that_ends_before_a_weight_does(self):
+        """It is cut off, or another model's: said before anything is written, and by whoever looks at the model."""
+        self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS))[:-1])
+        model = self.file("model.onnx", layered("weights.bin"))
+        for verb in (["check", model], ["plan", model, "--devices", "2", *test_cli.DEVICE],
+                     ["plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path("out")]):
+            with self.subTest(verb[0]):
+                self.assertIn(b"[EXTERNAL_DATA_SHORT]", self.done(*verb, status=1).stderr)
+        self.assertNotIn("device-0.onnx", os.listdir(self.path("out")))
+
+    def test_what_an_earlier_plan_left(self):
+        """Models of more devices go, and nothing else that lies there; a simulation is left out where nobody wants it."""
+        model = self.model()
+        self.emit(model)
+        self.file("out/device-7.onnx", b"somebody's")
+        manifest = json.loads(self.read("out", "manifest.json"))
+        manifest["devices"][0]["parts"].append({"model": "../model.onnx"})
+        self.file("out/manifest.json", json.dumps(manifest).encode())
+        result = self.done("plan", model, "--devices", "1", *test_cli.DEVICE, "--emit", self.path("out"), "--no-simulation")
+        self.assertIn(b"1 models of devices that an earlier plan left", result.stderr)
+        self.assertIn(b"simulation.onnx' is of an earlier plan", result.stderr)
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES - {"device-1.onnx"} | {"device-7.onnx"})
+        self.assertTrue(os.path.exists(model))
+        self.done("plan", model, "--devices", "1", *test_cli.DEVICE, "--emit", self.path("new"), "--no-simulation")
+        self.assertEqual(set(os.listdir(self.path("new"))), FILES - {"device-1.onnx", "simulation.onnx"})
+        self.done("plan", model, "--devices", "1", "--no-simulation", status=2)
+
+    def test_ir_version(self):
+        """Files without annotations have the original's, whatever they are made of."""
+        model = self.model()
+        self.emit(model)
+        for source in ([self.path("out/annotated.onnx")], [self.path("out/plan.json"), "--model", model]):
+            for name in (*OF_DEVICES, "simulation"):
+                folder = f"{name}-{len(source)}"
+                self.done("export", *source, "--format", name, "-o", self.path(folder))
+                path = os.path.join(self.path(folder), "device-0.onnx") if name in OF_DEVICES else self.path(folder)
+                self.assertEqual(self.json("inspect", path)["ir_version"], 8, (name, source))
+        self.assertEqual(self.json("inspect", self.path("out/annotated.onnx"))["ir_version"], 11)
+        self.done("infer", model, "--devices", "2", "--mode", "propagate", "--mesh", '<["x"=2]>', "--set",
+                  "w0={devices=[1,2]0,1}", "-o", self.path("split.onnx"))
+        self.done("export", self.path("split.onnx"), "--format", "ort", "-o", self.path("ort.onnx"))
+        self.assertEqual(self.json("inspect", self.path("ort.onnx"))["ir_version"], 8)
+
+    def test_what_models_need(self):
+        """Collectives need a build of the runtime with them; sizes that were bound are numbers in what devices run."""
+        graph = [onnx_make.graph_input("x", ["batch", WIDTH]), onnx_make.node("Relu", ["x"], ["y"]),
+                 onnx_make.graph_output("y", ["batch", WIDTH])]
+        dynamic = self.file("dynamic.onnx", onnx_make.encode(onnx_make.model(*graph)))
+        self.emit(dynamic, "--dim", "batch=4", folder="dynamic")
+        codes = [note["code"] for note in json.loads(self.read("dynamic", "manifest.json"))["notes"]]
+        self.assertIn("SIZES_FIXED", codes)
+        model, split = self.model(), self.path("split.onnx")
+        self.done("infer", model, "--devices", "2", "--mode", "propagate", "--mesh", '<["x"=2]>', "--set",
+                  "w0={devices=[1,2]0,1}", "-o", split)
+        for name in OF_DEVICES:
+            codes = [note["code"] for note in self.json("export", split, "--format", name, "-o", self.path(name))["notes"]]
+            self.assertEqual("NEEDS_COLLECTIVES" in codes, name == "ort-collectives", name)
+            self.assertNotIn("SIZES_FIXED", codes)
 
     def test_a_description(self):
         values = [element + 0.5 for element in range(WIDTH * WIDTH)]
