@@ -14,9 +14,12 @@ static const char help[] =
     "                         propagate: forward and backward until nothing changes\n"
     "  --set TENSOR=SPEC      the sharding of a tensor, in any notation that 'shardplan convert' reads; '*' in\n"
     "                         TENSOR is any text; may be repeated\n"
+    "  --set-weight NODE=SPEC the sharding of the weight of a node, its largest constant operand; '*' in NODE is\n"
+    "                         any text; may be repeated\n"
     "  --mesh MESH            the mesh of specs that name none, like '<[\"x\"=2]>'; propagate works on it\n"
     "  --devices N            how many devices there are\n"
     "  --configuration NAME   the configuration to complete or to add\n"
+    "  --all                  list the tensors that are whole on their devices, too\n"
     "  -o, --output OUT       write the completed model; '-' is standard output\n"
     "  --json                 for machines\n"
     "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
@@ -92,26 +95,37 @@ static int run_local(const struct common *common, const struct input *input, con
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }
 
-/* TENSOR=SPEC. Specs hold '=', so the first one ends the name; in a name '*' stands for it. */
-static enum sp_status add_set(json_t *request, char *text, struct sp_error *err)
+/* NAME=SPEC. Specs hold '=', so the first one ends the name; in a name '*' stands for it. */
+static enum sp_status add_spec(json_t *request, const char *member, const char *option, char *text,
+                               struct sp_error *err)
 {
-    json_t *sets = json_object_get(request, "set");
+    json_t *sets = json_object_get(request, member);
     char *equals = strchr(text, '=');
     if (equals == NULL || equals == text)
-        return sp_fail(err, SP_ERR_REQUEST, "BAD_OPTION", "--set takes TENSOR=SPEC, not '%.80s'.", text);
+        return sp_fail(err, SP_ERR_REQUEST, "BAD_OPTION", "%s=SPEC, not '%.80s'.", option, text);
     if (sets == NULL) {
         sets = json_object();
-        if (sets == NULL || json_object_set_new(request, "set", sets) != 0)
+        if (sets == NULL || json_object_set_new(request, member, sets) != 0)
             return sp_fail_memory(err);
     }
     *equals = '\0';
     enum sp_status status = SP_OK;
     if (json_object_get(sets, text) != NULL)
-        status = sp_fail(err, SP_ERR_REQUEST, "DUPLICATE_TENSOR", "--set names '%.200s' twice.", text);
+        status = sp_fail(err, SP_ERR_REQUEST, "DUPLICATE_TENSOR", "%s is given twice.", text);
     if (status == SP_OK)
         status = put_spec(sets, text, equals + 1, err);
     *equals = '=';
     return status;
+}
+
+static enum sp_status add_set(json_t *request, char *text, struct sp_error *err)
+{
+    return add_spec(request, "set", "--set takes TENSOR", text, err);
+}
+
+static enum sp_status add_weight(json_t *request, char *text, struct sp_error *err)
+{
+    return add_spec(request, "set_weights", "--set-weight takes NODE", text, err);
 }
 
 int cmd_infer(int argc, char **argv, struct common *common)
@@ -122,6 +136,7 @@ int cmd_infer(int argc, char **argv, struct common *common)
         {"mode", "mode", MEMBER_TEXT, 0, NULL},        {"mesh", "mesh", MEMBER_TEXT, 0, NULL},
         {"devices", "devices", MEMBER_COUNT, 1, NULL}, {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
         {"output", NULL, MEMBER_LOCAL, 'o', &path},    {"set", NULL, MEMBER_EACH, 0, NULL, add_set},
+        {"all", "all", MEMBER_FLAG, 0, NULL},          {"set-weight", NULL, MEMBER_EACH, 0, NULL, add_weight},
     };
     struct sp_error err = {0};
     struct input input = {.fd = -1};

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -95,7 +96,7 @@ class Check(Models):
 
     def test_help_names_every_option(self):
         for command, options in (("check", ("configuration", "device", "memory", "json", "server")),
-                                 ("infer", ("mode", "set", "mesh", "devices", "configuration", "output", "json", "server")),
+                                 ("infer", ("mode", "set", "set-weight", "all", "mesh", "devices", "configuration", "output", "json", "server")),
                                  ("operators", ("json", "server"))):
             text = self.done(command, "--help").stdout.decode()
             for option in options:
@@ -104,6 +105,23 @@ class Check(Models):
 
 
 class Infer(Models):
+    def test_weights_by_their_nodes(self):
+        """The weight and not the bias; a pattern names several; what is whole is counted, or listed."""
+        model, spec = self.mlp(2, 64, 8), "={devices=[1,2]0,1}"
+        options = ("--mode", "propagate", "--mesh", '<["x"=2]>')
+        by_name = self.json("infer", model, *options, "--set", "w0" + spec)
+        self.assertEqual(self.json("infer", model, *options, "--set-weight", "matmul0" + spec), by_name)
+        self.assertEqual(self.json("infer", model, *options, "--set-weight", "*mul0" + spec), by_name)
+        both = self.json("infer", model, "--devices", "2", "--set-weight", "matmul*" + spec)["specs"]
+        self.assertEqual({item["tensor"] for item in both if item["origin"] == "set"}, {"w0", "w1"})
+        self.done("infer", model, *options, "--set-weight", "relu0" + spec, status=2)
+        self.done("infer", model, *options, "--set-weight", "nobody" + spec, status=2)
+        short = self.done("infer", model, *options, "--set", "w0" + spec).stdout.decode()
+        long = self.done("infer", model, *options, "--set", "w0" + spec, "--all").stdout.decode()
+        count = int(re.search(r"(?m)^(\d+) more specs? of tensors that are whole", short)[1])
+        self.assertEqual(long.count("  RR device_mesh") + long.count("  R device_mesh"), count)
+        self.assertNotIn("  RR device_mesh", short)
+
     def test_text_and_json(self):
         model = self.mlp(2, 64, 8)
         text = self.done("infer", model, *SPLIT).stdout.decode()

@@ -3,15 +3,17 @@
  * infer - the answer to "complete these shardings", as the command line and the daemon give it.
  *
  *   asks     {"configuration": NAME, "mode": "forward" or "propagate", "devices": N, "mesh": TEXT or OBJECT,
- *             "set": {TENSOR: SPEC, ..}}, all optional
+ *             "set": {TENSOR: SPEC, ..}, "set_weights": {NODE: SPEC, ..}, "all": false}, all optional
  *   answers  {"configuration", "mode", "devices", "added",
  *             "specs": [{"node", "tensor", "operand": "input 0", "origin", "spec": {"onnx", "text"}, "because"}],
  *             "communication": [{"kind", "node", "producer", "tensor", "steps", "group_size", "bytes", "total_bytes",
  *             "because"}],
- *             "stops": [{"code", "node", "tensor", "message"}]}
+ *             "stops": [{"code", "node", "tensor", "message"}],
+ *             "notes": [{"code", "message"}]}, what the standard forbids and is taken all the same
  *
  * A SPEC is in any notation that `convert` reads. A TENSOR with '*' in it is a pattern, each '*' any text, unless a
- * tensor has that very name. The configuration is the model's only one, or a new one "shardplan".
+ * tensor has that very name; a NODE likewise names the largest constant operand of each node that it matches. The text
+ * lists what is split, with "all" also what is whole. The configuration is the model's only one, or a new one "shardplan".
  *
  * The completed model has every spec that was given, set or inferred, and is the file's bytes with these insertions;
  * sp_onnx_strip() gives the file back. What was assumed (unannotated weights and inputs are whole) is not written.

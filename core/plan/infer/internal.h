@@ -18,6 +18,7 @@ struct sp_completion {
     const char *configuration, *name;
     bool is_new_configuration;
     bool propagates;
+    bool lists_all; /* the text has whole tensors, too */
     int64_t device_count;
     uint32_t *kept;                /* operands of each node that are written: bit sets, see sp_completion_writes() */
     const uint32_t *first_operand; /* by node: where its operands begin in `kept` */

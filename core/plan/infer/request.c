@@ -49,7 +49,13 @@ static bool matches(const char *pattern, const char *text)
     return *pattern == '\0';
 }
 
-static enum sp_status read_one(struct request *request, const json_t *sets, const char *member,
+/* The members that set shardings: by the tensor's name, and by the name of the node whose weight it is. */
+struct sets {
+    const char *path;
+    const json_t *specs;
+};
+
+static enum sp_status read_one(struct request *request, const struct sets *sets, const char *member,
                                const struct sp_value *value, struct sp_sharding **ret_sharding)
 {
     struct sp_arena *arena = request->reader.arena;
@@ -67,7 +73,7 @@ static enum sp_status read_one(struct request *request, const json_t *sets, cons
         context.rank = shape->rank;
         context.shape = extents;
     }
-    enum sp_status status = sp_convert_read_spec(&request->reader, sets, "/set", member, NULL, &spec);
+    enum sp_status status = sp_convert_read_spec(&request->reader, sets->specs, sets->path, member, NULL, &spec);
     if (status == SP_OK)
         status = sp_convert_read_sharding(&request->reader, &spec, &context, &request->mesh, ret_sharding, &losses);
     return status;
@@ -96,11 +102,11 @@ static struct sp_sharding *read_before(const struct request *request, const json
     return NULL;
 }
 
-static enum sp_status add_set(struct request *request, const json_t *sets, const char *member,
+static enum sp_status add_set(struct request *request, const struct sets *sets, const char *member,
                               const struct sp_value *value)
 {
     struct sp_completion_request *result = &request->result;
-    struct sp_sharding *sharding = read_before(request, json_object_get(sets, member), value);
+    struct sp_sharding *sharding = read_before(request, json_object_get(sets->specs, member), value);
     if (sharding == NULL) {
         enum sp_status status = read_one(request, sets, member, value, &sharding);
         if (status != SP_OK)
@@ -116,42 +122,87 @@ static enum sp_status add_set(struct request *request, const json_t *sets, const
     return SP_OK;
 }
 
-static enum sp_status add_member(struct request *request, const json_t *sets, const char *member)
+static enum sp_status add_member(struct request *request, const struct sets *sets, const char *member)
 {
     const struct sp_graph *graph = request->completion->model->graph;
     const struct sp_value *exact = sp_graph_value(graph, member);
     enum sp_status status = SP_OK;
     bool found = false;
-    request->read_count = 0;
     if (exact != NULL)
         return add_set(request, sets, member, exact);
     for (uint32_t i = 0; status == SP_OK && strchr(member, '*') != NULL && i < graph->value_count; i++) {
         const char *name = graph->values[i]->name;
-        if (!matches(member, name) || json_object_get(sets, name) != NULL)
+        if (!matches(member, name) || json_object_get(sets->specs, name) != NULL)
             continue;
         found = true;
         status = add_set(request, sets, member, graph->values[i]);
     }
     if (status == SP_OK && !found)
-        return sp_members_refuse(&request->reader, sp_members_child(&request->reader, "/set", member), "UNKNOWN_TENSOR",
-                                 "The model has no tensor '%.200s'.", member);
+        return sp_members_refuse(&request->reader, sp_members_child(&request->reader, sets->path, member),
+                                 "UNKNOWN_TENSOR", "The model has no tensor '%.200s'.", member);
     return status;
 }
 
-static enum sp_status read_sets(struct request *request, json_t *root)
+/* The largest operand of a node that is there before a request comes, or NULL: its weight, not the bias or a shape. */
+static const struct sp_value *weight_of(const struct sp_node *node)
 {
-    json_t *sets = json_object_get(root, "set"), *value;
+    const struct sp_value *weight = NULL;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_value *value = node->inputs[i];
+        if (value != NULL && value->is_constant && value->graph == node->graph &&
+            (weight == NULL || sp_value_bytes(value) > sp_value_bytes(weight)))
+            weight = value;
+    }
+    return weight;
+}
+
+static bool is_set(const struct request *request, const struct sp_value *value)
+{
+    for (uint32_t i = 0; i < request->result.set_count; i++) {
+        if (request->result.sets[i].tensor == value->name)
+            return true;
+    }
+    return false;
+}
+
+/* A weight that several of the nodes have is set once. */
+static enum sp_status add_weight_member(struct request *request, const struct sets *sets, const char *member)
+{
+    const struct sp_graph *graph = request->completion->model->graph;
+    enum sp_status status = SP_OK;
+    bool found = false;
+    for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++) {
+        const struct sp_node *node = &graph->nodes[i];
+        const struct sp_value *weight = matches(member, node->name) ? weight_of(node) : NULL;
+        if (weight == NULL)
+            continue;
+        found = true;
+        if (!is_set(request, weight))
+            status = add_set(request, sets, member, weight);
+    }
+    if (status == SP_OK && !found)
+        return sp_members_refuse(&request->reader, sp_members_child(&request->reader, sets->path, member),
+                                 "UNKNOWN_NODE", "The model has no node '%.200s' that has a weight.", member);
+    return status;
+}
+
+static enum sp_status read_sets(struct request *request, json_t *root, const char *name,
+                                enum sp_status (*add)(struct request *, const struct sets *, const char *))
+{
+    json_t *specs = json_object_get(root, name), *value;
     const char *member;
     enum sp_status status = SP_OK;
-    if (sets == NULL)
+    if (specs == NULL)
         return SP_OK;
-    if (!json_is_object(sets))
-        return sp_members_refuse(&request->reader, "/set", "MEMBER_TYPE",
-                                 "'set' must be an object: the name of a tensor, and its sharding.");
-    json_object_foreach(sets, member, value)
+    const struct sets sets = {sp_members_child(&request->reader, "", name), specs};
+    if (!json_is_object(specs))
+        return sp_members_refuse(&request->reader, sets.path, "MEMBER_TYPE",
+                                 "'%s' must be an object: names, and their shardings.", name);
+    json_object_foreach(specs, member, value)
     {
+        request->read_count = 0;
         if (status == SP_OK)
-            status = add_member(request, sets, member);
+            status = add(request, &sets, member);
     }
     return status;
 }
@@ -236,7 +287,8 @@ static enum sp_status read_mode(struct request *request, const json_t *root)
 enum sp_status sp_completion_read_request(struct sp_completion *completion, const json_t *root,
                                           struct sp_completion_request *ret_request, struct sp_error *err)
 {
-    static const char *const members[] = {"configuration", "mode", "devices", "mesh", "set"};
+    static const char *const members[] = {"configuration", "mode", "devices", "mesh", "set", "set_weights", "all"};
+    const json_t *all = json_object_get(root, "all");
     struct request request = {.reader = {completion->arena, err}, .completion = completion};
     struct sp_dialect_context context = {.rank = -1};
     json_t *json = (json_t *)(uintptr_t)root;
@@ -257,7 +309,12 @@ enum sp_status sp_completion_read_request(struct sp_completion *completion, cons
     if (status == SP_OK)
         status = determine_configuration(&request, completion);
     if (status == SP_OK)
-        status = read_sets(&request, json);
+        status = read_sets(&request, json, "set", add_member);
+    if (status == SP_OK)
+        status = read_sets(&request, json, "set_weights", add_weight_member);
+    if (status == SP_OK && all != NULL && !json_is_boolean(all))
+        status = sp_members_refuse(&request.reader, "/all", "MEMBER_TYPE", "'all' must be true or false.");
+    completion->lists_all = json_is_true(all);
     if (status == SP_OK)
         status = count_devices(&request);
     if (status != SP_OK)

@@ -180,6 +180,18 @@ static void write_stops(const struct sp_completion *completion, struct sp_buf *b
     sp_json_end_array(json);
 }
 
+static void write_notes(const struct sp_completion *completion, struct sp_json *json)
+{
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < completion->accepted.count; i++) {
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "code", completion->accepted.notes[i].code);
+        sp_json_member_string(json, "message", completion->accepted.notes[i].message);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 enum sp_status sp_completion_json(const struct sp_completion *completion, struct sp_json *json, struct sp_error *err)
 {
     struct sp_buf buf;
@@ -199,6 +211,8 @@ enum sp_status sp_completion_json(const struct sp_completion *completion, struct
         write_communications(completion, &buf, json);
         sp_json_key(json, "stops");
         write_stops(completion, &buf, json);
+        sp_json_key(json, "notes");
+        write_notes(completion, json);
         sp_json_end_object(json);
     }
     if (status == SP_OK && sp_buf_failed(&buf))
@@ -215,9 +229,19 @@ static void count_text(uint64_t count, const char *what, struct sp_buf *buf)
     sp_buf_printf(buf, " %s%s", what, count == 1 ? "" : "s");
 }
 
+/* Whether every device that has the tensor has all of it. */
+static bool is_whole(const struct sp_completion *completion, struct sp_arena *arena, const struct sp_value *value,
+                     const struct sp_sharding *sharding)
+{
+    struct sp_sharding_spec spec;
+    struct sp_error ignored = {0};
+    return sp_completion_spec(completion, arena, value, sharding, &spec, &ignored) == SP_OK && spec.axis_count == 0;
+}
+
 static enum sp_status specs_text(const struct sp_completion *completion, struct sp_buf *scratch, struct sp_buf *buf,
                                  struct sp_error *err)
 {
+    uint64_t whole = 0;
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(completion->arena));
     enum sp_status status = arena != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < completion->dataflow->node_count; i++) {
@@ -228,6 +252,10 @@ static enum sp_status specs_text(const struct sp_completion *completion, struct 
             const struct sp_spec_entry *entry = &specs->operands[k];
             if (!sp_completion_writes(completion, i, k) || entry->origin != SP_SPEC_INFERRED)
                 continue;
+            if (!completion->lists_all && is_whole(completion, arena, sp_completion_value(node, k), entry->sharding)) {
+                whole++;
+                continue;
+            }
             if (write_text(completion, arena, sp_completion_value(node, k), entry->sharding, scratch) != SP_OK)
                 status = sp_fail_memory(err);
             sp_text_cut(buf, sp_completion_value(node, k)->name, TEXT_COLUMNS / 2);
@@ -235,6 +263,10 @@ static enum sp_status specs_text(const struct sp_completion *completion, struct 
             sp_text_wrapped(buf, entry->because != NULL ? entry->because : "", 2, TEXT_COLUMNS);
         }
         sp_arena_rewind(arena, mark);
+    }
+    if (whole > 0) {
+        count_text(whole, "more spec", buf);
+        sp_buf_text(buf, " of tensors that are whole on their devices (--all lists them)\n");
     }
     sp_arena_destroy(arena);
     return status;
@@ -263,6 +295,10 @@ enum sp_status sp_completion_text(const struct sp_completion *completion, struct
     if (assignment->stop_count > TEXT_STOPS)
         sp_buf_printf(buf, "stopped at %u more places (the JSON form lists them)\n",
                       assignment->stop_count - TEXT_STOPS);
+    for (uint32_t i = 0; i < completion->accepted.count; i++) {
+        sp_buf_text(buf, "note: ");
+        sp_text_wrapped(buf, completion->accepted.notes[i].message, 6, TEXT_COLUMNS);
+    }
     count_text(completion->added, "spec", buf);
     sp_buf_text(buf, " added to configuration '");
     sp_text_cut(buf, completion->configuration, TEXT_COLUMNS / 2);
