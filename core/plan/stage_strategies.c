@@ -137,7 +137,7 @@ enum sp_status sp_plan_sharding(const struct sp_plan *plan, uint32_t stage, uint
     const struct sp_sharding *block;
     if (sharded == NULL || layout == 0)
         return whole_on(arena, sp_plan_stage_devices(plan, stage), rank, first_device, ret_sharding, err);
-    enum sp_status status = sp_strategy_sharding(sharded->table, arena, rank, layout, first_device, &block, err);
+    enum sp_status status = sp_strategy_axes(sharded->table, arena, rank, layout, first_device, &block, err);
     if (status != SP_OK)
         return status;
     if (replicas > 1) {
@@ -148,6 +148,8 @@ enum sp_status sp_plan_sharding(const struct sp_plan *plan, uint32_t stage, uint
         status = add_replicas(arena, replicas, sp_placement_size(placement, stage), first_device, all, err);
         block = all;
     }
+    if (status == SP_OK)
+        status = sp_strategy_refine(sharded->table, arena, layout, &block, err);
     if (status == SP_OK)
         *ret_sharding = block;
     return status;
@@ -180,8 +182,8 @@ static enum sp_status cuts_of(const struct sp_plan *plan, uint32_t stage, uint32
     *ret_sharding = NULL;
     return sharded == NULL || layout == 0
                ? SP_OK
-               : sp_strategy_sharding(sharded->table, plan->arena, rank, layout,
-                                      plan->result->placement.stage_device[stage], ret_sharding, err);
+               : sp_strategy_axes(sharded->table, plan->arena, rank, layout,
+                                  plan->result->placement.stage_device[stage], ret_sharding, err);
 }
 
 enum sp_status sp_plan_spec_text(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,

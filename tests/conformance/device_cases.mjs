@@ -10,7 +10,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { runDevices } from './device_run.mjs';
+import { runDevices, withPrefix } from './device_run.mjs';
 import { compute, prepare, readLines } from './simulate.mjs';
 import { difference } from './simulate_tensor.mjs';
 import { readArguments, run } from './simulate_tools.mjs';
@@ -31,7 +31,7 @@ const textOf = (error) => String(error.message ?? error).replace(/\s+/g, ' ').sl
 async function check(line, feeds, reference, target) {
   const expected = Object.fromEntries(line.outputs.map(({ name }, i) => [name, reference[i]]));
   try {
-    const { results } = await runDevices(`${line.model}.${target}`, feeds, expected);
+    const { results } = await runDevices(withPrefix(`${line.model}.${target}`), feeds, expected);
     return Object.entries(expected).map(([name, tensor]) => difference(results[name], tensor, line)).find((why) => why) ?? null;
   } catch (error) {
     const why = textOf(error);

@@ -1,5 +1,5 @@
 // Quantised models split over devices: DequantizeLinear of a constant before a product, a convolution or a lookup, in each
-// form that the runtime has kernels for, along each axis. The annotated model, the simulation and the devices' models must
+// form that the runtime has kernels for, along each axis; and MatMulNBits, whose scales may lie in one row. The annotated model, the simulation and the devices' models must
 // give what the original gives, and each device's file must hold the part of the quantised weights that the plan says.
 // TAP on standard output.
 //
@@ -10,7 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
-import { runDevices } from './device_run.mjs';
+import { inFolder, runDevices } from './device_run.mjs';
 import { difference, makeTensor } from './simulate_tensor.mjs';
 import { readArguments } from './simulate_tools.mjs';
 import { fields } from './wire.mjs';
@@ -71,7 +71,7 @@ const forms = [
   { type: 'int16' }, { type: 'uint16', axis: 0, zero: true }, { type: 'float8e4m3fn' }, { type: 'float8e5m2', axis: 1 },
   { type: 'float8e4m3fn', axis: 0, block: 16 }, { type: 'float4e2m1', axis: 0, block: 16 }, { type: 'int2', axis: 0, block: 16 },
 ];
-const nameOf = ({ type, axis, block, zero }) => [type, axis === undefined ? 'per tensor' : block ? `blocks of ${block} on axis ${axis}`
+const nameOf = ({ type, axis, block, zero }) => [type, type.startsWith('scales') ? 'packed' : axis === undefined ? 'per tensor' : block ? `blocks of ${block} on axis ${axis}`
   : `axis ${axis}`, ...(zero ? ['with zero points'] : [])].join(', ');
 
 const rows = { name: 'x', type: 'float32', dims: [8, 64] }, image = { name: 'x', type: 'float32', dims: [2, 64, 6, 6] };
@@ -86,7 +86,24 @@ const users = [
   { name: 'ConvTranspose', dims: [64, 96, 3, 3], input: image, weight: 'f', nodes: [node('ConvTranspose', ['x', 'f'], 'y')] },
 ];
 
+// [96, 64] in blocks of 16.
+function* packedCases() {
+  for (const flat of [true, false]) {
+    for (const zero of [false, true]) {
+      const scale = flat ? [96 * 4] : [96, 4], zeros = flat ? [96 * 2] : [96, 2], names = ['x', 'w', 's', ...(zero ? ['z'] : [])];
+      const user = { name: 'MatMulNBits', input: rows, weight: 'w', dims: [96, 4, 8],
+        nodes: [node('MatMulNBits', names, 'y', { K: 64, N: 96, bits: 4, block_size: 16 }, 'com.microsoft')],
+        tensors: [tensor('w', 'uint8', [96, 4, 8]), tensor('s', 'float32', scale), ...(zero ? [tensor('z', 'uint8', zeros)] : [])] };
+      /* Bytes of zero points have two blocks. */
+      for (const cut of [[2, 1, 1], [4, 1, 1], [1, 2, 1], ...(zero ? [] : [[1, 4, 1]]), ...(flat ? [] : [[2, 2, 1]])]) {
+        yield { user, form: { type: flat ? 'scales in one row' : 'scales in rows', zero }, cut };
+      }
+    }
+  }
+}
+
 function* cases() {
+  yield* packedCases();
   for (const [number, user] of users.entries()) {
     for (const form of forms) {
       if (number > 0 && !(form.axis !== undefined && ['int8', 'int4', 'uint4'].includes(form.type))) continue;
@@ -102,6 +119,7 @@ function* cases() {
 const wholeBytes = ({ form, user }) => (form.axis === undefined || form.block ? 0 : user.dims[form.axis] * (4 + (form.zero ? 4 : 0)));
 
 function write(file, { user, form }) {
+  if (user.tensors) return fs.writeFileSync(file, model(user.nodes, user.tensors, [user.input], 'com.microsoft'));
   const scale = form.axis === undefined ? [] : form.block ? user.dims.map((dim, i) => (i === form.axis ? dim / form.block : dim)) : [user.dims[form.axis]];
   const attributes = { ...(form.axis !== undefined ? { axis: form.axis } : {}), ...(form.block ? { block_size: form.block } : {}) };
   const tensors = [tensor('w', form.type, user.dims), tensor('s', 'float32', scale), ...(form.zero ? [tensor('z', form.type, scale)] : [])];
@@ -159,9 +177,7 @@ async function check(folder, one) {
     const why = difference(await compute(path.join(emitted, `${name}.onnx`), feeds), expected, tolerance);
     if (why) throw new Error(`${name}: ${why}`);
   }
-  for (const name of fs.readdirSync(emitted)) fs.copyFileSync(path.join(emitted, name), path.join(folder, `e.${name}`));
-  fs.renameSync(path.join(folder, 'e.manifest.json'), path.join(folder, 'e.json'));
-  const { results } = await runDevices(path.join(folder, 'e'), feeds, { y: expected });
+  const { results } = await runDevices(inFolder(emitted), feeds, { y: expected });
   const why = difference(results.y, expected, tolerance);
   if (why) throw new Error(`devices: ${why}`);
   for (const { id, memory } of plan.devices) {

@@ -18,7 +18,8 @@
  * lowering (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements come
  * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
  * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
- * whole mesh axes to tensor axes. All mesh axes of one partial output are reduced, or all scattered to one axis: so the
+ * whole mesh axes to tensor axes; of weights also one behind factors that are whole (scales of quantised weights that lie
+ * in one row). All mesh axes of one partial output are reduced, or all scattered to one axis: so the
  * partition does it in one step. Weights that are quantised are cut before they are dequantised: where the operators in
  * between do not run on the part, in whole blocks, it is no strategy.
  *
@@ -107,8 +108,16 @@ double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t ten
    are several; UINT32_MAX: none (a graph inside uses it by name). */
 uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t node, uint32_t tensor);
 
-/* The sharding that a layout is on real devices: mesh position i is device `first_device` + i. For annotations and the
-   partition. In `arena`. */
+/* The axes of the mesh that cut each axis of the tensor, on real devices: mesh position i is device `first_device` + i.
+   In `arena`. */
+enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank, uint32_t layout,
+                                int64_t first_device, const struct sp_sharding **ret_sharding, struct sp_error *err);
+
+/* *sharding, made of a layout's axes, as blocks where it cuts an axis behind the major part of it. */
+enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t layout,
+                                  const struct sp_sharding **sharding, struct sp_error *err);
+
+/* The sharding that a layout is on real devices: both of the above. For annotations and the partition. */
 enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
                                     uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
                                     struct sp_error *err);

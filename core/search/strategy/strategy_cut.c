@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/arith.h"
 #include "search/strategy/strategy_internal.h"
 
 int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis)
@@ -15,18 +16,23 @@ int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis)
 }
 
 /* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
-   is cut behind one that is not cut to single elements. */
+   is cut behind one that is not cut to single elements. Only weights, which nobody reshards, may be cut behind a factor
+   that is whole. */
 static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_factors *list, uint32_t axis,
-                     int64_t extent, struct sp_strategy_cut *cut)
+                     const struct sp_value *value, struct sp_strategy_cut *cut)
 {
-    int64_t shards = 1;
+    const int64_t extent = sp_strategy_axis_extent(value, axis);
+    int64_t shards = 1, before = 1;
     bool may_follow = true;
     for (uint32_t i = 0; i < list->count; i++) {
         uint8_t factor = list->factors[i];
         struct sp_dim own = way->rule->factors[factor].extent;
         if (way->shards[factor] > 1) {
-            if (!may_follow)
+            if (!may_follow && (shards > 1 || value->tensor == NULL || cut->inner.before > 0))
                 return false;
+            if (!may_follow)
+                cut->inner = (struct sp_strategy_inner){before, axis};
+            may_follow = true;
             shards *= way->shards[factor];
             for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
                 if (way->factor_of[a] != factor)
@@ -39,6 +45,8 @@ static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_fac
             }
         }
         may_follow = may_follow && sp_dim_is_known(own) && way->shards[factor] == own.value;
+        if (!sp_dim_is_known(own) || !sp_mul_i64(before, own.value, &before))
+            return shards == 1;
     }
     return shards == 1 || (extent > 0 && extent % shards == 0);
 }
@@ -75,17 +83,17 @@ enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struc
         const struct sp_operand_rule *rule = sp_rule_operand(way->rule, o);
         const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, o);
         struct sp_layout layout;
-        cuts[o].count = 0;
+        cuts[o] = (struct sp_strategy_cut){0};
         layouts[o] = 0;
         for (uint32_t a = 0; value != NULL && a < rule->rank; a++)
-            if (!cut_axis(way, &rule->axes[a], a, sp_strategy_axis_extent(value, a), &cuts[o])) {
+            if (!cut_axis(way, &rule->axes[a], a, value, &cuts[o])) {
                 *ret_ok = false;
                 return SP_OK;
             }
         if (cuts[o].count == 0)
             continue;
         sp_strategy_cut_layout(way->table, &cuts[o], 0, &layout);
-        enum sp_status status = sp_strategy_layout_number(way->table, &layout, &layouts[o], err);
+        enum sp_status status = sp_strategy_layout_number(way->table, &layout, &cuts[o].inner, &layouts[o], err);
         if (status == SP_OK && !way->table->workload->nodes[way->node].folded)
             status = has_part(way->table, value, layouts[o], ret_ok, err);
         if (status != SP_OK || !*ret_ok)

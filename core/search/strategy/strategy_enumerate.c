@@ -207,7 +207,7 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
         status = add_reduction(maker, 0, &cut, &strategy);
         sp_strategy_cut_layout(maker->table, &cut, 0, &layout);
         if (status == SP_OK)
-            status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
+            status = sp_strategy_layout_number(maker->table, &layout, &cut.inner, &maker->layouts[operand], maker->err);
         strategy.output_bytes = output_bytes(maker);
         if (status == SP_OK)
             status = keep(maker, &strategy);

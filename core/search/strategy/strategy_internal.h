@@ -11,8 +11,16 @@
 /* Operators between a quantised constant and the node that uses it, at most: behind more of them it is not looked. */
 #define SP_STRATEGY_MOST_FOLDED 16
 
+/* A tensor axis of which not the major part is cut, but what is behind `before` elements of it: the axis is [before,
+   rest], and the rest is cut. Zeroed: there is none. */
+struct sp_strategy_inner {
+    int64_t before;
+    uint64_t axis;
+};
+
 struct sp_strategy_layout {
     struct sp_layout layout;
+    struct sp_strategy_inner inner; /* behind `layout`: both together are compared */
     uint32_t number;
     uint32_t cut_count; /* tensor axes that are cut, ascending, and in how many shards */
     uint8_t axes[SP_STRATEGY_AXES];
@@ -62,6 +70,7 @@ struct sp_strategy_table {
 /* How one operand is cut: tensor axes and the mesh axes on them; those of one tensor axis stand major to minor. */
 struct sp_strategy_cut {
     uint32_t count;
+    struct sp_strategy_inner inner;
     uint8_t tensor_axis[SP_STRATEGY_AXES], mesh_axis[SP_STRATEGY_AXES];
 };
 
@@ -75,7 +84,8 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
 void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct sp_strategy_cut *cut, uint32_t partial,
                             struct sp_layout *ret_layout);
 enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                         uint32_t *ret_number, struct sp_error *err);
+                                         const struct sp_strategy_inner *inner, uint32_t *ret_number,
+                                         struct sp_error *err);
 
 /* The share of a tensor's elements that a device has: the largest piece where shards are uneven. */
 double sp_strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout);

@@ -94,7 +94,7 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
     if (status != SP_OK)
         return status;
     sp_strategy_cut_layout(table, &(struct sp_strategy_cut){0}, 0, &whole);
-    return sp_strategy_layout_number(table, &whole, &number, err);
+    return sp_strategy_layout_number(table, &whole, &(struct sp_strategy_inner){0}, &number, err);
 }
 
 double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
@@ -137,7 +137,9 @@ void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct 
 
 static bool is_same_layout(const void *item, const void *key)
 {
-    return memcmp(&((const struct sp_strategy_layout *)item)->layout, key, sizeof(struct sp_layout)) == 0;
+    const struct sp_strategy_layout *a = item, *b = key;
+    return memcmp(&a->layout, &b->layout, sizeof a->layout) == 0 && a->inner.before == b->inner.before &&
+           a->inner.axis == b->inner.axis;
 }
 
 /* Which tensor axes are cut, and in how many shards. */
@@ -164,13 +166,16 @@ static void find_shards(const struct sp_strategy_table *table, struct sp_strateg
 }
 
 enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                         uint32_t *ret_number, struct sp_error *err)
+                                         const struct sp_strategy_inner *inner, uint32_t *ret_number,
+                                         struct sp_error *err)
 {
+    const struct sp_strategy_layout key = {.layout = *layout, .inner = *inner};
     struct sp_digest digest;
     sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_add(&digest, layout, sizeof *layout);
+    sp_digest_add(&digest, inner, sizeof *inner);
     uint64_t hash = sp_digest_end(&digest);
-    struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, layout);
+    struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, &key);
     if (known != NULL) {
         *ret_number = known->number;
         return SP_OK;
@@ -185,6 +190,7 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
     if (known == NULL || !sp_hash_set_add(&table->layout_set, hash, known))
         return sp_fail_memory(err);
     known->layout = *layout;
+    known->inner = *inner;
     known->number = table->layout_count;
     find_shards(table, known);
     table->layouts[table->layout_count++] = known;
@@ -401,9 +407,8 @@ static enum sp_status place_mesh(struct sp_strategy_table *table, int64_t first_
     return status == SP_OK ? create_axes(table, &order, &table->placed, err) : status;
 }
 
-enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
-                                    uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
-                                    struct sp_error *err)
+enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank, uint32_t layout,
+                                int64_t first_device, const struct sp_sharding **ret_sharding, struct sp_error *err)
 {
     const struct sp_layout *digits = &table->layouts[layout]->layout;
     struct sp_sharding *sharding;
@@ -434,4 +439,35 @@ enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_a
     if (status == SP_OK)
         *ret_sharding = sharding;
     return status;
+}
+
+enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t layout,
+                                  const struct sp_sharding **sharding, struct sp_error *err)
+{
+    const struct sp_strategy_inner *inner = &table->layouts[layout]->inner;
+    const struct sp_mesh *mesh = (*sharding)->mesh;
+    struct sp_sharding *blocks = NULL;
+    int64_t devices = 0;
+    if (inner->before == 0)
+        return SP_OK;
+    for (int64_t i = 0; i < mesh->order.count; i++)
+        if (sp_device_order_at(&mesh->order, i) >= devices)
+            devices = sp_device_order_at(&mesh->order, i) + 1;
+    enum sp_status status = sp_sharding_to_blocks(arena, *sharding, (*sharding)->rank, devices, &blocks, NULL, err);
+    struct sp_block_part *parts = SP_NEW_ARRAY(arena, 2, struct sp_block_part);
+    if (status != SP_OK || parts == NULL)
+        return status != SP_OK ? status : sp_fail_memory(err);
+    parts[0] = (struct sp_block_part){inner->before, NULL, 1};
+    parts[1] = (struct sp_block_part){0, NULL, sp_sharding_shards(blocks, (uint32_t)inner->axis)};
+    blocks->blocks[inner->axis] = (struct sp_block_dim){2, parts};
+    *sharding = blocks;
+    return SP_OK;
+}
+
+enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,
+                                    uint32_t layout, int64_t first_device, const struct sp_sharding **ret_sharding,
+                                    struct sp_error *err)
+{
+    enum sp_status status = sp_strategy_axes(table, arena, rank, layout, first_device, ret_sharding, err);
+    return status == SP_OK ? sp_strategy_refine(table, arena, layout, ret_sharding, err) : status;
 }

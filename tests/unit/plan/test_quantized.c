@@ -320,3 +320,23 @@ Test(quantized, what_several_stages_use_is_made_in_each)
     expect_spec(&p, "f", "f", "2 devices");
     release(&p);
 }
+
+#define PACKED(w, s) TENSOR(w, "uint8", "8192,64,64") "," TENSOR(s, "float16", "524288")
+#define NBITS(x, w, s, y)                                                                                              \
+    "{'op':'MatMulNBits','domain':'com.microsoft','inputs':['" x "','" w "','" s "'],'outputs':['" y                   \
+    "'],'attributes':{'K':8192,'N':8192,'bits':4,'block_size':128}}"
+
+/* Columns of the first product are what the second one sums over; scales lie in one row, [columns, blocks]. */
+Test(quantized, scales_in_one_row_are_cut_by_blocks)
+{
+    struct planned p =
+        plan_text(model_text("'dtype':'float16','shape':[16,8192]", PACKED("w1", "s1") "," PACKED("w2", "s2"),
+                             NBITS("x", "w1", "s1", "h") "," NBITS("h", "w2", "s2", "y")),
+                  2, SP_STRATEGY_TENSOR);
+    expect_spec(&p, "h", "w1", "0 in 2, 2 devices");
+    expect_spec(&p, "h", "s1", "0 in 2, 2 devices");
+    expect_spec(&p, "y", "w2", "1 in 2, 2 devices");
+    expect_spec(&p, "y", "s2", "0 in 1, 0 in 2, 2 devices");
+    cr_expect_float_eq(p.plan->result->evaluation->stages[0].weights_bytes, 8192.0 * 64 * 64 + 2 * 524288, 1);
+    release(&p);
+}
