@@ -17,6 +17,7 @@
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
+#include "ops/table/like.h"
 #include "ops/table/shape_helpers.h"
 
 #define DOMAIN "com.microsoft"
@@ -114,49 +115,10 @@ static enum sp_status shapes_exchange(struct sp_op_context *context)
 
 /* ---- Distributed.. -------------------------------------------------------------------------------------------- */
 
-/* The operator of the standard with its family, and the version whose operands the distributed one has: the first in
-   which what it takes as an input is one. */
-static const struct {
-    const char *name;
-    int64_t version;
-    const struct sp_op *family;
-} originals[] = {
-    {"MatMul", 13, sp_ops_contraction},   {"Slice", 13, sp_ops_slice},         {"Reshape", 14, sp_ops_reshape},
-    {"Expand", 13, sp_ops_shape},         {"ReduceSum", 18, sp_ops_reduction}, {"ReduceMax", 18, sp_ops_reduction},
-    {"ReduceMean", 18, sp_ops_reduction}, {"Unsqueeze", 13, sp_ops_reshape},   {"Squeeze", 13, sp_ops_reshape}};
-
-static const struct sp_op *original_of(struct sp_op_context *context, int64_t *ret_version)
-{
-    const char *name = context->node->op_type + strlen("Distributed");
-    for (size_t i = 0; i < sizeof originals / sizeof originals[0]; i++) {
-        if (strcmp(name, originals[i].name) != 0)
-            continue;
-        *ret_version = originals[i].version;
-        for (const struct sp_op *op = originals[i].family; op->name != NULL; op++) {
-            if (strcmp(op->name, name) == 0 && sp_op_has_version(op, *ret_version))
-                return op;
-        }
-    }
-    return NULL;
-}
-
-static enum sp_status shapes_distributed(struct sp_op_context *context)
-{
-    struct sp_op_context own = *context;
-    const struct sp_op *op = original_of(context, &own.version);
-    if (op == NULL)
-        return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
-    return op->shapes(&own);
-}
-
-static enum sp_status rule_distributed(struct sp_op_context *context, struct sp_rule *rule)
-{
-    struct sp_op_context own = *context;
-    const struct sp_op *op = original_of(context, &own.version);
-    if (op == NULL)
-        return sp_op_fail(context, "NO_RULE", "the operator that it distributes is missing");
-    return sp_op_fill_rule(&own, rule, op);
-}
+/* The operator of the standard in the first version in which what the distributed one takes as an input is one. */
+#define DISTRIBUTES(name_, version_)                                                                                   \
+    .like = &(const struct sp_op_like){"", name_, version_, .keeps_values = true}, .shapes = sp_shapes_like,           \
+    .rule = sp_rule_like, .lower = sp_lower_one_of_many
 
 /* How the operands are split: for each of them a string; the form from before October 2023 has one mesh for all. */
 #define SHARDING_ATTRIBUTES                                                                                            \
@@ -176,45 +138,37 @@ const struct sp_op sp_ops_distributed[] = {
              "ONNX Runtime contrib operator AllToAll (builds with NCCL)", .shapes = shapes_exchange,
              .lower = sp_lower_one_of_many, .signature = "(input) -> (output) {group_size:int=1}"),
     SP_ENTRY(DOMAIN, "DistributedMatMul", 1, 0, 2, 2, 1, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
-             "ONNX Runtime contrib operator DistributedMatMul, ONNX operator MatMul", .shapes = shapes_distributed,
-             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             "ONNX Runtime contrib operator DistributedMatMul, ONNX operator MatMul", DISTRIBUTES("MatMul", 13),
              .signature = "(A,B) -> (Y) {" SHARDING_ATTRIBUTES "}"),
     SP_ENTRY(DOMAIN, "DistributedSlice", 1, 0, 3, 5, 1, 1,
              "as Slice: [d.., piece*i] -> [d.., i]; pieces whole; what is none of them moves, or is whole where its "
              "bounds are not known",
-             "ONNX Runtime contrib operator DistributedSlice, ONNX operator Slice", .shapes = shapes_distributed,
-             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             "ONNX Runtime contrib operator DistributedSlice, ONNX operator Slice", DISTRIBUTES("Slice", 13),
              .signature = "(data,starts,ends,axes?,steps?) -> (output) {" SHARDING_ATTRIBUTES "}"),
     SP_ENTRY(DOMAIN, "DistributedReshape", 1, 0, 2, 2, 1, 1, "as Reshape: [a*b, c] -> [a, b*c]; others whole",
              "ONNX Runtime contrib operator DistributedReshape, ONNX operator Reshape", .flags = SP_OP_VIEW,
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             DISTRIBUTES("Reshape", 14),
              .signature = "(data,shape) -> (reshaped) {allowzero:int=0," SHARDING_ATTRIBUTES "}"),
     SP_ENTRY(DOMAIN, "DistributedExpand", 1, 0, 2, 2, 1, 1, "as Expand: [i..] -> [n.., i..]",
-             "ONNX Runtime contrib operator DistributedExpand, ONNX operator Expand", .shapes = shapes_distributed,
-             .rule = rule_distributed, .lower = sp_lower_one_of_many,
+             "ONNX Runtime contrib operator DistributedExpand, ONNX operator Expand", DISTRIBUTES("Expand", 13),
              .signature = "(input,shape) -> (output) {" SHARDING_ATTRIBUTES "}"),
-    SP_ENTRY(DOMAIN, "DistributedReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
-             "ONNX Runtime contrib operator DistributedReduceSum, ONNX operator ReduceSum",
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
-             .signature =
-                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
-    SP_ENTRY(DOMAIN, "DistributedReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max",
-             "ONNX Runtime contrib operator DistributedReduceMax, ONNX operator ReduceMax",
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
-             .signature =
-                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
-    SP_ENTRY(DOMAIN, "DistributedReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
-             "ONNX Runtime contrib operator DistributedReduceMean, ONNX operator ReduceMean",
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
-             .signature =
-                 "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(
+        DOMAIN, "DistributedReduceSum", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
+        "ONNX Runtime contrib operator DistributedReduceSum, ONNX operator ReduceSum", DISTRIBUTES("ReduceSum", 18),
+        .signature = "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(
+        DOMAIN, "DistributedReduceMax", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. max",
+        "ONNX Runtime contrib operator DistributedReduceMax, ONNX operator ReduceMax", DISTRIBUTES("ReduceMax", 18),
+        .signature = "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
+    SP_ENTRY(
+        DOMAIN, "DistributedReduceMean", 1, 0, 1, 2, 1, 1, "[i.., j..] -> [i..]; j.. sum",
+        "ONNX Runtime contrib operator DistributedReduceMean, ONNX operator ReduceMean", DISTRIBUTES("ReduceMean", 18),
+        .signature = "(input,axes?) -> (output) {keepdims:int=1,noop_with_empty_axes:int=0," SHARDING_ATTRIBUTES "}"),
     SP_ENTRY(DOMAIN, "DistributedUnsqueeze", 1, 0, 2, 2, 1, 1, "[i..] -> [i.., 1..]",
              "ONNX Runtime contrib operator DistributedUnsqueeze, ONNX operator Unsqueeze", .flags = SP_OP_VIEW,
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
-             .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
+             DISTRIBUTES("Unsqueeze", 13), .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
     SP_ENTRY(DOMAIN, "DistributedSqueeze", 1, 0, 2, 2, 1, 1, "[i.., 1..] -> [i..]",
              "ONNX Runtime contrib operator DistributedSqueeze, ONNX operator Squeeze", .flags = SP_OP_VIEW,
-             .shapes = shapes_distributed, .rule = rule_distributed, .lower = sp_lower_one_of_many,
-             .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
+             DISTRIBUTES("Squeeze", 13), .signature = "(input,axes) -> (output) {" SHARDING_ATTRIBUTES "}"),
     {.name = NULL},
 };
