@@ -55,21 +55,11 @@ static const char *find_symbol(const struct sp_dims *dims, struct sp_dim dim, bo
 
 static enum sp_status refuse_value(const struct sp_model *model, const struct sp_value *value, struct sp_error *err)
 {
-    char name[SP_WORKLOAD_TEXT_SIZE], label[SP_WORKLOAD_TEXT_SIZE], symbol_text[SP_WORKLOAD_TEXT_SIZE];
-    const struct sp_node *producer = value->producer;
+    char name[SP_WORKLOAD_TEXT_SIZE], symbol_text[SP_WORKLOAD_TEXT_SIZE];
     const char *symbol = NULL;
     bool fresh = false;
 
     (void)sp_workload_shorten(value->name, name, sizeof name);
-    if (producer != NULL)
-        (void)sp_node_label(producer, label, sizeof label);
-    if (producer != NULL && producer->op == NULL && producer->body == NULL && !sp_type_is_full(&value->type)) {
-        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "OPERATOR_UNKNOWN",
-                      "There is no rule for the operator of %s, and the shape of its output '%s' is not declared; "
-                      "declare it as value_info to plan it as one opaque piece of work.",
-                      label, name);
-        return sp_error_at(err, "%s", label);
-    }
     if (value->type.kind != SP_TYPE_TENSOR && value->type.kind != SP_TYPE_NONE) {
         (void)sp_fail(err, SP_ERR_UNSUPPORTED, "VALUE_NOT_A_TENSOR",
                       "The value '%s' is no tensor but a sequence, an optional, a map or sparse; its size cannot be "
@@ -106,17 +96,76 @@ static int64_t value_bytes(const struct sp_work_tensor *tensor)
     return tensor->kind == SP_WORK_WEIGHT ? sp_value_stored_bytes(value) : sp_value_bytes(value);
 }
 
+static bool is_needed(const struct sp_work_tensor *tensor)
+{
+    return tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
+}
+
+/* A map, or a sequence of them: a few words and numbers, which count as nothing where nobody says how many. */
+static bool holds_map(const struct sp_type *type)
+{
+    return type->kind == SP_TYPE_MAP || (type->elem != NULL && type->elem->kind == SP_TYPE_MAP);
+}
+
+static bool is_tensor(const struct sp_value *value)
+{
+    return value->type.kind == SP_TYPE_TENSOR || value->type.kind == SP_TYPE_NONE;
+}
+
 static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_model *model, uint32_t t,
                                   struct sp_error *err)
 {
     struct sp_work_tensor *tensor = &workload->tensors[t];
-    bool needed = tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
     int64_t bytes = value_bytes(tensor);
 
-    if (bytes < 0 && needed)
+    if (bytes < 0 && is_needed(tensor) && !holds_map(&tensor->value->type))
         return refuse_value(model, tensor->value, err);
     tensor->bytes = bytes > 0 ? (double)bytes : 0;
     return SP_OK;
+}
+
+/*
+ * Whether a size that nobody tells comes of an operator without a rule, or is that of a sequence or a map: the value's
+ * own, or that of what its node takes.
+ */
+static bool follows_unknown(const struct sp_workload *workload, const struct sp_work_node *node, uint32_t output,
+                            const bool *is_guessed)
+{
+    const struct sp_node *producer = workload->tensors[output].value->producer;
+    bool result = (producer != NULL && producer->op == NULL && producer->body == NULL) ||
+                  !is_tensor(workload->tensors[output].value);
+    for (uint32_t i = 0; !result && i < node->input_count; i++)
+        result = is_guessed[node->inputs[i]];
+    return result;
+}
+
+/* What a sequence or a map is taken to have: all that goes into it. A tensor that nobody tells: the largest of that. */
+static double guess_bytes(const struct sp_workload *workload, const struct sp_work_node *node, bool is_tensor)
+{
+    double largest = 0, sum = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        double bytes = workload->tensors[node->inputs[i]].bytes;
+        largest = bytes > largest ? bytes : largest;
+        sum += bytes;
+    }
+    return is_tensor ? largest : sum;
+}
+
+static enum sp_status size_outputs(struct sp_workload *workload, const struct sp_model *model,
+                                   const struct sp_work_node *node, bool *is_guessed, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
+        uint32_t t = node->outputs[i];
+        struct sp_work_tensor *tensor = &workload->tensors[t];
+        bool is_open = value_bytes(tensor) < 0 && is_needed(tensor);
+        is_guessed[t] = is_open && follows_unknown(workload, node, t, is_guessed);
+        if (is_guessed[t])
+            tensor->bytes = guess_bytes(workload, node, is_tensor(tensor->value));
+        else
+            status = size_tensor(workload, model, t, err);
+    }
+    return status;
 }
 
 static bool add_up_weights(struct sp_workload *workload)
@@ -141,16 +190,17 @@ static bool add_up_weights(struct sp_workload *workload)
 enum sp_status sp_workload_size_tensors(struct sp_workload *workload, const struct sp_model *model,
                                         struct sp_error *err)
 {
-    enum sp_status status = SP_OK;
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    bool *is_guessed = SP_NEW_ARRAY(workload->arena, workload->tensor_count, bool);
+    enum sp_status status = is_guessed != NULL ? SP_OK : sp_fail_memory(err);
 
     for (uint32_t t = 0; status == SP_OK && t < workload->tensor_count; t++) {
         if (workload->tensors[t].producer == SP_NO_WORK)
             status = size_tensor(workload, model, t, err);
     }
-    for (uint32_t n = 0; n < workload->node_count; n++) {
-        for (uint32_t i = 0; status == SP_OK && i < workload->nodes[n].output_count; i++)
-            status = size_tensor(workload, model, workload->nodes[n].outputs[i], err);
-    }
+    for (uint32_t n = 0; status == SP_OK && n < workload->node_count; n++)
+        status = size_outputs(workload, model, &workload->nodes[n], is_guessed, err);
+    sp_arena_rewind(workload->arena, mark);
     if (status == SP_OK && !add_up_weights(workload))
         status = sp_fail_memory(err);
     return status;

@@ -288,5 +288,21 @@ const struct own_case own_cases_decoding[] = {
      "[t,b,i] [n,g,w] [n,g,_] [n,_] [] [] [] [] [n,_,_] [n,_,_] [n,_] [b,_,_] [b] [n,_,_] -> [t,n,b,h] [n,b,h] [n,b,h] "
      " t: sequential; b: replicate; i: replicate; n: replicate; g: replicate; w: replicate; "
      "h: replicate"},
+
+    /* Searches: the subgraphs say nothing of shapes. */
+    {"com.microsoft.BeamSearch", 1, "int32[2,5] int64=20 - int64=4 int64=2 float32[1]",
+     "eos_token_id=1 pad_token_id=0 vocab_size=96", "int32[2,2,20] float32[2,2] float32[BeamSearch_0,2,4,96]",
+     "[b,_] [_] [] [_] [_] [_] -> [b,r,l] [b,r] [_,b,m,v]  b: replicate; r: replicate; l: replicate; m: replicate; v: "
+     "replicate"},
+    {"com.microsoft.BeamSearch", 1, "int32[2,5] int32[1] - int32[1] int32[1]", "eos_token_id=1 pad_token_id=0",
+     "int32[2,BeamSearch_0,BeamSearch_1] float32[2,BeamSearch_0]",
+     "[b,_] [_] [] [_] [_] -> [b,r,l] [b,r]  b: replicate; r: replicate; l: replicate"},
+    {"com.microsoft.WhisperBeamSearch", 1, "float32[2,80,3000] int64=20 - int64=4 int64=1",
+     "eos_token_id=1 pad_token_id=0 model_type=2", "int32[2,1,20]",
+     "[b,_,_] [_] [] [_] [_] -> [b,r,l]  b: replicate; r: replicate; l: replicate; m: replicate"},
+    {"com.microsoft.GreedySearch", 1, "int32[2,5] int64=20", "eos_token_id=1 pad_token_id=0", "int32[2,20]",
+     "[b,_] [_] -> [b,l]  b: replicate; l: replicate"},
+    {"com.microsoft.Sampling", 1, "int32[2,5] int64=20", "eos_token_id=1 pad_token_id=0 vocab_size=96",
+     "int32[2,20] float32[2,96]", "[b,_] [_] -> [b,l] [b,v]  b: replicate; l: replicate; v: replicate"},
     {.op = NULL},
 };

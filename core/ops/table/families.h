@@ -59,6 +59,7 @@ extern const struct sp_op sp_ops_contrib_gates[];
 extern const struct sp_op sp_ops_contrib_quantized_matmul[];
 extern const struct sp_op sp_ops_contrib_gather[];
 extern const struct sp_op sp_ops_contrib_text[];
+extern const struct sp_op sp_ops_searches[];
 extern const struct sp_op sp_ops_moe[];
 extern const struct sp_op sp_ops_contrib_matmul[];
 extern const struct sp_op sp_ops_contrib_quantization[];

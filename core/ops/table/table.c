@@ -44,6 +44,7 @@ static const struct sp_op *const families[] = {
     sp_ops_contrib_quantized_matmul,
     sp_ops_contrib_gather,
     sp_ops_contrib_text,
+    sp_ops_searches,
     sp_ops_moe,
     sp_ops_contrib_matmul,
     sp_ops_contrib_quantization,

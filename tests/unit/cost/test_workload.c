@@ -396,15 +396,25 @@ Test(workload, an_operator_without_a_rule_is_bound_by_memory)
     assert_near(work->nodes[0].seconds[0], 6000 / (EFFICIENCY * A100_BANDWIDTH) + LAUNCH, "seconds");
 }
 
-Test(workload, an_operator_without_rule_and_shape_is_refused)
+Test(workload, what_an_operator_without_rule_and_shape_gives_is_as_large_as_what_it_takes)
 {
     build_input(&build, "x", SP_DTYPE_FLOAT, "1000");
-    node(NULL, "Mystery", "x", "y", SP_DTYPE_FLOAT, NULL);
+    build_input(&build, "v", SP_DTYPE_FLOAT, "10");
+    node(NULL, "Mystery", "v x", "y", SP_DTYPE_FLOAT, NULL);
     node(&relu, "Relu", "y", "z", SP_DTYPE_FLOAT, NULL);
     build_outputs(&build, "z");
-    cr_assert_eq(refused(), SP_ERR_UNSUPPORTED);
-    cr_assert(strstr(build.err.message, "Mystery") != NULL && strstr(build.err.message, "'y'") != NULL, "%s",
-              build.err.message);
+    struct sp_workload *work = made();
+    cr_assert_eq(tensor(work, "y")->bytes, 4000);
+    cr_assert_eq(tensor(work, "z")->bytes, 4000);
+}
+
+Test(workload, a_size_that_no_operator_without_rule_hides_is_refused)
+{
+    build_input(&build, "x", SP_DTYPE_FLOAT, "1000");
+    node(&relu, "Relu", "x", "y", SP_DTYPE_FLOAT, NULL);
+    build_outputs(&build, "y");
+    cr_assert_eq(refused(), SP_ERR_MODEL);
+    cr_assert(strstr(build.err.message, "'y'") != NULL, "%s", build.err.message);
 }
 
 Test(workload, unused_outputs_need_no_size)
@@ -451,14 +461,26 @@ Test(workload, data_decides_some_sizes)
     cr_assert_str_eq(build.err.code, "DIMENSION_DEPENDS_ON_DATA");
 }
 
-Test(workload, values_that_are_no_tensors_are_refused)
+Test(workload, a_sequence_is_as_large_as_what_goes_into_it)
 {
     build_input(&build, "x", SP_DTYPE_FLOAT, "8");
-    struct sp_value *y = node(&relu, "SequenceConstruct", "x", "y", SP_DTYPE_FLOAT, "8")->outputs[0];
-    y->type.kind = SP_TYPE_SEQUENCE;
+    build_input(&build, "v", SP_DTYPE_FLOAT, "2");
+    struct sp_value *y = node(&relu, "SequenceConstruct", "x v", "y", SP_DTYPE_FLOAT, "8")->outputs[0];
+    y->type = (struct sp_type){.kind = SP_TYPE_SEQUENCE};
     build_outputs(&build, "y");
+    cr_assert_eq(tensor(made(), "y")->bytes, 40);
+}
+
+Test(workload, inputs_that_are_no_tensors_are_refused_unless_maps)
+{
+    struct sp_value *x = build_input(&build, "x", SP_DTYPE_FLOAT, "8");
+    node(&relu, "Relu", "x", "y", SP_DTYPE_FLOAT, "8");
+    build_outputs(&build, "y");
+    x->type = (struct sp_type){.kind = SP_TYPE_SEQUENCE};
     cr_assert_eq(refused(), SP_ERR_UNSUPPORTED);
     cr_assert_str_eq(build.err.code, "VALUE_NOT_A_TENSOR");
+    x->type.kind = SP_TYPE_MAP;
+    cr_assert_eq(tensor(made(), "x")->bytes, 0);
 }
 
 static bool stop(void *context, const char *phase, double fraction, double best, double bound)

@@ -29,6 +29,14 @@ static const char *form_pair(struct sp_op_context *context)
                    : "[b..] -> [n, s] [n, s] [n, s] [n, s, 2]; b.., n, s whole";
 }
 
+/* Rows of numbers are one text each where the map has several to a text; the file knows how it is. */
+static const char *form_strings(struct sp_op_context *context)
+{
+    const struct sp_value *text = context->node->output_count > 0 ? context->node->outputs[0] : NULL;
+    bool is_flat = text != NULL && text->declared.shape.has_rank && text->declared.shape.rank == 1;
+    return is_flat ? "[b..] -> [w]; b.., w whole" : "[b.., v] -> [_..]; b.., v whole";
+}
+
 /* Indices are rows, or one for each element. */
 static const char *form_segments(struct sp_op_context *context)
 {
@@ -129,7 +137,7 @@ const struct sp_op sp_ops_contrib_text[] = {
               "(x,separator,skip_empty) -> (indices,values,shape) {}"),
     EXTENSION("StringToVector", 1, 1, "[i..] -> [i.., _]", "int64", "(text) -> (tokens) {map:string,unk:string}"),
     EXTENSION("VectorToString", 1, 1, "[b.., v] -> [_..]; b.., v whole", "string",
-              "(tokens) -> (text) {map:string,unk:string}"),
+              "(tokens) -> (text) {map:string,unk:string}", .form = form_strings),
     EXTENSION("MaskedFill", 2, 1, "[n] [n] -> [_]; n whole", "0", "(value,mask) -> (output) {}"),
     EXTENSION("SegmentExtraction", 1, 2, "[b, n] -> [s, 2] [s]; b, n, s whole", "int64",
               "(input) -> (position,value) {}", .form = form_segments),
@@ -138,6 +146,10 @@ const struct sp_op sp_ops_contrib_text[] = {
     EXTENSION("RaggedTensorToDense", 4, 1, "[_..] [_..] [_..] [_..] -> [_, _]", "1",
               "(unused,values,shape?,splits?) -> (dense) {missing_value:int,tensor_shape:ints}"),
     EXTENSION("NegPos", 1, 2, "[i..] -> [i..] [i..]", "0", "(x) -> (neg,pos) {}"),
+    EXTENSION("FastGelu", 2, 1, "[b.., h] [h] -> [b.., h]", "0", "(x,bias?) -> (y) {use_half2:int}"),
+    EXTENSION("NegXPlus1", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {}"),
+    EXTENSION("ReplaceZero", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {by:float}"),
+    EXTENSION("MulSigmoid", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {}"),
     EXTENSION("Inverse", 1, 1, "[b.., m, n] -> [b.., m, n]; m, n whole", "0", "(x) -> (y) {}"),
 
     EXTENSION("DecodeImage", 1, 1, "[n] -> [_, _, 3]; n whole", "uint8", "(image) -> (pixels) {color_space:string}"),
