@@ -12,8 +12,6 @@
  * A Distributed operator has the operands of the operator without the prefix, as they are all together; how its
  * operands are split is in its attributes. It has that operator's shapes and rule.
  */
-#include <string.h>
-
 #include "ops/lowering/functions.h"
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
