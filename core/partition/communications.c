@@ -271,7 +271,7 @@ enum sp_status sp_part_communications(const struct sp_assignment *assignment, co
         arena != NULL && all.scratch != NULL ? sp_partition_run(arena, &request, &sink, &why) : sp_fail_memory(&why);
     sp_arena_destroy(all.scratch);
     sp_arena_destroy(arena);
-    if (status == SP_OK || status == SP_ERR_CANCELLED) {
+    if (status == SP_OK || status == SP_ERR_CANCELLED || status == SP_ERR_INTERNAL) {
         if (status != SP_OK && err != NULL)
             *err = why;
         return status;

@@ -122,6 +122,16 @@ class Infer(Models):
         self.assertEqual(long.count("  RR device_mesh") + long.count("  R device_mesh"), count)
         self.assertNotIn("  RR device_mesh", short)
 
+    def test_an_input_that_is_a_result(self):
+        """What the devices hold of it split is sent for no node, but for a result of the model."""
+        graph = [onnx_make.graph_input("x", [4, 2]), onnx_make.graph_input("axes", [1], onnx_make.INT64),
+                 onnx_make.node("ReduceMin", ["x", "axes"], ["unused"], keepdims=0), onnx_make.graph_output("x", [4, 2])]
+        model = self.file("result.onnx", onnx_make.encode(onnx_make.model(*graph, opset=18)))
+        split = ["--devices", "2", "--set", "x={devices=[2,1]0,1}"]
+        answer = self.json("infer", model, *split)
+        self.assertEqual([(item["tensor"], item["node"]) for item in answer["communication"]], [("x", None)])
+        self.assertIn("1 communication\n", self.done("infer", model, *split).stdout.decode())
+
     def test_text_and_json(self):
         model = self.mlp(2, 64, 8)
         text = self.done("infer", model, *SPLIT).stdout.decode()

@@ -53,7 +53,8 @@ enum sp_communication_kind {
 
 struct sp_communication {
     enum sp_communication_kind kind;
-    const struct sp_node *node, *producer; /* `producer` of a RESHARD: who made it, or NULL */
+    const struct sp_node *node;     /* that needs or makes it; NULL: a result of the model */
+    const struct sp_node *producer; /* of a RESHARD: who made it, or NULL */
     const char *tensor;
     const char *steps;   /* "all-reduce", "reduce-scatter", or a reshard's: "all-gather, all-to-all" */
     int64_t group_size;  /* devices of one group; 0 where steps have several or none */

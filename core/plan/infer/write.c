@@ -147,8 +147,9 @@ static void write_communications(const struct sp_completion *completion, struct 
         const struct sp_communication *item = &completion->communications.items[i];
         sp_json_begin_object(json);
         sp_json_member_string(json, "kind", communication_name(item->kind));
-        write_place(item->node, buf);
-        sp_json_member_string(json, "node", buf->data);
+        if (item->node != NULL) /* else it is for a result of the model */
+            write_place(item->node, buf);
+        sp_json_member_string(json, "node", item->node != NULL ? buf->data : NULL);
         if (item->producer != NULL)
             write_place(item->producer, buf);
         sp_json_member_string(json, "producer", item->producer != NULL ? buf->data : NULL);
