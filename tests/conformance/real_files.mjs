@@ -77,6 +77,7 @@ function feedsOf({ inputMetadata }, planned) {
 // A part of the largest element: sums of many terms in another order. Where a value is in half precision the runtime keeps
 // it in single precision between two nodes, and not from one model to the next.
 function shareOf({ type, data }, isHalf) {
+  if (type === 'float16') return 1e-3;
   if (type !== 'float32' && type !== 'float64') return 1e-5;
   const part = isHalf ? 4e-3 : 5e-4;
   return data.reduce((largest, value) => (Number.isFinite(value) ? Math.max(largest, part * Math.abs(value)) : largest), 1e-5);
