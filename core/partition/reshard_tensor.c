@@ -225,30 +225,22 @@ static bool cuts_unknown(const struct sp_value *value, const struct sp_reshard *
     return false;
 }
 
-static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_value *value,
-                               const struct sp_sharding *from, const struct sp_sharding *to,
-                               struct sp_reshard **ret_reshard)
+static enum sp_status search_way(struct sp_partitioner *part, const struct sp_value *value, const int64_t *shape,
+                                 const struct sp_sharding *from, const struct sp_sharding *to,
+                                 struct sp_reshard **ret_reshard)
 {
-    int64_t shape[SP_MAX_RANK];
-    uint32_t rank = sp_part_rank(value);
+    struct sp_view_cache *cache = part->assignment.cache;
     struct sp_error ignored = {0};
-    *ret_reshard = NULL;
-    for (uint32_t a = 0; a < rank; a++) {
-        shape[a] = sp_part_extent(value, a);
-        if (shape[a] < 0 && (sp_sharding_shards(from, a) > 1 || sp_sharding_shards(to, a) > 1))
-            return SP_OK;
-        shape[a] = shape[a] < 0 ? 1 : shape[a];
-    }
     struct sp_reshard_request request = {.links = &part->links,
-                                         .rank = rank,
+                                         .rank = sp_part_rank(value),
                                          .shape = shape,
                                          .dtype = value->type.dtype,
                                          .from = from,
                                          .to = to,
                                          .device_count = part->assignment.device_count,
                                          .counts_transfers = true,
-                                         .steps_left = sp_view_cache_ways_left(part->assignment.cache)};
-    enum sp_status status = sp_reshard_plan(part->arena, &request, ret_reshard, &ignored);
+                                         .steps_left = sp_view_cache_ways_left(cache)};
+    enum sp_status status = sp_reshard_plan(sp_view_cache_arena(cache), &request, ret_reshard, &ignored);
     if (status == SP_OK || status == SP_ERR_LIMIT || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED) {
         if (status != SP_OK || cuts_unknown(value, *ret_reshard))
             *ret_reshard = NULL;
@@ -257,6 +249,52 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
     if (part->err != NULL)
         *part->err = ignored;
     return status;
+}
+
+/* The way of a reshard, which every partition of the assignment goes: what may be searched for is less with each search,
+   and the models of all devices must exchange the same pieces. */
+struct known_way {
+    struct sp_reshard *way; /* NULL: none */
+};
+
+static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_value *value,
+                               const struct sp_sharding *from, const struct sp_sharding *to,
+                               struct sp_reshard **ret_reshard)
+{
+    int64_t shape[SP_MAX_RANK];
+    uint32_t rank = sp_part_rank(value);
+    struct sp_view_cache *cache = part->assignment.cache;
+    struct sp_view_cache_key key = sp_view_cache_key(part->scratch, SP_CACHE_RESHARD);
+    *ret_reshard = NULL;
+    for (uint32_t a = 0; a < rank; a++) {
+        shape[a] = sp_part_extent(value, a);
+        if (shape[a] < 0 && (sp_sharding_shards(from, a) > 1 || sp_sharding_shards(to, a) > 1))
+            return SP_OK;
+        shape[a] = shape[a] < 0 ? 1 : shape[a];
+    }
+    const int64_t dtype = value->type.dtype;
+    sp_view_cache_key_add(&key, &from, sizeof from);
+    sp_view_cache_key_add(&key, &to, sizeof to);
+    sp_view_cache_key_add(&key, &dtype, sizeof dtype);
+    sp_view_cache_key_add(&key, shape, rank * sizeof *shape);
+    for (uint32_t l = 0; l < part->links.level_count; l++) {
+        const struct sp_mesh_level *level = &part->links.levels[l];
+        const double numbers[] = {level->size, level->bandwidth, level->latency};
+        sp_view_cache_key_add(&key, numbers, sizeof numbers);
+    }
+    if (key.is_broken)
+        return sp_fail_memory(part->err);
+    struct known_way *known = sp_view_cache_get(cache, &key);
+    if (known != NULL) {
+        *ret_reshard = known->way;
+        return SP_OK;
+    }
+    enum sp_status status = search_way(part, value, shape, from, to, ret_reshard);
+    known = status == SP_OK ? sp_view_cache_put(cache, &key, sizeof *known) : NULL;
+    if (known == NULL)
+        return status == SP_OK ? sp_fail_memory(part->err) : status;
+    known->way = *ret_reshard;
+    return SP_OK;
 }
 
 /* Goes the way step by step; false in *ret_done where a step cannot be told in boxes. */

@@ -57,7 +57,8 @@ enum sp_view_cache_about {
     SP_CACHE_VIEW,
     SP_CACHE_WAY,
     SP_CACHE_REDUCTION,
-    SP_CACHE_TILE
+    SP_CACHE_TILE,
+    SP_CACHE_RESHARD
 };
 struct sp_view_cache_key sp_view_cache_key(struct sp_arena *arena, enum sp_view_cache_about about);
 
