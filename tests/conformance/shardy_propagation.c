@@ -18,6 +18,7 @@
 #include "../unit/support/data_files.h"
 #include "infer/propagate/factor_step.h"
 #include "sharding/dialect.h"
+#include "shardy_factors.h"
 
 #define MAX_TENSORS 64
 #define MAX_FLOWS   64
@@ -266,6 +267,17 @@ static int index_in(const int *numbers, int number)
     return -1;
 }
 
+/* "dims = [0, 2]" as names of factors, "i, k". */
+static const char *listed_dims(struct test *test, const char *attrs, const char *key)
+{
+    int dims[SP_MAX_RANK];
+    char text[4 * SP_MAX_RANK] = "";
+    read_numbers(attrs, key, 0, dims);
+    for (int i = 0; dims[i] >= 0; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%c", i ? ", " : "", 'i' + dims[i]);
+    return sp_arena_string(test->arena, text, strlen(text));
+}
+
 static struct sp_rule *dot_rule(struct test *test, const uint32_t *tensors, const char *attrs)
 {
     int batch[2][SP_MAX_RANK], contracted[2][SP_MAX_RANK], factor = 0;
@@ -359,10 +371,7 @@ static struct sp_rule *reduce_rule(struct test *test, uint32_t inputs, uint32_t 
     }
     sp_buf_text(&buf, ")");
     print_sizes(&buf, from->rank, from->shape);
-    sp_buf_text(&buf, " reduction={");
-    for (int i = 0; dims[i] >= 0; i++)
-        sp_buf_printf(&buf, "%s%c", i ? ", " : "", 'i' + dims[i]);
-    sp_buf_text(&buf, "}");
+    sp_buf_printf(&buf, " reduction={%s}", listed_dims(test, attrs, "dimensions = "));
     struct sp_rule *rule = build_rule_text(test->arena, buf.data);
     sp_buf_release(&buf);
     return rule;
@@ -403,6 +412,8 @@ static bool is_one_of(const char *op, const char *const *names)
 
 static const char *const elementwise[] = {"stablehlo.add",           "stablehlo.divide",        "stablehlo.multiply",
                                           "stablehlo.sine",          "stablehlo.abs",           "stablehlo.tanh",
+                                          "stablehlo.cosine",        "stablehlo.negate",        "stablehlo.subtract",
+                                          "stablehlo.exponential",   "stablehlo.maximum",       "stablehlo.minimum",
                                           "sdy.propagation_barrier", "sdy.sharding_constraint", NULL};
 /* Nothing goes through them. */
 static const char *const walls[] = {"stablehlo.constant", "stablehlo.after_all", "stablehlo.send", "stablehlo.recv",
@@ -430,6 +441,9 @@ static void add_op_flow(struct test *test, const char *op, const char *attrs, ui
         rule = same_dims(test, inputs, outputs, tensors, test->tensors[tensors[0]].shape, "permutation",
                          changed_dims(test, tensors[0], tensors[inputs]));
         test->tensors[tensors[inputs]].is_slice = true;
+    } else if (strcmp(op, "stablehlo.reverse") == 0) {
+        rule = same_dims(test, inputs, outputs, tensors, result->shape, "permutation",
+                         listed_dims(test, attrs, "dims = "));
     } else if (strcmp(op, "stablehlo.dynamic_slice") == 0) {
         rule = same_dims(test, inputs, outputs, tensors, test->tensors[tensors[0]].shape, "blocked",
                          changed_dims(test, tensors[0], tensors[inputs]));
@@ -597,55 +611,6 @@ static bool run_graph(struct test *test)
 
 /* ---- factors ---------------------------------------------------------------------------------------------------- */
 
-/* All axes that the case names, each as large as its sub-axes need. */
-static void note_axes(struct sp_mesh_axis *axes, uint32_t *count, const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *text = json_string_value(json_array_get(list, i)), *part = strchr(text, ':');
-        int64_t pre = 1, size = 1;
-        uint32_t at = 0;
-        if (part != NULL)
-            sscanf(part, ":(%" SCNd64 ")%" SCNd64, &pre, &size);
-        size_t length = part != NULL ? (size_t)(part - text) : strlen(text);
-        while (at < *count && (strlen(axes[at].name) != length || strncmp(axes[at].name, text, length) != 0))
-            at++;
-        if (at == *count)
-            axes[(*count)++] = (struct sp_mesh_axis){strndup(text, length), 2};
-        if (axes[at].size < 2 * pre * size)
-            axes[at].size = 2 * pre * size;
-    }
-}
-
-static struct sp_mesh *factor_mesh(struct test *test)
-{
-    struct sp_mesh_axis axes[32];
-    struct sp_mesh *mesh = NULL;
-    uint32_t count = 0;
-    const json_t *sizes = json_object_get(test->json, "mesh"), *size;
-    const char *name, *const groups[] = {"operands", "results"}, *const members[] = {"factors", "overflow"};
-    for (uint32_t g = 0; g < 2; g++) {
-        size_t i;
-        const json_t *tensor, *list;
-        json_array_foreach(json_object_get(test->json, groups[g]), i, tensor)
-        {
-            for (uint32_t m = 0; m < 2; m++)
-                json_object_foreach(json_object_get(tensor, members[m]), name, list) note_axes(axes, &count, list);
-        }
-    }
-    json_object_foreach((json_t *)sizes, name, size)
-    {
-        for (uint32_t i = 0; i < count; i++) {
-            if (strcmp(axes[i].name, name) == 0)
-                axes[i].size = json_integer_value(size);
-        }
-    }
-    if (sp_mesh_create(test->arena, count, axes, NULL, &mesh, &test->err) != SP_OK)
-        fail_with_error(test, "the mesh");
-    for (uint32_t i = 0; i < count; i++)
-        free((char *)axes[i].name);
-    return mesh;
-}
-
 static struct sp_axis_list read_refs(struct test *test, const struct sp_mesh *mesh, const json_t *list)
 {
     struct sp_axis_list refs = {.refs = SP_NEW_ARRAY(test->arena, json_array_size(list), struct sp_axis_ref)};
@@ -693,6 +658,11 @@ static void read_projected(struct test *test, const struct sp_mesh *mesh, const 
         split->is_minor = holds(json_object_get(json, "minor_most"), name);
         split->room = room != NULL ? json_integer_value(room) : -1;
     }
+    for (size_t i = 0; i < BARRED; i++) {
+        struct sp_axis_list *barred = SP_NEW(test->arena, struct sp_axis_list);
+        *barred = read_refs(test, mesh, json_object_get(json, barred_lists[i]));
+        tensor->barred[i] = barred;
+    }
 }
 
 static bool compare_projected(struct test *test, const struct sp_mesh *mesh, const struct sp_projected *tensor,
@@ -719,13 +689,17 @@ static bool run_factor(struct test *test)
     uint32_t count = inputs + (uint32_t)json_array_size(results);
     enum sp_direction ways[SP_RULE_MAX_FACTORS];
     struct sp_projected tensors[MAX_TENSORS];
-    struct sp_mesh *mesh = factor_mesh(test);
+    struct sp_mesh *mesh = factor_mesh(test->arena, test->json, &test->err);
     bool is_changed;
     if (mesh == NULL)
-        return false;
-    for (uint32_t f = 0; f < factor_count; f++)
-        ways[f] = strcmp(json_string_value(json_array_get(directions, f)), "NONE") == 0 ? SP_DIRECTION_NONE
-                                                                                        : SP_DIRECTION_BOTH;
+        return fail_with_error(test, "the mesh");
+    for (uint32_t f = 0; f < factor_count; f++) {
+        const char *way = json_string_value(json_array_get(directions, f));
+        ways[f] = strcmp(way, "NONE") == 0       ? SP_DIRECTION_NONE
+                  : strcmp(way, "FORWARD") == 0  ? SP_DIRECTION_FORWARD
+                  : strcmp(way, "BACKWARD") == 0 ? SP_DIRECTION_BACKWARD
+                                                 : SP_DIRECTION_BOTH;
+    }
     for (uint32_t t = 0; t < count; t++)
         read_projected(test, mesh, t < inputs ? json_array_get(operands, t) : json_array_get(results, t - inputs),
                        factor_count, &tensors[t]);
