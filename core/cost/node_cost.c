@@ -311,7 +311,7 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         status = step(&walk, &result);
     if (status == SP_OK) {
         *ret_cost = result.cost;
-        if (devices->count > 0)
+        if (ret_seconds != NULL && devices->count > 0)
             memcpy(ret_seconds, result.seconds, devices->count * sizeof *ret_seconds);
     }
     sp_arena_rewind(scratch, start);

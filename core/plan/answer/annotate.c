@@ -120,8 +120,8 @@ static uint32_t layout_of_uses(const struct context *c, const struct sp_value *v
 static bool add_stages(struct context *c, const struct stage_list *more, struct stage_list *list)
 {
     uint32_t a = 0, b = 0, count = 0;
-    if (list->count == 0 || more->count == 0) {
-        *list = list->count == 0 ? *more : *list;
+    if (list->stages == NULL || more->stages == NULL) {
+        *list = list->stages == NULL ? *more : *list;
         return true;
     }
     uint32_t *all = SP_NEW_ARRAY(c->plan->arena, (size_t)list->count + more->count, uint32_t);

@@ -51,30 +51,6 @@ static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_fac
     return shards == 1 || (extent > 0 && extent % shards == 0);
 }
 
-/* Whether a device can have the part of a weight that a layout says: one that is quantised is cut before it is
-   dequantised, in whole blocks. */
-static enum sp_status has_part(struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout,
-                               bool *ret_has, struct sp_error *err)
-{
-    enum sp_status status = SP_OK;
-    *ret_has = true;
-    for (uint32_t i = 0; i < SP_STRATEGY_MOST_FOLDED && status == SP_OK && layout != 0 && value->stored_bits > 0; i++) {
-        const struct sp_node *node = value->producer;
-        struct sp_arena_mark mark = sp_arena_mark(table->scratch);
-        if (node == NULL || !table->workload->nodes[node->index].folded || node->inputs[0] == NULL)
-            break;
-        uint32_t *layouts = SP_NEW_ARRAY(table->scratch, (size_t)node->input_count + node->output_count, uint32_t);
-        if (layouts == NULL)
-            return sp_fail_memory(err);
-        status = sp_strategy_folded_layouts(table, node->index, layout, layouts, err);
-        layout = layouts[0];
-        *ret_has = layout != 0;
-        value = node->inputs[0];
-        sp_arena_rewind(table->scratch, mark);
-    }
-    return status;
-}
-
 enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
                                         uint32_t *layouts, bool *ret_ok, struct sp_error *err)
 {
@@ -94,9 +70,7 @@ enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struc
             continue;
         sp_strategy_cut_layout(way->table, &cuts[o], 0, &layout);
         enum sp_status status = sp_strategy_layout_number(way->table, &layout, &cuts[o].inner, &layouts[o], err);
-        if (status == SP_OK && !way->table->workload->nodes[way->node].folded)
-            status = has_part(way->table, value, layouts[o], ret_ok, err);
-        if (status != SP_OK || !*ret_ok)
+        if (status != SP_OK)
             return status;
     }
     return SP_OK;
@@ -198,5 +172,39 @@ enum sp_status sp_strategy_folded_layouts(struct sp_strategy_table *table, uint3
         status = status == SP_ERR_MEMORY ? sp_fail_memory(err) : SP_OK; /* it runs at load, as it is */
     }
     sp_arena_rewind(table->scratch, mark);
+    return status;
+}
+
+/* Whether a device can have the part of a weight that a layout says: one that is quantised is cut before it is
+   dequantised, in whole blocks. */
+static enum sp_status has_part(struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout,
+                               bool *ret_has, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret_has = true;
+    for (uint32_t i = 0; i < SP_STRATEGY_MOST_FOLDED && status == SP_OK && layout != 0 && value->stored_bits > 0; i++) {
+        const struct sp_node *node = value->producer;
+        struct sp_arena_mark mark = sp_arena_mark(table->scratch);
+        if (node == NULL || !table->workload->nodes[node->index].folded || node->inputs[0] == NULL)
+            break;
+        uint32_t *layouts = SP_NEW_ARRAY(table->scratch, (size_t)node->input_count + node->output_count, uint32_t);
+        if (layouts == NULL)
+            return sp_fail_memory(err);
+        status = sp_strategy_folded_layouts(table, node->index, layout, layouts, err);
+        layout = layouts[0];
+        *ret_has = layout != 0;
+        value = node->inputs[0];
+        sp_arena_rewind(table->scratch, mark);
+    }
+    return status;
+}
+
+enum sp_status sp_strategy_has_parts(const struct sp_strategy_way *way, bool *ret_has, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret_has = true;
+    for (uint32_t i = 0; i < way->rule->input_count && status == SP_OK && *ret_has; i++)
+        if (way->model_node->inputs[i] != NULL)
+            status = has_part(way->table, way->model_node->inputs[i], way->layouts[i], ret_has, err);
     return status;
 }

@@ -235,6 +235,8 @@ static enum sp_status try_way(struct maker *maker)
     enum sp_status status =
         is_ok ? sp_strategy_cut_operands(&maker->way, maker->cuts, maker->layouts, &is_ok, maker->err) : SP_OK;
     if (status == SP_OK && is_ok)
+        status = sp_strategy_has_parts(&maker->way, &is_ok, maker->err);
+    if (status == SP_OK && is_ok)
         status = sp_strategy_probe(&maker->way, maker->err);
     if (status != SP_OK || !is_ok || maker->way.is_refused)
         return status;

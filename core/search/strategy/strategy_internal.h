@@ -145,6 +145,9 @@ int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis);
 enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
                                         uint32_t *layouts, bool *ret_ok, struct sp_error *err);
 
+/* Whether devices can have the parts of quantised weights that the way's layouts say. */
+enum sp_status sp_strategy_has_parts(const struct sp_strategy_way *way, bool *ret_has, struct sp_error *err);
+
 /* ---- strategy_probe.c ---- */
 
 /* The operator, or NULL: the value of an operand. */
