@@ -28,6 +28,8 @@ enum exit_code {
 
 #define CLI_MAX_MANIFEST_BYTES    ((size_t)64 << 20)  /* of a manifest that an earlier plan left */
 #define CLI_MAX_CLUSTER_BYTES     ((size_t)16 << 20)  /* of a --cluster file */
+#define CLI_MAX_SHAPES_BYTES      ((size_t)64 << 20)  /* of a --shapes file */
+#define CLI_MAX_OPTION_BYTES      ((size_t)64 << 10)  /* of the text of a --value, or an extent of a --shape */
 #define CLI_MAX_CONSTRAINTS_BYTES ((size_t)16 << 20)  /* of a --constraints file */
 #define CLI_MAX_PROFILE_BYTES     ((size_t)256 << 20) /* of a --profile file */
 #define CLI_MAX_TEXT_BYTES        ((size_t)1 << 30)   /* of one answer held in memory */
@@ -60,14 +62,6 @@ __attribute__((format(printf, 1, 2))) void print_note(const char *format, ...);
 
 /* ---- args.c ---- */
 
-struct dims {
-    uint32_t count;
-    const char **names; /* malloc'ed, like the names */
-    int64_t *values;
-};
-void dims_release(struct dims *dims);
-/* Adds "NAME=N"; false when it is no such thing (or without memory). */
-bool dims_add(struct dims *dims, const char *text);
 /* A whole number of `least` or more, nothing behind it. */
 bool parse_integer(const char *text, int64_t least, int64_t *ret_value);
 bool parse_seconds(const char *text, double *ret_value);
@@ -257,6 +251,27 @@ struct member_options {
    was asked for and has been printed: the command is done. */
 int parse_members(struct common *common, int argc, char **argv, const struct member_options *taken, json_t *request,
                   bool *ret_help);
+
+/* ---- sizes.c: options that say what the sizes of a model are ---- */
+
+enum sp_status put_dim(json_t *request, char *text, struct sp_error *err);
+enum sp_status put_input_value(json_t *request, char *text, struct sp_error *err);
+enum sp_status put_shape(json_t *request, char *text, struct sp_error *err);
+enum sp_status put_shapes(json_t *request, char *path, struct sp_error *err);
+#define SIZE_OPTIONS                                                                                                   \
+    {"dim", NULL, MEMBER_EACH, 0, NULL, put_dim}, {"value", NULL, MEMBER_EACH, 0, NULL, put_input_value},              \
+        {"shape", NULL, MEMBER_EACH, 0, NULL, put_shape},                                                              \
+    {                                                                                                                  \
+        "shapes", NULL, MEMBER_EACH, 0, NULL, put_shapes                                                               \
+    }
+/* Their help. */
+#define SIZE_HELP                                                                                                      \
+    "  --dim NAME=N         bind a dimension: a symbol that 'inspect' shows, an axis like x:1, or\n"                   \
+    "                       arithmetic like 'past + seq'; 0 is a size; may be repeated, like the next\n"               \
+    "  --value INPUT=V      what an input is (true, 1 or 2,3): what follows from it is known\n"                        \
+    "  --shape TENSOR=S     the shape of a tensor that nobody knows, like 2,seq,64\n"                                  \
+    "  --shapes FILE        such shapes as JSON: {\"TENSOR\": [2, \"seq\", 64]}\n"
+
 /* A sharding that was given as text; "-" is standard input. */
 enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);
 /* Asks the library or the server and prints the answer; returns the exit code. */
@@ -309,7 +324,7 @@ int cmd_strip(int argc, char **argv, struct common *common);
 struct plan_request {
     struct input input;
     struct sp_plan_options options;
-    struct dims dims;
+    json_t *sizes;                             /* members of plan/sizes/sizes.h */
     json_t *target;                            /* the request's member "cluster", or */
     bool is_sweep;                             /* "sweep" */
     const char *annotated;                     /* -o, or NULL */
@@ -339,7 +354,7 @@ enum sp_status load_target(const struct plan_devices *given, json_t **ret_target
 
 /* ---- remote.c ---- */
 
-int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims);
+int remote_inspect(const struct common *common, struct input *input, bool values, const json_t *sizes);
 int remote_plan(const struct common *common, struct plan_request *request);
 int remote_devices(const struct common *common);
 /* Whether the text can be the name of a plan on a server. */

@@ -102,9 +102,6 @@ enum sp_status client_list(struct client *client, const char *what, const char *
 enum sp_status client_find(struct client *client, const char *what, const char *given, char *ret_id, size_t size,
                            struct sp_error *err);
 
-/* The member "dims" of a request. (remote.c) */
-void client_write_dims(struct sp_json *json, const struct dims *dims);
-
 /* Streams what is at a route into a file; "-" is standard output. (remote_export.c) */
 enum sp_status client_download(struct client *client, const char *route, const char *path, struct sp_error *err);
 

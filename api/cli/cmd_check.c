@@ -11,7 +11,7 @@ static const char help[] =
     "\n"
     "  --configuration NAME   check the annotations of this configuration only\n"
     "  --device TYPE          the type of the devices: says what does not fit into its memory ('shardplan devices')\n"
-    "  --memory BYTES         the same with a number of bytes, like 80e9\n"
+    "  --memory BYTES         the same with a number of bytes, like 80e9\n" SIZE_HELP
     "  --json                 for machines\n"
     "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
@@ -54,6 +54,7 @@ int cmd_check(int argc, char **argv, struct common *common)
         {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
         {"device", "device", MEMBER_TEXT, 0, NULL},
         {"memory", "memory_bytes", MEMBER_BYTES, 0, NULL},
+        SIZE_OPTIONS,
     };
     struct sp_error err = {0};
     struct input input = {.fd = -1};

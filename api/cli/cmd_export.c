@@ -13,7 +13,7 @@ static const char help_head[] =
     "  --format FORMAT          one of those below\n"
     "  -o, --output OUT         where to; standard output when it is not given. A folder for the devices' models\n"
     "  --model MODEL            the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
-    "  --configuration NAME     of an annotated model, where it has several\n"
+    "  --configuration NAME     of an annotated model, where it has several\n" SIZE_HELP
     "  --device N               whose model the format ort writes; device 0 when not given\n"
     "  --json                   for machines: what was written, and the notes\n"
     "  --server URL             asks the daemon for a plan that it keeps, by its ID there; files are exported here\n"
@@ -28,6 +28,7 @@ static const char help_tail[] = "\n"
 struct export_arguments {
     const char *source, *model, *format, *path, *configuration, *device_text;
     int64_t device;
+    json_t *sizes; /* of an annotated model */
 };
 
 static void make_help(struct sp_buf *help)
@@ -156,22 +157,27 @@ static int run_export(const struct common *common, const struct export_arguments
 {
     struct input source = {.fd = -1}, model = {.fd = -1};
     struct sp_subject *subject = NULL;
+    struct sp_sizes sizes = {0};
     struct sp_error err = {0};
     struct progress progress;
+    struct sp_arena *arena = sp_arena_create(NULL);
     progress_init(&progress, 0);
-    enum sp_status status = input_open(arguments->source, &source, &err);
+    enum sp_status status = arena != NULL ? input_open(arguments->source, &source, &err) : sp_fail_memory(&err);
     const bool is_plan = status == SP_OK && (arguments->model != NULL || looks_like_plan(&source));
     if (status == SP_OK && is_plan) {
         status = open_plan(arguments, &source, &model, &progress.watch, &subject, &err);
     } else if (status == SP_OK) {
         const struct sp_job_options options = {
-            .bytes = source.bytes, .size = source.size, .name = source.name, .watch = &progress.watch};
-        status = sp_subject_from_model(&options, arguments->configuration, &subject, &err);
+            .bytes = source.bytes, .size = source.size, .name = source.name, .watch = &progress.watch, .sizes = &sizes};
+        status = sp_sizes_parse(arena, arguments->sizes, "", &sizes, &err);
+        if (status == SP_OK)
+            status = sp_subject_from_model(&options, arguments->configuration, &subject, &err);
     }
     if (status == SP_OK)
         status = write_export(common, arguments, subject, is_plan ? &model : &source, &progress.watch, &err);
     progress_clear(&progress);
     sp_subject_destroy(subject);
+    sp_arena_destroy(arena);
     input_close(&model);
     input_close(&source);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
@@ -208,6 +214,8 @@ static int check(const struct common *common, struct export_arguments *arguments
         return report_usage(common, "The server has the model of its plan: leave out --model and --configuration.");
     if (model != NULL && strcmp(model, "-") == 0 && strcmp(arguments->source, "-") == 0)
         return report_usage(common, "The plan and the model cannot both come from standard input.");
+    if ((model != NULL || is_on_server(common, arguments)) && json_object_size(arguments->sizes) > 0)
+        return report_usage(common, "A plan has the sizes that it was made for: leave out --dim, --value and --shape.");
     if (model != NULL && arguments->configuration != NULL)
         return report_usage(common, "--configuration is for annotated models, not for plans.");
     if (common->json && strcmp(arguments->path, "-") == 0)
@@ -217,13 +225,14 @@ static int check(const struct common *common, struct export_arguments *arguments
 
 int cmd_export(int argc, char **argv, struct common *common)
 {
-    struct export_arguments arguments = {.path = "-", .device = SP_FILE_NO_DEVICE};
+    struct export_arguments arguments = {.path = "-", .device = SP_FILE_NO_DEVICE, .sizes = json_object()};
     const struct member_option options[] = {
         {"format", NULL, MEMBER_LOCAL, 0, &arguments.format, NULL},
         {"output", NULL, MEMBER_LOCAL, 'o', &arguments.path, NULL},
         {"model", NULL, MEMBER_LOCAL, 0, &arguments.model, NULL},
         {"configuration", NULL, MEMBER_LOCAL, 0, &arguments.configuration, NULL},
         {"device", NULL, MEMBER_LOCAL, 0, &arguments.device_text, NULL},
+        SIZE_OPTIONS,
     };
     struct sp_error err = {0};
     struct sp_buf help;
@@ -235,7 +244,7 @@ int cmd_export(int argc, char **argv, struct common *common)
         code = report_error(common, &err, NULL);
         goto out;
     }
-    code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, help.data), NULL, &wants_help);
+    code = parse_members(common, argc, argv, &OPTIONS_AND_HELP(options, help.data), arguments.sizes, &wants_help);
     if (code != EXIT_DONE || wants_help)
         goto out;
     if (optind + 1 != argc) {
@@ -250,5 +259,6 @@ int cmd_export(int argc, char **argv, struct common *common)
             is_on_server(common, &arguments) ? export_from_server(common, &arguments) : run_export(common, &arguments);
 out:
     sp_buf_release(&help);
+    json_decref(arguments.sizes);
     return code;
 }

@@ -19,7 +19,7 @@ static const char help[] =
     "  --mesh MESH            the mesh of specs that name none, like '<[\"x\"=2]>'; propagate works on it\n"
     "  --devices N            how many devices there are\n"
     "  --configuration NAME   the configuration to complete or to add\n"
-    "  --all                  list the tensors that are whole on their devices, too\n"
+    "  --all                  list the tensors that are whole on their devices, too\n" SIZE_HELP
     "  -o, --output OUT       write the completed model; '-' is standard output\n"
     "  --json                 for machines\n"
     "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
@@ -133,10 +133,15 @@ int cmd_infer(int argc, char **argv, struct common *common)
     const char *path = NULL;
     json_t *request = json_object();
     const struct member_option options[] = {
-        {"mode", "mode", MEMBER_TEXT, 0, NULL},        {"mesh", "mesh", MEMBER_TEXT, 0, NULL},
-        {"devices", "devices", MEMBER_COUNT, 1, NULL}, {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
-        {"output", NULL, MEMBER_LOCAL, 'o', &path},    {"set", NULL, MEMBER_EACH, 0, NULL, add_set},
-        {"all", "all", MEMBER_FLAG, 0, NULL},          {"set-weight", NULL, MEMBER_EACH, 0, NULL, add_weight},
+        {"mode", "mode", MEMBER_TEXT, 0, NULL},
+        {"mesh", "mesh", MEMBER_TEXT, 0, NULL},
+        {"devices", "devices", MEMBER_COUNT, 1, NULL},
+        {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
+        {"output", NULL, MEMBER_LOCAL, 'o', &path},
+        {"set", NULL, MEMBER_EACH, 0, NULL, add_set},
+        {"all", "all", MEMBER_FLAG, 0, NULL},
+        {"set-weight", NULL, MEMBER_EACH, 0, NULL, add_weight},
+        SIZE_OPTIONS,
     };
     struct sp_error err = {0};
     struct input input = {.fd = -1};

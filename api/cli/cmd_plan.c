@@ -29,8 +29,7 @@ static const char help[] =
     "  --placement WHICH    contiguous (default): a device runs one stage of the pipeline; any: it may\n"
     "                       hold any nodes of a graph of costs, if that gives more throughput\n"
     "  --replicas N         at most N replicas of a stage, that take requests in turn; 1 when not given\n"
-    "  --batch N            bind the symbolic batch of the inputs\n"
-    "  --dim NAME=N         bind a symbolic dimension; may be repeated\n"
+    "  --batch N            bind the symbolic batch of the inputs\n" SIZE_HELP
     "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
     "                       what ONNX Runtime's profiler wrote\n"
     "  --profile-device D   the device that was measured on; the first when not given\n"
@@ -85,6 +84,9 @@ enum {
     OPT_REPLICAS,
     OPT_BATCH,
     OPT_DIM,
+    OPT_VALUE,
+    OPT_SHAPE,
+    OPT_SHAPES,
     OPT_TIME_LIMIT,
     OPT_FIRST_FIT,
     OPT_SEED,
@@ -112,6 +114,9 @@ static const struct option options[] = {
     {"replicas", required_argument, NULL, OPT_REPLICAS},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"dim", required_argument, NULL, OPT_DIM},
+    {"value", required_argument, NULL, OPT_VALUE},
+    {"shape", required_argument, NULL, OPT_SHAPE},
+    {"shapes", required_argument, NULL, OPT_SHAPES},
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
     {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
     {"seed", required_argument, NULL, OPT_SEED},
@@ -126,8 +131,18 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
+static int take_size(struct common *common, int option, char *value, struct plan_request *request)
+{
+    struct sp_error err = {0};
+    enum sp_status status = option == OPT_DIM     ? put_dim(request->sizes, value, &err)
+                            : option == OPT_VALUE ? put_input_value(request->sizes, value, &err)
+                            : option == OPT_SHAPE ? put_shape(request->sizes, value, &err)
+                                                  : put_shapes(request->sizes, value, &err);
+    return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+}
+
 /* One option that carries a value of the search. */
-static int take_option(struct common *common, int option, const char *value, struct plan_request *request)
+static int take_option(struct common *common, int option, char *value, struct plan_request *request)
 {
     int64_t seed, replicas;
     switch (option) {
@@ -153,9 +168,10 @@ static int take_option(struct common *common, int option, const char *value, str
             return report_usage(common, "--batch takes a whole number of 1 or more, not '%.64s'.", value);
         return EXIT_DONE;
     case OPT_DIM:
-        if (!dims_add(&request->dims, value))
-            return report_usage(common, "--dim takes NAME=N with N of 1 or more, not '%.80s'.", value);
-        return EXIT_DONE;
+    case OPT_VALUE:
+    case OPT_SHAPE:
+    case OPT_SHAPES:
+        return take_size(common, option, value, request);
     case OPT_TIME_LIMIT:
         if (!parse_seconds(value, &request->options.time_limit_seconds))
             return report_usage(common, "--time-limit takes seconds above 0, not '%.64s'.", value);
@@ -528,7 +544,7 @@ out:
 int cmd_plan(int argc, char **argv, struct common *common)
 {
     struct arguments arguments = {0};
-    struct plan_request request = {.input = {.fd = -1}};
+    struct plan_request request = {.input = {.fd = -1}, .sizes = json_object()};
     struct sp_error err = {0};
     enum sp_status status;
     sp_plan_options_init(&request.options);
@@ -542,14 +558,13 @@ int cmd_plan(int argc, char **argv, struct common *common)
         code = check(common, &arguments, &request);
     if (code != EXIT_DONE)
         goto out;
-    request.options.dim_count = request.dims.count;
-    request.options.dim_names = request.dims.names;
-    request.options.dim_values = request.dims.values;
     status = load_target(&arguments.target, &request.target, &request.is_sweep, &err);
     request.model = arguments.model;
     request.arena = sp_arena_create(NULL);
     if (status == SP_OK && request.arena == NULL)
         status = sp_fail_memory(&err);
+    if (status == SP_OK)
+        status = sp_sizes_parse(request.arena, request.sizes, "", &request.options.sizes, &err);
     if (status == SP_OK)
         status = load_profile(&request, &err);
     if (status == SP_OK)
@@ -576,6 +591,6 @@ out:
     input_close(&request.input);
     sp_arena_destroy(request.arena);
     json_decref(request.target);
-    dims_release(&request.dims);
+    json_decref(request.sizes);
     return code;
 }

@@ -48,15 +48,6 @@ enum sp_status client_ensure_model(struct client *client, struct input *input, c
     return status;
 }
 
-void client_write_dims(struct sp_json *json, const struct dims *dims)
-{
-    sp_json_key(json, "dims");
-    sp_json_begin_object(json);
-    for (uint32_t i = 0; i < dims->count; i++)
-        sp_json_member_int(json, dims->names[i], dims->values[i]);
-    sp_json_end_object(json);
-}
-
 enum sp_status client_print(const struct common *common, const char *text, size_t size, struct sp_error *err)
 {
     (void)write_stdout(NULL, text, size);
@@ -94,7 +85,7 @@ static void leave_store_out(struct sp_buf *text)
     drop_member(text, "sha256");
 }
 
-int remote_inspect(const struct common *common, struct input *input, bool values, const struct dims *dims)
+int remote_inspect(const struct common *common, struct input *input, bool values, const json_t *sizes)
 {
     struct progress progress;
     struct client *client = NULL;
@@ -112,8 +103,12 @@ int remote_inspect(const struct common *common, struct input *input, bool values
         sp_json_init_buf(&json, false, &body);
         sp_json_begin_object(&json);
         sp_json_member_bool(&json, "values", values);
-        if (dims->count > 0)
-            client_write_dims(&json, dims);
+        char *text = json_object_size(sizes) > 0 ? json_dumps(sizes, JSON_COMPACT) : NULL;
+        if (text != NULL) {
+            sp_json_key(&json, "options");
+            sp_json_raw(&json, text, strlen(text));
+        }
+        free(text);
         sp_json_end_object(&json);
         (void)sp_json_finish(&json, NULL);
         (void)snprintf(path, sizeof path, "/v1/models/%s/inspect", input->sha256);

@@ -45,10 +45,10 @@ static enum sp_status check_path(const struct input *input, const json_t *reques
     json_object_foreach((json_t *)(uintptr_t)request, member, value)
     {
         sp_buf_printf(path, "&%s=", member);
-        if (json_is_number(value))
-            sp_buf_printf(path, "%.17g", json_number_value(value));
-        else
-            ok = ok && add_escaped(path, json_string_value(value));
+        char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                           : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        ok = ok && text != NULL && add_escaped(path, text);
+        free(text);
     }
     return ok && !sp_buf_failed(path) ? SP_OK : sp_fail_memory(err);
 }

@@ -35,7 +35,8 @@ static enum sp_status write_request(const struct plan_request *request, struct s
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
-    client_write_dims(&json, &request->dims);
+    if (!sp_sizes_write(request->arena, &options->sizes, &json))
+        return sp_fail_memory(err);
     sp_json_member_bool(&json, "optimal", options->optimal);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
     if (options->profile != NULL) {

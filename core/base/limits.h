@@ -59,6 +59,7 @@
 #define SP_LOOP_VISIT_FACTOR 2
 
 /* Symbolic dimensions. */
+#define SP_MAX_DIM_TIES   4096    /* pairs of dimensions that inference meets as one; more are not kept */
 #define SP_MAX_EXPR_TERMS 64      /* terms of one symbolic expression; beyond it the dimension is unknown */
 #define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */
 

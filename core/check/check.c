@@ -73,13 +73,15 @@ static enum sp_status check_model(struct sp_model *model, const struct sp_check_
 {
     struct sp_shape_summary summary;
     struct shape_faults faults = {list, err};
-    const struct sp_shape_options shapes = {options->watch, add_fault, &faults, add_accepted};
+    const struct sp_shape_options shapes = {options->read.watch, add_fault, &faults, add_accepted};
     if (options->configuration != NULL && !has_configuration(model, options->configuration))
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_CONFIGURATION", "The model has no configuration '%.200s'.",
                        options->configuration);
     enum sp_status status = sp_check_graph(model, list, err);
     if (status == SP_OK)
         status = sp_infer_shapes_with(model, &shapes, &summary, err);
+    if (status == SP_OK)
+        status = sp_model_verify_given(model, err);
     if (status == SP_OK)
         status = check_configurations(model, options, list, err);
     if (status == SP_OK)
@@ -91,12 +93,11 @@ enum sp_status sp_check_run(struct sp_arena *arena, const void *bytes, uint64_t 
                             const struct sp_check_options *options, struct sp_diagnostics *ret_list,
                             struct sp_model **ret_model, struct sp_error *err)
 {
-    const struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
     struct sp_error what = {0};
     struct sp_model *model = NULL;
     *ret_list = (struct sp_diagnostics){.arena = arena};
     *ret_model = NULL;
-    enum sp_status status = sp_onnx_read(arena, bytes, size, &read, &model, &what);
+    enum sp_status status = sp_onnx_read(arena, bytes, size, &options->read, &model, &what);
     if (is_finding(status))
         return sp_check_add_error(ret_list, NULL, &what, err);
     if (status != SP_OK) {

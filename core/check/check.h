@@ -13,12 +13,12 @@
 #include "base/cancel.h"
 #include "check/diagnostic.h"
 #include "infer/assignment.h"
+#include "onnx/reader.h"
 
 struct sp_check_options {
-    const char *configuration; /* check this one's annotations only; NULL: all */
-    double memory_bytes;       /* of each device; 0: not known */
-    uint64_t hash_seed;
-    const struct sp_watch *watch; /* may be NULL */
+    const char *configuration;   /* check this one's annotations only; NULL: all */
+    double memory_bytes;         /* of each device; 0: not known */
+    struct sp_read_options read; /* how the model is read; watch may be NULL */
 };
 
 /*

@@ -75,7 +75,7 @@ static double dequantized_bytes(const struct sp_node *node)
 
 static double element_count(const struct sp_value *value)
 {
-    int64_t count = value == NULL ? 0 : sp_shape_elements(&value->type.shape);
+    int64_t count = value == NULL ? 0 : sp_shape_estimate(&value->type.shape);
     return count > 0 ? (double)count : 0;
 }
 

@@ -1,7 +1,5 @@
 #include "cost/workload_internal.h"
 
-#define DIM_TEXT_CEILING 4096 /* of one dimension, as people read it */
-
 const char *sp_workload_shorten(const char *name, char *text, size_t size)
 {
     size_t length = strnlen(name, size);
@@ -15,41 +13,22 @@ const char *sp_workload_shorten(const char *name, char *text, size_t size)
     return text;
 }
 
-static bool is_name_character(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-static bool mentions(const char *text, const char *symbol)
-{
-    size_t size = strlen(symbol);
-    for (const char *at = strstr(text, symbol); at != NULL && size > 0; at = strstr(at + 1, symbol)) {
-        bool starts = at == text || !is_name_character(at[-1]);
-        if (starts && !is_name_character(at[size]))
-            return true;
-    }
-    return false;
-}
-
-/* The symbol to bind for this dimension: the longest one that its text mentions, rather one that can be bound. */
-static const char *find_symbol(const struct sp_dims *dims, struct sp_dim dim, bool *ret_is_fresh)
+/* The symbol to bind for this dimension: rather one that the file names. NULL without memory. */
+static const char *find_symbol(struct sp_arena *arena, struct sp_dims *dims, struct sp_dim dim, bool *ret_is_fresh)
 {
     const char *found = NULL;
-    struct sp_buf text;
-
-    sp_buf_init(&text, DIM_TEXT_CEILING);
-    sp_dim_print(dim, &text);
-    for (uint32_t i = 0; i < sp_dims_symbol_count(dims) && !sp_buf_failed(&text) && text.data != NULL; i++) {
-        const char *symbol = sp_dims_symbol_name(dims, i);
-        bool fresh = sp_dims_symbol_is_fresh(dims, i);
-        bool better =
-            found == NULL || (*ret_is_fresh && !fresh) || (*ret_is_fresh == fresh && strlen(symbol) > strlen(found));
-        if (better && mentions(text.data, symbol)) {
-            found = symbol;
-            *ret_is_fresh = fresh;
-        }
+    bool *inside = SP_NEW_ARRAY(arena, sp_dims_symbol_count(dims), bool);
+    if (inside == NULL)
+        return NULL;
+    sp_dim_mark(dim);
+    sp_dims_take_marks(dims, inside);
+    for (uint32_t i = 0; i < sp_dims_symbol_count(dims); i++) {
+        const bool fresh = sp_dims_symbol_is_fresh(dims, i);
+        if (!inside[i] || (found != NULL && (fresh || !*ret_is_fresh)))
+            continue;
+        found = sp_dims_symbol_name(dims, i);
+        *ret_is_fresh = fresh;
     }
-    sp_buf_release(&text);
     return found;
 }
 
@@ -69,15 +48,16 @@ static enum sp_status refuse_value(const struct sp_model *model, const struct sp
     }
     for (uint32_t i = 0; symbol == NULL && value->type.shape.has_rank && i < value->type.shape.rank; i++) {
         if (value->type.shape.dims[i].kind == SP_DIM_SYMBOLIC)
-            symbol = find_symbol(model->dims, value->type.shape.dims[i], &fresh);
+            symbol = find_symbol(model->arena, model->dims, value->type.shape.dims[i], &fresh);
     }
     if (symbol == NULL)
         (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_UNKNOWN",
                       "The size of the value '%s' is not known: its type or shape could not be inferred.", name);
     else if (fresh)
         (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_DEPENDS_ON_DATA",
-                      "The size of the value '%s' depends on the data that flows through the model (dimension '%s').",
-                      name, sp_workload_shorten(symbol, symbol_text, sizeof symbol_text));
+                      "The size of the value '%s' depends on the data that flows through the model (dimension '%s'); "
+                      "give it one with --dim %s=N.",
+                      name, sp_workload_shorten(symbol, symbol_text, sizeof symbol_text), symbol_text);
     else
         (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_UNBOUND",
                       "The size of the value '%s' is not known: the dimension '%s' has no number; give it one with "

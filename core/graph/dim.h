@@ -51,8 +51,16 @@ bool sp_dims_bind(struct sp_dims *dims, const char *name, int64_t value);
 /* The symbols in use that are not bound, in order of first use; names are static in the context. */
 uint32_t sp_dims_symbol_count(const struct sp_dims *dims);
 const char *sp_dims_symbol_name(const struct sp_dims *dims, uint32_t index);
-/* True for a symbol made by sp_dim_fresh(): it stands for data, no option can bind it. */
+/* True for a symbol that no file names: inference made it. */
 bool sp_dims_symbol_is_fresh(const struct sp_dims *dims, uint32_t index);
+/* The index of a symbol in use. */
+bool sp_dims_find(const struct sp_dims *dims, const char *name, uint32_t *ret_index);
+/* Whether a symbol of this name is in use or bound. */
+bool sp_dims_knows(const struct sp_dims *dims, const char *name);
+/* Whether a dimension is just a symbol: which one. */
+bool sp_dim_is_symbol(const struct sp_dims *dims, struct sp_dim a, uint32_t *ret_index);
+/* The dimension that is this symbol. */
+struct sp_dim sp_dims_symbol(struct sp_dims *dims, uint32_t index);
 
 static inline struct sp_dim sp_dim_unknown(void)
 {
@@ -66,8 +74,58 @@ static inline struct sp_dim sp_dim_known(int64_t value)
 /* The named dimension, or the number it is bound to. */
 struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name);
 
-/* A new symbol whose name starts with `hint` and collides with none ("NonZero_0"). */
-struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint);
+/*
+ * A dimension as a file writes it: arithmetic over names (`past + 1`, `floor(h/2 - 1/2)`, `max(1, 2*n)`: + - * / // %
+ * **, brackets, floor, ceil, mod, min, max, and what sp_dim_print() writes), else a name. A hyphen or a slash between
+ * two words without a blank is arithmetic where every word is a dimension already, else a part of a name.
+ */
+struct sp_dim sp_dim_parse(struct sp_dims *dims, const char *text);
+/* The same in terms of symbols in use alone; unknown where the text has others. */
+struct sp_dim sp_dim_find(struct sp_dims *dims, const char *text);
+
+/*
+ * A new symbol for an extent that depends on data, called by the operator and which node of its kind it is
+ * ("NonZero_0"; the second one of a node is "NonZero_0_1"), so that its name does not depend on what is bound. Where
+ * such a name is bound, its number. A name that is taken gets a number behind '@': turns of a loop make a symbol each.
+ * `upper` is what the extent never exceeds, or unknown.
+ */
+struct sp_dim sp_dim_fresh(struct sp_dims *dims, const char *hint, struct sp_dim upper);
+/* The same for an axis of a tensor of which nothing is known: "TENSOR:AXIS". */
+struct sp_dim sp_dim_of_axis(struct sp_dims *dims, const char *tensor, uint32_t axis, struct sp_dim upper);
+/* What sp_dim_fresh() makes from now on is of this node of its kind. */
+void sp_dims_begin_node(struct sp_dims *dims, uint32_t ordinal);
+
+/* ---- estimates: what costs take a symbol to be, where shapes keep it open ---- */
+
+struct sp_dim_chooser {
+    void *context;
+    /* What symbol `index` is taken to be, or -1; `upper` is the estimate of what it never exceeds, or -1. */
+    int64_t (*choose)(void *context, uint32_t index, int64_t upper);
+};
+/* Asks for every symbol, oldest first. Estimates of expressions follow. */
+void sp_dims_estimate(struct sp_dims *dims, const struct sp_dim_chooser *chooser);
+/* The number, or the estimate; -1 where there is none or it is negative. */
+int64_t sp_dim_estimate(struct sp_dim a);
+
+/* Marks the symbols of a dimension; sp_dims_take_marks() says which were marked since the last time, by index. */
+void sp_dim_mark(struct sp_dim a);
+void sp_dims_take_marks(struct sp_dims *dims, bool *ret_used);
+
+/* ---- equations ---- */
+
+enum sp_dim_solution { SP_DIM_SOLVED, SP_DIM_HOLDS, SP_DIM_CONTRADICTS, SP_DIM_OPEN };
+/* What symbol must be which number that a = b, where all others have estimates. OPEN: several are left, or it stands
+   inside a function or a product. */
+enum sp_dim_solution sp_dim_solve(struct sp_dims *dims, struct sp_dim a, struct sp_dim b, uint32_t *ret_symbol,
+                                  int64_t *ret_value);
+
+/* Two dimensions that inference meets as one, though it cannot prove that they are: kept where they were asked for. */
+struct sp_dim_tie {
+    struct sp_dim a, b;
+};
+void sp_dims_keep_ties(struct sp_dims *dims);
+void sp_dims_tie(struct sp_dims *dims, struct sp_dim a, struct sp_dim b);
+const struct sp_dim_tie *sp_dims_ties(const struct sp_dims *dims, uint32_t *ret_count);
 
 struct sp_dim sp_dim_add(struct sp_dims *dims, struct sp_dim a, struct sp_dim b);
 struct sp_dim sp_dim_sub(struct sp_dims *dims, struct sp_dim a, struct sp_dim b);

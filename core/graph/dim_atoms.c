@@ -60,7 +60,7 @@ static void set_bounds(struct sp_atom *atom)
     }
 }
 
-static struct sp_dim dim_of_atom(struct sp_dims *dims, const struct sp_atom *atom)
+static struct sp_dim dim_of_atom(struct sp_dims *dims, struct sp_atom *atom)
 {
     struct sp_poly poly = {.count = 1};
     memset(&poly.terms[0], 0, sizeof poly.terms[0]);

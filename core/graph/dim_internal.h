@@ -1,6 +1,7 @@
 #pragma once
 /*
- * dim_internal - polynomials over atoms, shared by dim.c (arithmetic), dim_poly.c (polynomials) and dim_atoms.c.
+ * dim_internal - polynomials over atoms, shared by dim.c (arithmetic), dim_poly.c (polynomials), dim_atoms.c,
+ * dim_symbols.c (symbols, estimates, equations) and dim_text.c (reading).
  *
  * A poly is a work area on the stack: terms in graded lexicographic order, largest first, no two with the same
  * monomial, no zero coefficient. That order is a monomial order, so leading-term division (exact quotients) is sound.
@@ -24,12 +25,14 @@ struct sp_atom {
     bool has_lower, has_upper;
     int64_t lower, upper; /* bounds that hold for all symbols >= 0 */
     struct sp_dim a, b;   /* operands of the functions */
+    bool has_estimate, is_marked;
+    int64_t estimate;
 };
 
 struct sp_dim_term {
     int64_t coefficient;
     uint32_t degree;
-    const struct sp_atom *atoms[SP_POLY_MAX_DEGREE]; /* ascending id, repeated for powers */
+    struct sp_atom *atoms[SP_POLY_MAX_DEGREE]; /* ascending id, repeated for powers */
 };
 
 struct sp_poly {
@@ -46,19 +49,25 @@ struct sp_expr {
 struct sp_dim_symbol {
     const char *name;
     bool used, bound, fresh;
+    uint32_t index; /* in `used` */
     int64_t value;
-    const struct sp_atom *atom;
+    struct sp_atom *atom;
+    struct sp_dim upper; /* what a fresh one never exceeds, or unknown */
 };
 
 struct sp_dims {
     struct sp_arena *arena;
     struct sp_intern *symbol_names, *atom_keys, *expr_keys;
     struct sp_dim_symbol *symbols; /* by id in symbol_names */
-    const struct sp_atom **atoms;  /* by id in atom_keys */
+    struct sp_atom **atoms;        /* by id in atom_keys */
     const struct sp_expr **exprs;  /* by id in expr_keys */
     uint32_t symbol_capacity, atom_capacity, expr_capacity;
     uint32_t *used; /* symbol ids in order of first use */
-    uint32_t used_count, used_capacity, fresh_count, atom_count;
+    uint32_t used_count, used_capacity, atom_count;
+    uint32_t ordinal, made_here, repeat_count; /* the node that makes symbols, how many it made */
+    bool keeps_ties;
+    struct sp_dim_tie *ties;
+    uint32_t tie_count, tie_capacity;
 };
 
 /* ---- dim_poly.c: false means: too large, or overflow; the result is then unknown ---- */

@@ -100,28 +100,40 @@ const char *sp_node_label(const struct sp_node *node, char *text, size_t size)
     return text;
 }
 
-int64_t sp_shape_elements(const struct sp_shape *shape)
+/* Of the extents that are numbers, or of all that have an estimate. */
+static int64_t count_elements(const struct sp_shape *shape, bool estimates)
 {
     int64_t elements = 1;
     bool empty = false;
     if (!shape->has_rank)
         return -1;
     for (uint32_t i = 0; i < shape->rank; i++) {
-        if (!sp_dim_is_known(shape->dims[i]) || shape->dims[i].value < 0)
+        const int64_t extent = estimates || sp_dim_is_known(shape->dims[i]) ? sp_dim_estimate(shape->dims[i]) : -1;
+        if (extent < 0)
             return -1;
-        if (shape->dims[i].value == 0)
+        if (extent == 0)
             empty = true; /* decides the product, whatever the others multiply to */
-        else if (!sp_mul_i64(elements, shape->dims[i].value, &elements))
+        else if (!sp_mul_i64(elements, extent, &elements))
             return -1;
     }
     return empty ? 0 : elements;
+}
+
+int64_t sp_shape_elements(const struct sp_shape *shape)
+{
+    return count_elements(shape, false);
+}
+
+int64_t sp_shape_estimate(const struct sp_shape *shape)
+{
+    return count_elements(shape, true);
 }
 
 int64_t sp_value_bytes(const struct sp_value *value)
 {
     if (value->type.kind != SP_TYPE_TENSOR)
         return -1;
-    int64_t elements = sp_shape_elements(&value->type.shape);
+    int64_t elements = sp_shape_estimate(&value->type.shape);
     return elements < 0 ? -1 : sp_dtype_bytes(value->type.dtype, elements);
 }
 

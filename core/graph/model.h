@@ -41,6 +41,7 @@ struct sp_node;
 struct sp_value;
 struct sp_metadata_list;
 struct sp_op; /* ops/table/op.h */
+struct sp_given_types;
 
 struct sp_span {
     uint64_t offset, size; /* bytes from the start of the model file */
@@ -246,6 +247,7 @@ struct sp_node {
     const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 
     /* Filled by ops/shapes/shapes.h. */
+    uint32_t ordinal;       /* 1 + how many nodes of its operator stand before it: names new symbols */
     const struct sp_op *op; /* its rule, or NULL when there is none */
     int64_t version;        /* opset version of its domain in force here */
     struct sp_graph *body;  /* an expanded function call: the body, with this call's shapes; else NULL */
@@ -327,7 +329,8 @@ struct sp_model {
     struct sp_device_configuration *configurations;
     struct sp_graph *graph;
     struct sp_model_counts counts;
-    uint64_t data_elements; /* that shape inference has carried (SP_MAX_MODEL_DATA) */
+    struct sp_given_types *given; /* shapes that the caller states (graph/given.h), or NULL */
+    uint64_t data_elements;       /* that shape inference has carried (SP_MAX_MODEL_DATA) */
 };
 
 /* The attribute of this name, or NULL. */
@@ -365,7 +368,10 @@ const char *sp_node_label(const struct sp_node *node, char *text, size_t size);
 /* Elements of a shape, or -1 when it is not fully known or overflows. */
 int64_t sp_shape_elements(const struct sp_shape *shape);
 
-/* Bytes of a tensor value, or -1 when its type or shape is not fully known. */
+/* The same by what open extents are taken to be (sp_dim_estimate()); -1 where there is nothing to go by. */
+int64_t sp_shape_estimate(const struct sp_shape *shape);
+
+/* Bytes of a tensor value by sp_shape_estimate(), or -1. */
 int64_t sp_value_bytes(const struct sp_value *value);
 
 /* As sp_value_bytes(), of the form that a runtime reads and writes: that of a constant is what it keeps in memory. */

@@ -102,6 +102,8 @@ enum sp_status sp_onnx_read(struct sp_arena *arena, const void *bytes, uint64_t 
         sp_error_clear(&what);
         model->is_sorted = tries > 0;
         status = read_as(model, options, &what);
+        if (status == SP_OK && options != NULL && options->given != NULL)
+            status = sp_model_give(model, options->given, &what);
         if (status == SP_OK)
             *ret_model = model;
         if (status == SP_OK || tries > 0 || strcmp(what.code, "NOT_TOPOLOGICAL") != 0)

@@ -30,7 +30,7 @@ static enum sp_status convert_shape(struct sp_reader *r, const Onnx__TensorShape
         if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
             shape->dims[i] = sp_dim_known(dim->dim_value);
         else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != '\0')
-            shape->dims[i] = sp_dim_symbol(r->model->dims, dim->dim_param);
+            shape->dims[i] = sp_dim_parse(r->model->dims, dim->dim_param);
         else
             shape->dims[i] = sp_dim_unknown();
     }

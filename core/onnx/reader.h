@@ -25,7 +25,7 @@
  */
 #include "base/cancel.h"
 #include "base/error.h"
-#include "graph/model.h"
+#include "graph/given.h"
 
 struct sp_read_options {
     uint64_t hash_seed;           /* any number; results do not depend on it */
@@ -33,6 +33,7 @@ struct sp_read_options {
     uint32_t binding_count;       /* --dim NAME=N: bound before shapes are read */
     const char *const *binding_names;
     const int64_t *binding_values;
+    const struct sp_given *given; /* what is known beside the file, or NULL */
 };
 
 /*

@@ -6,7 +6,9 @@
 #include "base/json_reader.h"
 #include "cost/cluster/device.h"
 #include "plan/answer/readable_text.h"
+#include "plan/cost_graph.h"
 #include "plan/model_file.h"
+#include "plan/sizes/bind.h"
 
 #define TEXT_COLUMNS 110
 
@@ -41,9 +43,9 @@ static enum sp_status read_device(struct sp_members_reader *reader, const json_t
 }
 
 static enum sp_status read_request(struct sp_arena *arena, const json_t *request, struct sp_check_options *options,
-                                   struct sp_error *err)
+                                   struct sp_sizes *sizes, struct sp_error *err)
 {
-    static const char *const members[] = {"configuration", "device", "memory_bytes"};
+    static const char *const members[] = {"configuration", "device", "memory_bytes", "dims", "values", "shapes"};
     struct sp_members_reader reader = {arena, err};
     if (request == NULL)
         return SP_OK;
@@ -53,14 +55,17 @@ static enum sp_status read_request(struct sp_arena *arena, const json_t *request
         status = sp_members_text(&reader, request, "", "configuration", SP_MAX_NAME_BYTES, &options->configuration);
     if (status == SP_OK)
         status = read_device(&reader, request, &options->memory_bytes);
+    if (status == SP_OK)
+        status = sp_sizes_parse(arena, request, "", sizes, err);
     return status;
 }
 
 enum sp_status sp_check_request_verify(const json_t *request, struct sp_error *err)
 {
     struct sp_check_options options = {0};
+    struct sp_sizes sizes;
     struct sp_arena *arena = sp_arena_create(NULL);
-    enum sp_status status = arena != NULL ? read_request(arena, request, &options, err) : sp_fail_memory(err);
+    enum sp_status status = arena != NULL ? read_request(arena, request, &options, &sizes, err) : sp_fail_memory(err);
     sp_arena_destroy(arena);
     return status;
 }
@@ -76,10 +81,25 @@ void sp_check_answer_destroy(struct sp_check_answer *answer)
     free(answer);
 }
 
+/* A model that cannot be read is looked at without sizes: then the check says what is wrong with it. */
+static enum sp_status bind_sizes(const struct sp_check_answer *answer, const struct sp_sizes *sizes,
+                                 struct sp_read_options *read, struct sp_error *err)
+{
+    struct sp_error what = {0};
+    enum sp_status status =
+        sp_sizes_read_options(answer->arena, answer->file.bytes, answer->file.size, read, sizes, read, &what);
+    if (status == SP_OK || status == SP_ERR_MODEL || status == SP_ERR_UNSUPPORTED)
+        return SP_OK;
+    if (err != NULL)
+        *err = what;
+    return status;
+}
+
 enum sp_status sp_check_answer_create(const struct sp_job_options *options, const json_t *request,
                                       struct sp_check_answer **ret_answer, struct sp_error *err)
 {
-    struct sp_check_options check = {.hash_seed = options->hash_seed, .watch = options->watch};
+    struct sp_check_options check = {.read = {.hash_seed = options->hash_seed, .watch = options->watch}};
+    struct sp_sizes sizes = {0};
     struct sp_check_answer *answer = calloc(1, sizeof *answer);
     if (answer == NULL)
         return sp_fail_memory(err);
@@ -92,13 +112,17 @@ enum sp_status sp_check_answer_create(const struct sp_job_options *options, cons
         status = answer->name != NULL ? SP_OK : sp_fail_memory(err);
     }
     if (status == SP_OK)
-        status = read_request(answer->arena, request, &check, err);
+        status = read_request(answer->arena, request, &check, &sizes, err);
     if (status == SP_OK)
         status = sp_model_file_open_any(&answer->budget, options->bytes, options->size, options->hash_seed,
                                         options->watch, &answer->file, err);
     if (status == SP_OK && answer->file.costs != NULL && check.configuration != NULL)
         status = sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION",
                          "A graph of costs has no configuration '%.200s', and no other.", check.configuration);
+    if (status == SP_OK && answer->file.costs != NULL)
+        status = sp_costs_check_options(&sizes, 0, err);
+    else if (status == SP_OK)
+        status = bind_sizes(answer, &sizes, &check.read, err);
     /* Of a graph of costs all that can be wrong is its form, which is right since it was read. */
     if (status == SP_OK && answer->file.costs == NULL)
         status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,

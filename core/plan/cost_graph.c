@@ -18,12 +18,14 @@ enum sp_status sp_costs_refuse(const char *what, struct sp_error *err)
         what);
 }
 
-enum sp_status sp_costs_check_options(uint32_t dim_count, const char *const *dim_names, int64_t batch,
-                                      struct sp_error *err)
+enum sp_status sp_costs_check_options(const struct sp_sizes *sizes, int64_t batch, struct sp_error *err)
 {
-    if (dim_count > 0)
+    if (sizes->dim_count > 0)
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_DIMENSION",
-                       "The dimension '%.200s' cannot be bound: a graph of costs has none.", dim_names[0]);
+                       "The dimension '%.200s' cannot be bound: a graph of costs has none.", sizes->dim_names[0]);
+    if (sizes->given.value_count + sizes->given.shape_count > 0)
+        return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_TENSOR",
+                       "A graph of costs has no tensors to give values or shapes to.");
     if (batch > 0)
         return sp_fail(err, SP_ERR_REQUEST, "NO_BATCH",
                        "A graph of costs has no batch to bind: its seconds are those of the requests that were "

@@ -7,9 +7,8 @@
 /* SP_ERR_UNSUPPORTED "NO_OPERATORS": `what` is what there cannot be ("annotated model"). */
 enum sp_status sp_costs_refuse(const char *what, struct sp_error *err);
 
-/* SP_ERR_REQUEST where the request binds dimensions: there are none. */
-enum sp_status sp_costs_check_options(uint32_t dim_count, const char *const *dim_names, int64_t batch,
-                                      struct sp_error *err);
+/* SP_ERR_REQUEST where the request says something of sizes: there are none. */
+enum sp_status sp_costs_check_options(const struct sp_sizes *sizes, int64_t batch, struct sp_error *err);
 
 /* SP_ERR_REQUEST "PLACEMENT_UNSUPPORTED", at the option to change, where a plan of any sets of nodes cannot be what the
    request describes. */

@@ -320,41 +320,23 @@ static enum sp_status count_external(struct sp_job *job, struct sp_inspection *i
 static enum sp_status list_symbols(struct sp_job *job, struct sp_inspection *inspection, struct sp_error *err)
 {
     const struct sp_graph *graph = job->model->graph;
-    const struct sp_dims *dims = job->model->dims;
-    uint32_t count = sp_dims_symbol_count(dims);
-    enum sp_status status = SP_OK;
-    struct sp_intern *names = sp_intern_create(job->arena, job->hash_seed);
+    struct sp_dims *dims = job->model->dims;
+    const uint32_t count = sp_dims_symbol_count(dims);
     bool *used = SP_NEW_ARRAY(job->arena, count, bool);
-    struct sp_buf text;
     inspection->symbols = SP_NEW_ARRAY(job->arena, count, const char *);
-    if (names == NULL || used == NULL || inspection->symbols == NULL)
+    if (used == NULL || inspection->symbols == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = sp_dims_symbol_name(dims, i);
-        if (sp_intern_add(names, name, strlen(name)) != i)
-            return sp_fail_memory(err);
-    }
-    sp_buf_init(&text, SP_DIM_TEXT_BYTES);
-    for (uint32_t v = 0; v < graph->value_count && status == SP_OK && count > 0; v++) {
+    for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct sp_type *type = &graph->values[v]->type;
-        for (uint32_t axis = 0; type->kind == SP_TYPE_TENSOR && axis < type->shape.rank; axis++) {
-            if (type->shape.dims[axis].kind != SP_DIM_SYMBOLIC)
-                continue;
-            sp_dim_print(type->shape.dims[axis], &text);
-            if (sp_buf_failed(&text))
-                status = sp_fail_memory(err);
-            uint32_t id = status == SP_OK ? sp_intern_find(names, text.data, text.size) : SP_NO_NAME;
-            if (id != SP_NO_NAME)
-                used[id] = true;
-            sp_buf_clear(&text);
-        }
+        for (uint32_t axis = 0; type->kind == SP_TYPE_TENSOR && axis < type->shape.rank; axis++)
+            sp_dim_mark(type->shape.dims[axis]);
     }
-    sp_buf_release(&text);
+    sp_dims_take_marks(dims, used);
     for (uint32_t i = 0; i < count; i++) {
-        if (used[i] && !sp_dims_symbol_is_fresh(dims, i))
+        if (used[i])
             inspection->symbols[inspection->symbol_count++] = sp_dims_symbol_name(dims, i);
     }
-    return status;
+    return SP_OK;
 }
 
 enum sp_status sp_inspect(struct sp_job *job, struct sp_inspection *ret_inspection, struct sp_error *err)

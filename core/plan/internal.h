@@ -42,9 +42,11 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
 struct sp_bindings {
     struct sp_arena *arena;
     uint64_t hash_seed;
-    int64_t assumed_batch;  /* extent for a batch that is not bound */
-    int64_t assumed;        /* for any other dimension */
-    uint32_t assumed_count; /* how many got this */
+    const struct sp_watch *watch; /* may be NULL */
+    bool is_inferred;             /* shapes of the model were inferred to find them: it is read again */
+    int64_t assumed_batch;        /* extent for a batch that is not bound */
+    int64_t assumed;              /* for any other dimension */
+    uint32_t assumed_count;       /* how many got this */
     bool has_assumed_batch;
     uint32_t count, name_capacity, value_capacity;
     const char **names;
@@ -52,20 +54,6 @@ struct sp_bindings {
     uint32_t note_count, note_capacity;
     struct sp_plan_note *notes;
 };
-
-/* The dims that the request names; SP_ERR_REQUEST for one that the model (just read, nothing bound) does not have, that
-   stands there twice, or that is data dependent. */
-enum sp_status sp_bind_given(const struct sp_model *model, uint32_t count, const char *const *names,
-                             const int64_t *values, struct sp_bindings *bindings, struct sp_error *err);
-
-/* Adds --batch and the assumed extents for the symbols of the model's inputs that are still free. */
-enum sp_status sp_bind_inputs(const struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
-                              struct sp_error *err);
-
-/* Nameless unknown dimensions of inputs cannot be bound by reading again: they are set in the model itself, before
-   shapes are inferred. A nameless first dimension is the batch. */
-enum sp_status sp_bind_nameless(struct sp_model *model, int64_t batch, struct sp_bindings *bindings,
-                                struct sp_error *err);
 
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
@@ -111,7 +99,7 @@ struct sp_inspection {
     bool has_flops;
     double flops;
     uint32_t symbol_count;
-    const char **symbols; /* named dimensions that a value's inferred shape has, in the model's order */
+    const char **symbols; /* that a value's inferred shape has, in the model's order */
     uint64_t external_files;
     double external_bytes;
 };

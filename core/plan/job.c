@@ -7,6 +7,8 @@
 #include "onnx/reader.h"
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
+#include "plan/sizes/bind.h"
+#include "plan/sizes/branches.h"
 
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)64 << 20)
@@ -24,12 +26,22 @@ void sp_job_destroy(struct sp_job *job)
 }
 
 /* The file, in its own budget: the job that uses it counts what it takes. */
-static enum sp_status open_file(const struct sp_job_options *options, struct sp_model_file *ret_file,
-                                struct sp_error *err)
+static enum sp_status open_file(const struct sp_job_options *options, const struct sp_sizes *sizes,
+                                struct sp_model_file *ret_file, struct sp_error *err)
 {
     struct sp_budget budget = {.limit = options->memory_budget != 0 ? options->memory_budget : SP_DEFAULT_JOB_BYTES};
-    return sp_model_file_open_any(&budget, options->bytes, options->size, options->hash_seed, options->watch, ret_file,
-                                  err);
+    const struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
+    struct sp_model_file file;
+    enum sp_status status =
+        sp_model_file_open_any(&budget, options->bytes, options->size, options->hash_seed, options->watch, &file, err);
+    if (status != SP_OK)
+        return status;
+    status = sp_take_branches(&budget, &read, sizes, &file, err);
+    if (status == SP_OK)
+        *ret_file = file;
+    else
+        sp_model_file_release(&file);
+    return status;
 }
 
 static struct sp_job *create(const struct sp_model_file *file, const struct sp_job_options *options)
@@ -55,11 +67,13 @@ static struct sp_job *create(const struct sp_model_file *file, const struct sp_j
     return job;
 }
 
-static enum sp_status read_model(struct sp_job *job, const struct sp_bindings *bindings, struct sp_error *err)
+static enum sp_status read_model(struct sp_job *job, const struct sp_sizes *sizes, const struct sp_bindings *bindings,
+                                 struct sp_error *err)
 {
     const struct sp_read_options options = {
         .hash_seed = job->hash_seed,
         .watch = job->watch,
+        .given = &sizes->given,
         .binding_count = bindings != NULL ? bindings->count : 0,
         .binding_names = bindings != NULL ? bindings->names : NULL,
         .binding_values = bindings != NULL ? bindings->values : NULL,
@@ -71,23 +85,24 @@ static enum sp_status read_model(struct sp_job *job, const struct sp_bindings *b
  * Symbols are bound while the model is read, but which symbols there are is known only afterwards. So a model whose
  * symbols get numbers is read twice; the first reading's memory is given back before the second.
  */
-static enum sp_status reread(struct sp_job *job, const struct sp_bindings *bindings, struct sp_error *err)
+static enum sp_status reread(struct sp_job *job, const struct sp_sizes *sizes, const struct sp_bindings *bindings,
+                             struct sp_error *err)
 {
-    if (bindings->count == 0)
+    if (bindings->count == 0 && !bindings->is_inferred)
         return SP_OK;
     sp_arena_destroy(job->arena);
     job->model = NULL;
     job->arena = bindings->arena;
-    return read_model(job, bindings, err);
+    return read_model(job, sizes, bindings, err);
 }
 
-/* Reads the model with the bindings that the request gives and, with `assume`, with extents for what the inputs leave
+/* Reads the model with the sizes that the request gives and, with `assume`, with extents for what the inputs leave
    open. Bindings and notes live in an arena of their own until it becomes the job's, or is dropped because nothing is
    bound. */
-static enum sp_status open_bound(struct sp_job *job, const struct sp_plan_options *options, bool assume,
+static enum sp_status open_bound(struct sp_job *job, const struct sp_sizes *sizes, bool assume, int64_t batch,
                                  struct sp_bindings *bindings, struct sp_error *err)
 {
-    enum sp_status status = read_model(job, NULL, err);
+    enum sp_status status = read_model(job, sizes, NULL, err);
     if (status != SP_OK)
         return status;
     struct sp_arena *arena = sp_arena_create(&job->budget);
@@ -95,11 +110,10 @@ static enum sp_status open_bound(struct sp_job *job, const struct sp_plan_option
         return sp_fail_memory(err);
     bindings->arena = arena;
     bindings->hash_seed = job->hash_seed;
-    status = sp_bind_given(job->model, options->dim_count, options->dim_names, options->dim_values, bindings, err);
-    if (status == SP_OK && assume)
-        status = sp_bind_inputs(job->model, options->batch, bindings, err);
+    bindings->watch = job->watch;
+    status = sp_bind(job->model, sizes, assume, batch, bindings, err);
     if (status == SP_OK)
-        status = reread(job, bindings, err);
+        status = reread(job, sizes, bindings, err);
     if (job->arena != arena) {
         sp_arena_destroy(arena);
         *bindings = (struct sp_bindings){.arena = job->arena,
@@ -107,18 +121,23 @@ static enum sp_status open_bound(struct sp_job *job, const struct sp_plan_option
                                          .assumed_batch = bindings->assumed_batch,
                                          .assumed = bindings->assumed};
     }
-    if (status == SP_OK && assume)
-        status = sp_bind_nameless(job->model, options->batch, bindings, err);
     return status;
 }
 
-enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_count, const char *const *dim_names,
-                           const int64_t *dim_values, struct sp_job **ret_job, struct sp_error *err)
+/* Shapes, which must be those that the request states. */
+static enum sp_status infer_shapes(struct sp_job *job, struct sp_error *err)
 {
-    const struct sp_plan_options dims = {.dim_count = dim_count, .dim_names = dim_names, .dim_values = dim_values};
+    enum sp_status status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
+    return status == SP_OK ? sp_model_verify_given(job->model, err) : status;
+}
+
+enum sp_status sp_job_open(const struct sp_job_options *options, struct sp_job **ret_job, struct sp_error *err)
+{
+    static const struct sp_sizes nothing;
+    const struct sp_sizes *sizes = options->sizes != NULL ? options->sizes : &nothing;
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
-    enum sp_status status = open_file(options, &file, err);
+    enum sp_status status = open_file(options, sizes, &file, err);
     if (status != SP_OK)
         return status;
     struct sp_job *job = create(&file, options);
@@ -128,11 +147,11 @@ enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_co
     }
     job->owns_file = true;
     if (file.costs != NULL) {
-        status = sp_costs_check_options(dim_count, dim_names, 0, err);
+        status = sp_costs_check_options(sizes, 0, err);
     } else {
-        status = open_bound(job, &dims, false, &bindings, err);
+        status = open_bound(job, sizes, false, 0, &bindings, err);
         if (status == SP_OK)
-            status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
+            status = infer_shapes(job, err);
     }
     if (status != SP_OK) {
         sp_job_destroy(job);
@@ -144,17 +163,6 @@ enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_co
 
 /* ---- planning ---- */
 
-struct dim {
-    const char *name;
-    int64_t value;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    const struct dim *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
 /* Canonical: members in a fixed order, dims by name, defaults written out. */
 static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_plan_options *options,
                                         const char **ret_json, struct sp_error *err)
@@ -162,13 +170,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     struct sp_buf buf;
     struct sp_json json;
     char *text = NULL;
-    struct dim *dims = SP_NEW_ARRAY(arena, options->dim_count, struct dim);
-    if (dims == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < options->dim_count; i++)
-        dims[i] = (struct dim){options->dim_names[i], options->dim_values[i]};
-    if (options->dim_count > 1)
-        qsort(dims, options->dim_count, sizeof *dims, by_name);
+    bool ok;
     sp_buf_init(&buf, SP_OPTIONS_BYTES);
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
@@ -179,11 +181,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
-    sp_json_key(&json, "dims");
-    sp_json_begin_object(&json);
-    for (uint32_t i = 0; i < options->dim_count; i++)
-        sp_json_member_int(&json, dims[i].name, dims[i].value);
-    sp_json_end_object(&json);
+    ok = sp_sizes_write(arena, &options->sizes, &json);
     sp_json_member_bool(&json, "optimal", options->optimal);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
     if (options->profile != NULL) {
@@ -199,7 +197,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     if (options->what_if)
         sp_json_member_bool(&json, "what_if", true);
     sp_json_end_object(&json);
-    if (sp_json_finish(&json, NULL) == SP_OK)
+    if (sp_json_finish(&json, NULL) == SP_OK && ok)
         text = sp_arena_string(arena, buf.data, buf.size);
     sp_buf_release(&buf);
     if (text == NULL)
@@ -393,13 +391,15 @@ static enum sp_status open_assumed(const struct sp_model_file *file, const struc
         (void)sp_fail_memory(err);
         return SP_ERR_MEMORY;
     }
-    enum sp_status status = open_bound(job, options, true, bindings, err);
+    enum sp_status status = open_bound(job, &options->sizes, true, options->batch, bindings, err);
     bool contradicted = false;
     if (status == SP_OK) {
         job->accepted.refuses = !attempt.accepts && bindings->assumed_count > 0;
-        status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
+        status = infer_shapes(job, err);
         contradicted = status == SP_ERR_MODEL;
     }
+    if (status == SP_OK)
+        status = sp_estimate_open(job->model, bindings, err);
     if (status != SP_OK) {
         mention_assumptions(bindings, err);
         sp_job_destroy(job);
@@ -452,7 +452,7 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
                                  const struct sp_cluster *cluster, const struct sp_plan_options *options,
                                  struct sp_job **ret_job, struct sp_bindings *bindings, struct sp_error *err)
 {
-    enum sp_status status = sp_costs_check_options(options->dim_count, options->dim_names, options->batch, err);
+    enum sp_status status = sp_costs_check_options(&options->sizes, options->batch, err);
     if (status != SP_OK)
         return status;
     struct sp_job *job = create(file, job_options);
@@ -477,7 +477,7 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
     struct sp_job *job = NULL;
-    enum sp_status status = open_file(job_options, &file, err);
+    enum sp_status status = open_file(job_options, &options->sizes, &file, err);
     if (status != SP_OK)
         return status;
     status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : SP_OK;

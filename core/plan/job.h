@@ -63,14 +63,13 @@
 #include "plan/plan.h"
 #include "plan/request/constraints.h"
 #include "plan/request/measured.h"
+#include "plan/sizes/sizes.h"
 
 /* Symbolic dimensions of the model's inputs that nobody bound get these extents, and the plan says so. A symbol is
    taken for the batch when it is the first dimension of an input and nowhere another one. */
 #define SP_ASSUMED_BATCH 1 /* extent of an unbound batch */
 #define SP_ASSUMED_DIMENSION                                                                                           \
     128 /* extent of any other unbound dimension, or the largest half of it that the model bears */
-
-#define SP_MAX_BOUND_DIMS 4096 /* dimensions that one request may bind */
 
 struct sp_job;
 
@@ -80,6 +79,7 @@ struct sp_job_options {
     uint64_t size;
     size_t memory_budget; /* bytes; 0 = SP_DEFAULT_JOB_BYTES */
     uint64_t hash_seed;
+    const struct sp_sizes *sizes;       /* what the caller says of them, or NULL; a plan has its own */
     const char *name;                   /* what to call the model (file name), or NULL */
     const char *sha256;                 /* 64 hex digits when the caller knows it, or NULL: left empty */
     const struct sp_watch *watch;       /* may be NULL; must outlive the job */
@@ -95,9 +95,7 @@ struct sp_plan_options {
     uint32_t max_replicas; /* of one stage, that take requests in turn: 1 (none) unless asked for; 0: any number */
     int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
                               fixed to another number is SP_ERR_REQUEST */
-    uint32_t dim_count;
-    const char *const *dim_names;
-    const int64_t *dim_values;
+    struct sp_sizes sizes;
     bool optimal; /* move until no move helps; false: the first placement that fits */
     bool what_if; /* sp_plan_answer() (plan/variants/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
@@ -111,7 +109,7 @@ struct sp_plan_options {
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
- * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", "dims": {NAME: N}, "optimal", "seed",
+ * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of plan/sizes/sizes.h, "optimal", "seed",
  * "profile", "time_limit_seconds", "what_if", "constraints") of a request. json may be NULL. Strings stay owned by
  * `json`; arrays are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers
  * begin with "/constraints". Unknown members, wrong types and strategies that this version does not have are
@@ -129,10 +127,9 @@ bool sp_placement_parse(const char *name, bool *ret_any_sets);
 /* The objective of that name; false when there is none. */
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 
-/* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. dims are bound first;
-   names that the model does not have are SP_ERR_REQUEST. */
-enum sp_status sp_job_open(const struct sp_job_options *options, uint32_t dim_count, const char *const *dim_names,
-                           const int64_t *dim_values, struct sp_job **ret_job, struct sp_error *err);
+/* Reads the model and infers shapes; of a graph of costs (json/json.h) there is nothing to infer. The sizes of the
+   options hold; names that the model does not have are SP_ERR_REQUEST. */
+enum sp_status sp_job_open(const struct sp_job_options *options, struct sp_job **ret_job, struct sp_error *err);
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
 /* ---- inspect ---- */

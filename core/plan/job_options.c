@@ -131,43 +131,12 @@ static enum sp_status parse_flag(const json_t *json, const char *pointer, const 
     return SP_OK;
 }
 
-static enum sp_status parse_dims(struct sp_arena *arena, const json_t *json, const char *parent,
-                                 struct sp_plan_options *options, struct sp_error *err)
-{
-    const char *name;
-    json_t *value;
-    uint32_t count = 0;
-    if (!json_is_object(json))
-        return refuse(err, parent, "Dimensions are an object of names and whole numbers, like {\"seq\": 128}.");
-    if (json_object_size(json) > SP_MAX_BOUND_DIMS)
-        return sp_fail_limit(err, "TOO_MANY_DIMENSIONS", "SP_MAX_BOUND_DIMS", SP_MAX_BOUND_DIMS,
-                             (int64_t)json_object_size(json), "One request may bind at most %d dimensions.",
-                             SP_MAX_BOUND_DIMS);
-    const char **names = SP_NEW_ARRAY(arena, json_object_size(json), const char *);
-    int64_t *values = SP_NEW_ARRAY(arena, json_object_size(json), int64_t);
-    if (names == NULL || values == NULL)
-        return sp_fail_memory(err);
-    json_object_foreach((json_t *)json, name, value)
-    {
-        char pointer[SP_ERROR_WHERE_SIZE];
-        pointer_to(pointer, sizeof pointer, parent, name);
-        enum sp_status status = parse_positive(value, pointer, "A dimension", &values[count], err);
-        if (status != SP_OK)
-            return status;
-        names[count++] = name;
-    }
-    options->dim_count = count;
-    options->dim_names = names;
-    options->dim_values = values;
-    return SP_OK;
-}
-
 static enum sp_status parse_member(struct sp_arena *arena, const char *name, const json_t *value,
                                    struct sp_plan_options *options, struct sp_error *err)
 {
     char pointer[SP_ERROR_WHERE_SIZE];
     pointer_to(pointer, sizeof pointer, "/options", name);
-    if (json_is_null(value) && strcmp(name, "dims") != 0)
+    if (json_is_null(value))
         return refuse(err, pointer, "This option may not be null; leave it out for its default.");
     if (strcmp(name, "strategy") == 0)
         return parse_strategy(value, pointer, options, err);
@@ -177,8 +146,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return parse_positive(value, pointer, "The batch", &options->batch, err);
     if (strcmp(name, "replicas") == 0)
         return parse_replicas(value, pointer, options, err);
-    if (strcmp(name, "dims") == 0)
-        return parse_dims(arena, value, pointer, options, err);
+    if (sp_sizes_is_member(name))
+        return SP_OK; /* read together */
     if (strcmp(name, "profile") == 0) {
         struct sp_profile *profile;
         enum sp_status status = sp_profile_parse(arena, value, pointer, &profile, err);
@@ -205,11 +174,11 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         options->time_limit_seconds = seconds;
         return SP_OK;
     }
-    return refuse(
-        err, pointer,
-        "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, optimal, seed, profile, "
-        "what_if, constraints and time_limit_seconds.",
-        name);
+    return refuse(err, pointer,
+                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
+                  "optimal, seed, "
+                  "profile, what_if, constraints and time_limit_seconds.",
+                  name);
 }
 
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
@@ -231,6 +200,9 @@ enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objec
             if (status != SP_OK)
                 return status;
         }
+        status = sp_sizes_parse(arena, options, "/options", &parsed.sizes, err);
+        if (status != SP_OK)
+            return status;
     }
     *ret_options = parsed;
     return SP_OK;

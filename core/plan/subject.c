@@ -144,7 +144,7 @@ enum sp_status sp_subject_from_model(const struct sp_job_options *options, const
     struct sp_subject *subject = create();
     if (subject == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_job_open(options, 0, NULL, NULL, &subject->owned_job, err);
+    enum sp_status status = sp_job_open(options, &subject->owned_job, err);
     if (status == SP_OK && subject->owned_job->model == NULL) {
         (void)sp_costs_refuse("annotated model", err);
         status = SP_ERR_UNSUPPORTED;

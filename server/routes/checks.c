@@ -7,6 +7,7 @@
 #include "routes/ask.h"
 #include "routes/ingest.h"
 #include "routes/routes.h"
+#include "routes/submission.h"
 #include "util/json_memory.h"
 
 /*
@@ -66,11 +67,11 @@ static json_t *query_request(const struct request *request, struct problem *prob
     if (json == NULL || !add_text(request, "configuration", json) || !add_text(request, "device", json) ||
         !add_number(request, "memory_bytes", json))
         (void)sp_fail_memory(&err);
-    else
-        (void)sp_check_request_verify(json, &err);
-    if (err.status == SP_OK)
+    const bool has_sizes = err.status == SP_OK && submission_add_sizes(request, json, problem);
+    if (has_sizes && sp_check_request_verify(json, &err) == SP_OK)
         return json;
-    problem_from_error(problem, &err);
+    if (err.status != SP_OK)
+        problem_from_error(problem, &err);
     json_decref(json);
     return NULL;
 }

@@ -205,6 +205,24 @@ static bool take_target(const struct request *request, struct submission *submis
            problem_no_memory(problem);
 }
 
+bool submission_add_sizes(const struct request *request, json_t *json, struct problem *problem)
+{
+    static const char *const names[] = {"dims", "values", "shapes"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = request_parameter(request, names[i]);
+        if (text == NULL)
+            continue;
+        (void)json_memory_was_short(); /* of an earlier request */
+        json_t *value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+        if (value == NULL && !json_memory_was_short())
+            return problem_set(problem, 422, "BAD_REQUEST", "'%s' must be an object in JSON, like {\"seq\": 128}.",
+                               names[i]);
+        if (value == NULL || json_object_set_new(json, names[i], value) != 0)
+            return problem_no_memory(problem);
+    }
+    return true;
+}
+
 bool submission_from_query(const struct request *request, struct submission *submission, struct problem *problem)
 {
     const char *objective = request_parameter(request, "objective"), *batch = request_parameter(request, "batch");
@@ -225,6 +243,10 @@ bool submission_from_query(const struct request *request, struct submission *sub
         ok && (objective == NULL || json_object_set_new(submission->request, "objective", json_string(objective)) == 0);
     ok = ok && (batch == NULL || json_object_set_new(options, "batch", json_integer(batch_value)) == 0);
     ok = ok && (strategy == NULL || json_object_set_new(options, "strategy", json_string(strategy)) == 0);
+    if (ok && !submission_add_sizes(request, options, problem)) {
+        json_decref(options);
+        return false;
+    }
     if (what_if)
         ok = ok && json_object_set_new(options, "what_if", json_true()) == 0;
     ok = ok && (json_object_size(options) == 0 || json_object_set(submission->request, "options", options) == 0);

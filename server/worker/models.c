@@ -1,11 +1,12 @@
 #include <string.h>
 
+#include "base/json_reader.h"
 #include "plan/check.h"
 #include "plan/infer/infer.h"
 #include "server_limits.h"
 #include "worker/internal.h"
 
-/* ---- inspect: {"values": bool, "dims": {NAME: N}} ---- */
+/* ---- inspect: {"values": bool, "options": {"dims", "values", "shapes"}} ---- */
 
 /* Drops the opening brace of the library's object, so that the daemon's own members can stand before it. */
 struct merged {
@@ -46,55 +47,50 @@ static enum sp_status write_inspection(const struct work *work, struct sp_job *j
     return status;
 }
 
-/* Members that are absent leave *ret_values and *ret_dims. */
-static enum sp_status read_inspect(const json_t *request, bool *ret_values, json_t **ret_dims, struct sp_error *err)
+/* Reads "values", and the sizes, in `arena`: those in "options", or "dims" alone. */
+static enum sp_status read_inspect(struct sp_arena *arena, const json_t *request, bool *ret_values,
+                                   struct sp_sizes *ret_sizes, struct sp_error *err)
 {
-    const char *member;
-    json_t *value;
-    if (request != NULL && !json_is_object(request))
+    static const char *const members[] = {"values", "dims", "options"};
+    static const char *const sizes[] = {"dims", "values", "shapes"};
+    struct sp_members_reader reader = {arena, err};
+    json_t *root = (json_t *)(uintptr_t)request, *options = json_object_get(request, "options");
+    const json_t *values = json_object_get(request, "values");
+    if (request == NULL)
+        return SP_OK;
+    if (!json_is_object(request))
         return sp_fail(err, SP_ERR_REQUEST, "BAD_REQUEST", "The body must be an object like {\"values\": true}.");
-    json_object_foreach((json_t *)(uintptr_t)request, member, value)
-    {
-        if (strcmp(member, "values") == 0 && json_is_boolean(value)) {
-            *ret_values = json_is_true(value);
-        } else if (strcmp(member, "dims") == 0) {
-            *ret_dims = value;
-        } else {
-            (void)sp_fail(err, SP_ERR_REQUEST, "BAD_REQUEST",
-                          "The members are \"values\", true or false, and \"dims\", an object of numbers.");
-            return sp_error_at(err, "/%.200s", member);
-        }
-    }
-    return SP_OK;
-}
-
-/* The dims are options of a plan too: one reader says what is wrong with them. */
-static enum sp_status read_dims(struct sp_arena *arena, json_t *dims, struct sp_plan_options *ret_options,
-                                struct sp_error *err)
-{
-    json_t *wrapped = json_pack("{s:O*}", "dims", dims);
-    enum sp_status status =
-        wrapped != NULL ? sp_plan_options_parse(arena, NULL, wrapped, ret_options, err) : sp_fail_memory(err);
-    if (status == SP_ERR_REQUEST)
-        (void)snprintf(err->where, sizeof err->where, "/dims");
-    json_decref(wrapped);
+    enum sp_status status = sp_members_check(&reader, root, "", "A request to inspect", members, 3);
+    if (status == SP_OK && options != NULL)
+        status = sp_members_check(&reader, options, "/options", "What is said of sizes", sizes, 3);
+    if (status != SP_OK)
+        return status;
+    if (values != NULL && !json_is_boolean(values))
+        return sp_members_refuse(&reader, "/values", "BAD_REQUEST",
+                                 "\"values\" is true or false; the values of inputs stand in \"options\".");
+    if (options != NULL && json_object_get(request, "dims") != NULL)
+        return sp_members_refuse(&reader, "/dims", "BAD_REQUEST", "\"dims\" stands in \"options\", or alone.");
+    *ret_values = json_is_true(values);
+    if (options != NULL)
+        return sp_sizes_parse(arena, options, "/options", ret_sizes, err);
+    json_t *dims = json_pack("{s:O*}", "dims", json_object_get(request, "dims"));
+    status = dims != NULL ? sp_sizes_parse(arena, dims, "", ret_sizes, err) : sp_fail_memory(err);
+    json_decref(dims);
     return status;
 }
 
 enum sp_status work_inspect(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
 {
-    struct sp_plan_options bound = {0};
+    struct sp_sizes sizes = {0};
     struct sp_job_options options;
     struct sp_job *job = NULL;
-    json_t *dims = NULL;
     bool values = false;
     struct sp_arena *arena = sp_arena_create(NULL);
-    enum sp_status status = arena != NULL ? read_inspect(request, &values, &dims, err) : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = read_dims(arena, dims, &bound, err);
+    enum sp_status status = arena != NULL ? read_inspect(arena, request, &values, &sizes, err) : sp_fail_memory(err);
     work_options(work, &options);
+    options.sizes = &sizes;
     if (status == SP_OK)
-        status = sp_job_open(&options, bound.dim_count, bound.dim_names, bound.dim_values, &job, err);
+        status = sp_job_open(&options, &job, err);
     if (status == SP_OK)
         status = write_inspection(work, job, values, output, err);
     sp_job_destroy(job);

@@ -159,7 +159,16 @@ class Usage(Case):
             ["inspect"],
             ["inspect", model, model],
             ["inspect", model, "--dim", "n"],
-            ["inspect", model, "--dim", "n=0"],
+            ["inspect", model, "--dim", "n=-1"],
+            ["inspect", model, "--dim", "n=1", "--dim", "n=2"],
+            ["inspect", model, "--value", "x"],
+            ["inspect", model, "--value", "x=maybe"],
+            ["inspect", model, "--value", "none=1"],
+            ["inspect", model, "--shape", "x"],
+            ["inspect", model, "--shape", "x=2,,3"],
+            ["inspect", model, "--shape", "none=2,3"],
+            ["inspect", model, "--shapes", self.path("absent.json")],
+            ["inspect", model, "--shapes", self.file("list.json", b"[1]")],
             ["inspect", model, "--dim", "n=two"],
             ["inspect", model, "--dim", "=2"],
             ["inspect", model, "--dim"],
@@ -277,6 +286,28 @@ class Inspect(Case):
         values = self.json("inspect", self.mlp(2, 64, 8), "--values")["values"]
         self.assertEqual(values["m0"], {"dtype": "float32", "shape": [8, 64]})
         self.assertEqual(set(values), {"x", "y", "h0"} | {f"{kind}{layer}" for kind in "wbms" for layer in (0, 1)})
+
+    def test_sizes(self):
+        """Dimensions of data, values of inputs and shapes that nobody knows, by inspect, check, infer and plan."""
+        description = {
+            "opset": {"": 13, "own": 1},
+            "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 8]}, {"name": "to", "dtype": "int64", "shape": [2]}],
+            "nodes": [{"op": "NonZero", "inputs": ["x"], "outputs": ["found"]},
+                      {"op": "Reshape", "inputs": ["x", "to"], "outputs": ["y"]},
+                      {"op": "Blend", "domain": "own", "inputs": ["y"], "outputs": ["z"]}],
+            "outputs": ["found", "y", {"name": "z", "dtype": "float16", "shape": ["p", "q"]}]}
+        path = self.file("sizes.json", json.dumps(description).encode())
+        sizes = ["--dim", "NonZero_0=5", "--dim", "x:0=4", "--value", "to=16,-1", "--shape", "z=float16 [n, max(2, n)]"]
+        values = self.json("inspect", path, *sizes, "--values")["values"]
+        self.assertEqual([values[name]["shape"] for name in ("x", "found", "y", "z")], [[4, 8], [2, 5], [16, 2], [4, 4]])
+        self.assertEqual(values["z"]["dtype"], "float16")
+        listed = self.file("listed.json", self.done("inspect", path, *sizes, "--values", "--json").stdout)
+        again = self.json("inspect", path, "--shapes", listed, "--values")["values"]
+        self.assertEqual([again[name]["shape"] for name in ("x", "y", "z")], [[4, 8], [16, 2], [4, 4]])
+        for command in (["check"], ["infer", "--devices", "2"], ["plan", "--devices", "2", "--device", "l4-24gb"]):
+            self.done(*command, path, *sizes, "--json")
+            self.done(*command, path, "--shape", "y=3,3", "--value", "to=16,-1", "--dim", "n=4", status=2)
+            self.done(*command, path, "--dim", "x:1=9", status=2)
 
     def test_symbols(self):
         path = self.mlp(1, 64, "batch")

@@ -232,9 +232,9 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
     struct sp_plan *made = NULL;
     struct sp_splice *splice = NULL;
     sp_plan_options_init(&options);
-    options.dim_count = dim_count;
-    options.dim_names = names;
-    options.dim_values = values;
+    options.sizes.dim_count = dim_count;
+    options.sizes.dim_names = names;
+    options.sizes.dim_values = values;
     json_t *json =
         json_pack("{s:s, s:I, s:I}", "device", "a100-sxm4-80gb", "count", (json_int_t)test->strategy->devices,
                   "memory_limit_bytes", (json_int_t)strtoll(test->strategy->limit, NULL, 10));

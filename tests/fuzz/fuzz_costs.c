@@ -79,7 +79,7 @@ static void inspect(const uint8_t *bytes, size_t size)
     struct sp_error err = {0};
     struct sp_buf text;
     struct sp_job *job;
-    if (sp_job_open(&options, 0, NULL, NULL, &job, &err) != SP_OK) {
+    if (sp_job_open(&options, &job, &err) != SP_OK) {
         check_error(&err);
         return;
     }

@@ -89,7 +89,7 @@ static void inspect(const struct sp_job_options *options)
 {
     struct sp_error err = {0};
     struct sp_job *job;
-    if (sp_job_open(options, 0, NULL, NULL, &job, &err) != SP_OK) {
+    if (sp_job_open(options, &job, &err) != SP_OK) {
         check_error(&err);
         return;
     }

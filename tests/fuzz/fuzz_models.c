@@ -293,7 +293,7 @@ static void check_format(const struct sp_subject *subject, const struct sp_expor
             const struct sp_job_options options = {.bytes = out.data, .size = out.size, .memory_budget = JOB};
             struct sp_error err = {0};
             struct sp_job *job = NULL;
-            enum sp_status status = sp_job_open(&options, 0, NULL, NULL, &job, &err);
+            enum sp_status status = sp_job_open(&options, &job, &err);
             /* A device's model states the shapes of pieces, which other operators may make something else of. */
             fuzz_require(status == SP_OK || !opens || strcmp(format->name, "ort") == 0 || status == SP_ERR_MEMORY);
             sp_job_destroy(job);

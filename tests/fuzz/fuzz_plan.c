@@ -152,7 +152,7 @@ static bool opens(const uint8_t *bytes, size_t size)
 {
     const struct sp_job_options options = {.bytes = bytes, .size = size, .memory_budget = BUDGET};
     struct sp_job *job = NULL;
-    bool is_ok = sp_job_open(&options, 0, NULL, NULL, &job, NULL) == SP_OK;
+    bool is_ok = sp_job_open(&options, &job, NULL) == SP_OK;
     sp_job_destroy(job);
     return is_ok;
 }

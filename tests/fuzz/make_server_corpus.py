@@ -166,6 +166,9 @@ SUBMISSION = {
     "everything": json.dumps({"model": MODEL, "cluster": CLUSTER, "objective": "latency", "priority": "high",
                               "validate_only": False, "options": {"batch": 8, "strategy": "auto", "what_if": True},
                               "constraints": {"memory_bytes": 1e9}}),
+    "sizes": json.dumps({"model": MODEL, "cluster": CLUSTER, "options": {
+        "dims": {"past + seq": 0, "x:1": 3}, "values": {"flag": True, "grid": [[1, 2], [3, 4]], "half": [0.5]},
+        "shapes": {"t": [2, "seq", None], "u": {"dtype": "float16", "shape": []}}}}),
     "sweep": json.dumps({"model": MODEL, "sweep": {"devices": [1, 2], "types": ["l4-24gb"], "choose": "best"}}),
     "constraints-twice": json.dumps({"model": MODEL, "cluster": CLUSTER, "constraints": {}, "options": {"constraints": {}}}),
     "constraints-and-no-object": json.dumps({"model": MODEL, "cluster": CLUSTER, "constraints": {}, "options": 7}),

@@ -185,17 +185,23 @@ static int condition(const struct sp_value *value)
     return data->ints[0].value != 0;
 }
 
+struct sp_dim sp_control_most_trips(struct sp_op_context *context, const struct sp_control *control)
+{
+    const struct sp_data *most = control->kind == SP_CONTROL_LOOP ? sp_in_data(context, 0) : NULL;
+    if (most == NULL || most->ints == NULL || most->count != 1)
+        return sp_dim_unknown();
+    return sp_dim_max(context->dims, most->ints[0], sp_dim_known(0));
+}
+
 static struct sp_dim loop_trips(struct sp_op_context *context, const struct sp_control *control)
 {
     const struct sp_node *node = context->node;
     int first = condition(node->input_count > 1 ? node->inputs[1] : NULL);
-    const struct sp_data *most = sp_in_data(context, 0);
     if (first == 0)
         return sp_dim_known(0);
-    if (first < 0 || control->graphs[0] == NULL || condition(control->graphs[0]->outputs[0]) != 1 || most == NULL ||
-        most->ints == NULL || most->count != 1)
+    if (first < 0 || control->graphs[0] == NULL || condition(control->graphs[0]->outputs[0]) != 1)
         return sp_dim_unknown();
-    return sp_dim_max(context->dims, most->ints[0], sp_dim_known(0));
+    return sp_control_most_trips(context, control);
 }
 
 static enum sp_status scan_trips(struct sp_op_context *context, const struct sp_control *control,

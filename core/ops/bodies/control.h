@@ -57,5 +57,7 @@ enum sp_status sp_control_stacked_axis(struct sp_op_context *context, const stru
  *  Loop: M, when neither the condition at the start nor the one that the body returns (as inferred) ends it before.
  *  Scan: the extent of the scanned axes (SP_ERR_MODEL when they differ); with lengths (Scan-8) unknown.
  */
+/* What a Loop never exceeds, M, or unknown. */
+struct sp_dim sp_control_most_trips(struct sp_op_context *context, const struct sp_control *control);
 enum sp_status sp_control_trips(struct sp_op_context *context, const struct sp_control *control,
                                 struct sp_dim *ret_trips);

@@ -31,7 +31,7 @@ static enum sp_status join_branches(struct sp_shape_walk *walk, const struct sp_
                           output, to->name);
     if (status != SP_OK)
         return status;
-    if (!sp_name_open_axes(walk->model, &to->type, to->name, NULL))
+    if (!sp_name_merged_axes(walk->model, &to->type, to->name, &a->type, &b->type))
         return sp_fail_memory(walk->err);
     to->data = sp_merge_data(walk->model->arena, sp_value_elements(walk->model, a), sp_value_elements(walk->model, b));
     to->is_constant = a->is_constant && b->is_constant;
@@ -217,7 +217,7 @@ static enum sp_status stack_slices(struct sp_shape_walk *walk, const struct sp_s
         if ((control->has_batch && !add_axis(walk->model->arena, &type.shape, 0, batch)) ||
             !add_axis(walk->model->arena, &type.shape, axis, trips))
             return sp_fail_memory(walk->err);
-        return sp_set_output_element(&context, output, &type, "Loop");
+        return sp_set_output_element(&context, output, &type);
     }
     return type.kind == SP_TYPE_NONE ? SP_OK : sp_set_output_unranked(&context, output, type.dtype);
 }
@@ -231,7 +231,8 @@ static enum sp_status finish_loop(struct sp_shape_walk *walk, struct sp_shape_fr
     if (status == SP_OK)
         status = sp_carried_finish(walk, frame, trips);
     if (trips.kind == SP_DIM_UNKNOWN && control->kind != SP_CONTROL_MAP && control->stacked_count > 0)
-        trips = sp_dim_fresh(walk->model->dims, control->kind == SP_CONTROL_LOOP ? "Loop" : "Scan");
+        trips = sp_dim_fresh(walk->model->dims, control->kind == SP_CONTROL_LOOP ? "Loop" : "Scan",
+                             sp_control_most_trips(&context, control));
     for (uint32_t i = control->first_state; control->has_batch && i < frame->node->input_count; i++) {
         const struct sp_shape *shape = sp_in_shape(&context, i);
         if (status == SP_OK && shape != NULL && shape->rank > 0)

@@ -2,21 +2,14 @@
 
 #include <string.h>
 
+#include "graph/given.h"
+
 #define MAX_DIM_TEXT 256
 
 static bool is_new_symbol(const struct sp_dims *dims, struct sp_dim dim, uint32_t symbols_before)
 {
-    uint32_t count = sp_dims_symbol_count(dims);
-    bool result = false;
-    if (dim.kind != SP_DIM_SYMBOLIC || symbols_before >= count)
-        return false;
-    struct sp_buf text;
-    sp_buf_init(&text, MAX_DIM_TEXT);
-    sp_dim_print(dim, &text);
-    for (uint32_t i = symbols_before; !sp_buf_failed(&text) && i < count && !result; i++)
-        result = sp_dims_symbol_is_fresh(dims, i) && strcmp(sp_dims_symbol_name(dims, i), text.data) == 0;
-    sp_buf_release(&text);
-    return result;
+    uint32_t symbol;
+    return sp_dim_is_symbol(dims, dim, &symbol) && symbol >= symbols_before && sp_dims_symbol_is_fresh(dims, symbol);
 }
 
 /* Whether such a symbol is in the text of an expression. A name inside another name counts too: then less is kept. */
@@ -119,9 +112,12 @@ static enum sp_status join_shape(struct sp_model *model, struct sp_value *value,
     struct sp_dim *dims = NULL; /* a copy, made when something changes: shapes are shared between values */
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
         struct sp_dim own = shape->dims[axis], other = declared->dims[axis];
-        if (other.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other) ||
-            (own.kind != SP_DIM_UNKNOWN && !is_new_symbol(model->dims, own, symbols_before)))
+        if (other.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other))
             continue;
+        if (own.kind != SP_DIM_UNKNOWN && !is_new_symbol(model->dims, own, symbols_before)) {
+            sp_dims_tie(model->dims, own, other);
+            continue;
+        }
         if (dims == NULL) {
             dims = SP_NEW_ARRAY(model->arena, shape->rank, struct sp_dim);
             if (dims == NULL)
@@ -139,7 +135,9 @@ enum sp_status sp_join_declared(struct sp_model *model, struct sp_value *value, 
                                 struct sp_error *accepted, struct sp_error *err)
 {
     struct sp_type *type = &value->type;
-    const struct sp_type *declared = &value->declared;
+    const struct sp_type *given = sp_given_type(model, value), *declared = &value->declared;
+    if (given != NULL)
+        value->declared = *given;
     if (declared->kind == SP_TYPE_NONE)
         return SP_OK;
     if (type->kind == SP_TYPE_NONE) {

@@ -57,7 +57,8 @@ struct sp_shape_walk {
     uint32_t calls;       /* open ones */
     uint32_t quiet;       /* open quiet frames */
     struct sp_shape_frame *top, *unused;
-    struct sp_hash_map told; /* nodes by address: passes of a loop meet a node again, and it is told of once */
+    struct sp_hash_map told;  /* nodes by address: passes of a loop meet a node again, and it is told of once */
+    struct sp_hash_map kinds; /* operators by address of the name: how many nodes were met */
     struct sp_known_op known[SP_KNOWN_OPS]; /* the last one of each place */
 };
 

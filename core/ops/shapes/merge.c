@@ -1,6 +1,5 @@
 #include "ops/shapes/merge.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -138,29 +137,51 @@ struct sp_data *sp_merge_data(struct sp_arena *arena, const struct sp_data *a, c
     return has_any ? data : NULL;
 }
 
-bool sp_name_open_axes(struct sp_model *model, struct sp_type *type, const char *hint, uint64_t *ret_mask)
+/* What an axis of either type never exceeds, or unknown. */
+static struct sp_dim upper_of(struct sp_model *model, const struct sp_type *a, const struct sp_type *b, uint32_t axis)
+{
+    if (a == NULL || b == NULL || axis >= a->shape.rank || axis >= b->shape.rank)
+        return sp_dim_unknown();
+    return sp_dim_max(model->dims, a->shape.dims[axis], b->shape.dims[axis]);
+}
+
+static bool name_axes(struct sp_model *model, struct sp_type *type, const char *name, const struct sp_type *const of[2],
+                      uint64_t *ret_mask)
 {
     struct sp_dim *dims = NULL;
-    uint64_t mask = 0;
-    if (type->kind == SP_TYPE_TENSOR && type->shape.has_rank) {
-        for (uint32_t axis = 0; axis < type->shape.rank && axis < SP_MAX_RANK; axis++) {
-            char name[128];
-            if (type->shape.dims[axis].kind != SP_DIM_UNKNOWN)
-                continue;
-            if (dims == NULL) {
-                dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
-                if (dims == NULL)
-                    return false;
-                memcpy(dims, type->shape.dims, type->shape.rank * sizeof *dims);
-            }
-            (void)snprintf(name, sizeof name, "%.100s_%u", hint, axis);
-            dims[axis] = sp_dim_fresh(model->dims, name);
-            mask |= (uint64_t)1 << axis;
+    if (type->kind != SP_TYPE_TENSOR || !type->shape.has_rank)
+        return true;
+    for (uint32_t axis = 0; axis < type->shape.rank && axis < SP_MAX_RANK; axis++) {
+        if (type->shape.dims[axis].kind != SP_DIM_UNKNOWN)
+            continue;
+        if (dims == NULL) {
+            dims = SP_NEW_ARRAY(model->arena, type->shape.rank, struct sp_dim);
+            if (dims == NULL)
+                return false;
+            memcpy(dims, type->shape.dims, type->shape.rank * sizeof *dims);
         }
+        dims[axis] = sp_dim_of_axis(model->dims, name, axis, upper_of(model, of[0], of[1], axis));
+        *ret_mask |= (uint64_t)1 << axis;
     }
     if (dims != NULL)
         type->shape.dims = dims;
-    if (ret_mask != NULL)
-        *ret_mask = mask;
     return true;
+}
+
+bool sp_name_open_axes(struct sp_model *model, struct sp_type *type, const char *name, uint64_t *ret_mask)
+{
+    uint64_t mask = 0;
+    const bool ok = name_axes(model, type, name, (const struct sp_type *const[2]){NULL, NULL}, &mask);
+    if (ok && ret_mask != NULL)
+        *ret_mask = mask;
+    return ok;
+}
+
+bool sp_name_merged_axes(struct sp_model *model, struct sp_type *type, const char *name, const struct sp_type *a,
+                         const struct sp_type *b)
+{
+    uint64_t mask = 0;
+    const bool have_ranks = a->kind == SP_TYPE_TENSOR && b->kind == SP_TYPE_TENSOR;
+    return name_axes(model, type, name, (const struct sp_type *const[2]){have_ranks ? a : NULL, have_ranks ? b : NULL},
+                     &mask);
 }

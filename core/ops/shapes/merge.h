@@ -27,6 +27,9 @@ bool sp_type_same(const struct sp_type *a, const struct sp_type *b);
 struct sp_data *sp_merge_data(struct sp_arena *arena, const struct sp_data *a, const struct sp_data *b);
 bool sp_elements_same(const struct sp_data *a, const struct sp_data *b);
 
-/* Gives every unknown extent of a tensor type a symbol of its own, so that what follows from it stays connected; false
-   without memory. `ret_mask` (or NULL): the axes that got one. */
-bool sp_name_open_axes(struct sp_model *model, struct sp_type *type, const char *hint, uint64_t *ret_mask);
+/* Gives every unknown extent of the type of tensor `name` a symbol of its own ("NAME:AXIS"), so that what follows from
+   it stays connected; false without memory. `ret_mask` (or NULL): the axes that got one. */
+bool sp_name_open_axes(struct sp_model *model, struct sp_type *type, const char *name, uint64_t *ret_mask);
+/* The same for what was merged of two types: none of them is exceeded by both. */
+bool sp_name_merged_axes(struct sp_model *model, struct sp_type *type, const char *name, const struct sp_type *a,
+                         const struct sp_type *b);

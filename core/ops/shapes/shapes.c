@@ -16,11 +16,9 @@ static enum sp_status set_input_type(struct sp_shape_walk *walk, struct sp_value
     if (dims == NULL)
         return sp_fail_memory(walk->err);
     for (uint32_t axis = 0; axis < shape->rank; axis++) {
-        char hint[128];
         dims[axis] = shape->dims[axis];
-        (void)snprintf(hint, sizeof hint, "%.100s_%u", value->name, axis);
         if (dims[axis].kind == SP_DIM_UNKNOWN || (sp_dim_is_known(dims[axis]) && dims[axis].value < 0))
-            dims[axis] = sp_dim_fresh(walk->model->dims, hint);
+            dims[axis] = sp_dim_of_axis(walk->model->dims, value->name, axis, sp_dim_unknown());
     }
     shape->dims = dims;
     return SP_OK;
@@ -44,7 +42,8 @@ enum sp_status sp_infer_shapes_with(struct sp_model *model, const struct sp_shap
                                     struct sp_shape_summary *ret_summary, struct sp_error *err)
 {
     struct sp_error own;
-    struct sp_shape_walk walk = {.model = model, .options = options, .err = &own, .told.arena = model->arena};
+    struct sp_shape_walk walk = {
+        .model = model, .options = options, .err = &own, .told.arena = model->arena, .kinds.arena = model->arena};
     sp_error_clear(&own);
     walk.free_visits = SP_FREE_LOOP_VISITS + SP_LOOP_VISIT_FACTOR * model->counts.nodes;
     enum sp_status status = start(&walk);

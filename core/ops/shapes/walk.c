@@ -2,6 +2,7 @@
 
 #include "onnx/reader.h"
 #include "ops/shapes/internal.h"
+#include "ops/shapes/merge.h"
 #include "ops/table/shape_helpers.h"
 
 /* Nodes between two calls of the watch. */
@@ -96,8 +97,12 @@ enum sp_status sp_shape_join_outputs(struct sp_shape_walk *walk, struct sp_node 
 {
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
-        if (node->outputs[i] != NULL)
-            status = sp_shape_forgive(walk, node, sp_shape_join(walk, node, node->outputs[i], symbols_before));
+        struct sp_value *value = node->outputs[i];
+        if (value == NULL)
+            continue;
+        status = sp_shape_forgive(walk, node, sp_shape_join(walk, node, value, symbols_before));
+        if (status == SP_OK && !sp_name_open_axes(walk->model, &value->type, value->name, NULL))
+            status = sp_fail_memory(walk->err);
     }
     return status;
 }
@@ -148,6 +153,15 @@ static enum sp_status accept_opset(struct sp_shape_walk *walk, const struct sp_n
     return sp_shape_accept(walk, node, node->domain, &accepted);
 }
 
+/* Symbols that the node makes are named by its operator and how many of these stand before it. */
+static void begin_symbols(struct sp_shape_walk *walk, struct sp_node *node)
+{
+    struct sp_hash_slot *slot = node->ordinal == 0 ? sp_hash_map_put(&walk->kinds, (uintptr_t)node->op_type) : NULL;
+    if (slot != NULL)
+        node->ordinal = (uint32_t)++slot->number;
+    sp_dims_begin_node(walk->model->dims, node->ordinal > 0 ? node->ordinal - 1 : 0);
+}
+
 static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *node)
 {
     sp_shape_forget(node);
@@ -155,6 +169,7 @@ static enum sp_status visit_node(struct sp_shape_walk *walk, struct sp_node *nod
     const enum sp_status told = accept_opset(walk, node);
     if (told != SP_OK)
         return told;
+    begin_symbols(walk, node);
     if (node->op != NULL)
         return visit_known(walk, node);
     const struct sp_function *function = sp_onnx_function(walk->model, node);
@@ -193,6 +208,8 @@ static enum sp_status close_frame(struct sp_shape_walk *walk)
     uint32_t symbols_before = sp_dims_symbol_count(walk->model->dims);
     enum sp_status status = SP_OK;
     bool again = false;
+    if (node != NULL)
+        sp_dims_begin_node(walk->model->dims, node->ordinal > 0 ? node->ordinal - 1 : 0);
     if (frame->kind == SP_FRAME_CALL)
         status = sp_shape_close_call(walk, frame);
     else if (frame->kind == SP_FRAME_BRANCH)

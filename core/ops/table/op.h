@@ -210,7 +210,7 @@ const struct sp_op *const *sp_op_all(uint32_t *ret_count);
 enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
                           struct sp_rule **ret_rule, struct sp_error *err);
 
-/* FLOPs of a rule: the terms with all extents multiplied; an extent that is not a number counts as 1. */
+/* FLOPs of a rule: the terms with all extents multiplied; an extent without a number or an estimate counts as 1. */
 double sp_rule_flops(const struct sp_rule *rule);
 
 /* The factors as text, "[b,m,k] [b,k,n] -> [b,m,n]  k: sum reduction", appended to `buf`. Positions follow an operand:

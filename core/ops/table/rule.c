@@ -133,7 +133,7 @@ double sp_rule_flops(const struct sp_rule *rule)
         double points = rule->terms[i].coefficient;
         for (uint8_t k = 0; k < rule->terms[i].count; k++) {
             struct sp_dim extent = rule->factors[rule->terms[i].factors[k]].extent;
-            points *= sp_dim_is_known(extent) ? (double)extent.value : 1.0;
+            points *= sp_dim_estimate(extent) >= 0 ? (double)sp_dim_estimate(extent) : 1.0;
         }
         flops += points;
     }

@@ -272,7 +272,8 @@ static struct sp_dim extent_of(struct extents *extents, uint8_t factor)
         for (uint32_t k = 0; k < text->equations[i].count; k++)
             is_told = is_told || text->equations[i].factors[k] == factor;
     if (!is_told && extents->factors[factor].extent.kind == SP_DIM_UNKNOWN)
-        extents->factors[factor].extent = sp_dim_fresh(extents->context->dims, extents->context->node->op_type);
+        extents->factors[factor].extent =
+            sp_dim_fresh(extents->context->dims, extents->context->node->op_type, sp_dim_unknown());
     return extents->factors[factor].extent;
 }
 
@@ -280,7 +281,8 @@ static struct sp_dim axis_extent(struct extents *extents, const struct sp_text_a
 {
     struct sp_dims *dims = extents->context->dims;
     if (axis->count == 0)
-        return axis->is_open ? sp_dim_fresh(dims, extents->context->node->op_type) : sp_dim_known(axis->extent);
+        return axis->is_open ? sp_dim_fresh(dims, extents->context->node->op_type, sp_dim_unknown())
+                             : sp_dim_known(axis->extent);
     struct sp_dim product = extent_of(extents, axis->factors[0]);
     for (uint32_t k = 1; k < axis->count; k++)
         product = sp_dim_mul(dims, product, extent_of(extents, axis->factors[k]));

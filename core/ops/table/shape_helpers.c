@@ -261,14 +261,13 @@ enum sp_status sp_set_output_optional(struct sp_op_context *context, uint32_t ou
     return set_container(context, output, SP_TYPE_OPTIONAL, elem);
 }
 
-enum sp_status sp_set_output_element(struct sp_op_context *context, uint32_t output, const struct sp_type *type,
-                                     const char *hint)
+enum sp_status sp_set_output_element(struct sp_op_context *context, uint32_t output, const struct sp_type *type)
 {
     struct sp_value *value = output_value(context, output);
     if (value == NULL)
         return SP_OK;
     value->type = *type;
-    return sp_name_open_axes(context->model, &value->type, hint, NULL) ? SP_OK : sp_fail_memory(context->err);
+    return sp_name_open_axes(context->model, &value->type, value->name, NULL) ? SP_OK : sp_fail_memory(context->err);
 }
 
 enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,
@@ -326,6 +325,7 @@ static struct sp_dim broadcast_dim(struct sp_dims *dims, struct sp_dim a, struct
         return b;
     if (sp_dim_is(b, 1))
         return a;
+    sp_dims_tie(dims, a, b);
     if (sp_dim_is_known(a)) /* not 1, so the other is 1 or the same */
         return a;
     if (sp_dim_is_known(b))
@@ -363,6 +363,7 @@ enum sp_status sp_join_dims(struct sp_op_context *context, struct sp_dim a, stru
     if (sp_dim_is_known(a) && sp_dim_is_known(b) && a.value != b.value)
         return sp_op_fail(context, "SHAPES_DISAGREE", "one input has %lld and another %lld elements on the same axis",
                           (long long)a.value, (long long)b.value);
+    sp_dims_tie(context->dims, a, b);
     bool takes_b = a.kind == SP_DIM_UNKNOWN || (a.kind == SP_DIM_SYMBOLIC && sp_dim_is_known(b));
     *ret_dim = takes_b ? b : a;
     return SP_OK;

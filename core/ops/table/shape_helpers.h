@@ -58,10 +58,9 @@ enum sp_status sp_set_output_unranked(struct sp_op_context *context, uint32_t ou
 /* A sequence or optional of this element type (which is copied; kind NONE: not known). */
 enum sp_status sp_set_output_sequence(struct sp_op_context *context, uint32_t output, const struct sp_type *elem);
 enum sp_status sp_set_output_optional(struct sp_op_context *context, uint32_t output, const struct sp_type *elem);
-/* Any type: what was inside a sequence or optional. Extents that are open get symbols named after `hint`: they are
-   those of one tensor from here on. */
-enum sp_status sp_set_output_element(struct sp_op_context *context, uint32_t output, const struct sp_type *type,
-                                     const char *hint);
+/* Any type: what was inside a sequence or optional. Extents that are open get symbols: they are those of one tensor
+   from here on. */
+enum sp_status sp_set_output_element(struct sp_op_context *context, uint32_t output, const struct sp_type *type);
 /* Known elements of an output. Kept only up to SP_MAX_DATA_ELEMENTS, copied, brought into the range of the output's
    element type (ops/table/known_values.h). Types must be set first. */
 enum sp_status sp_set_data_ints(struct sp_op_context *context, uint32_t output, uint32_t count,

@@ -9,6 +9,8 @@
 #include "infer/stored.h"
 #include "onnx/reader.h"
 #include "plan/infer/internal.h"
+#include "plan/sizes/bind.h"
+#include "plan/sizes/branches.h"
 
 void sp_completion_destroy(struct sp_completion *completion)
 {
@@ -70,10 +72,11 @@ static enum sp_status complete(struct sp_completion *completion, const struct sp
 }
 
 static enum sp_status open_model(struct sp_completion *completion, const struct sp_job_options *options,
-                                 struct sp_error *err)
+                                 const json_t *request, struct sp_error *err)
 {
-    const struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
+    struct sp_read_options read = {.hash_seed = options->hash_seed, .watch = options->watch};
     struct sp_shape_summary summary;
+    struct sp_sizes sizes = {0};
     const char *name = options->name != NULL ? options->name : "";
     sp_budget_for_file(&completion->budget, options->size, 0, options->memory_budget);
     completion->arena = sp_arena_create(&completion->budget);
@@ -83,11 +86,18 @@ static enum sp_status open_model(struct sp_completion *completion, const struct 
     enum sp_status status =
         sp_model_file_open(&completion->budget, options->bytes, options->size, options->watch, &completion->file, err);
     if (status == SP_OK)
+        status = sp_sizes_parse(completion->arena, request, "", &sizes, err);
+    if (status == SP_OK)
+        status = sp_take_branches(&completion->budget, &read, &sizes, &completion->file, err);
+    if (status == SP_OK)
+        status = sp_sizes_read_options(completion->arena, completion->file.bytes, completion->file.size, &read, &sizes,
+                                       &read, err);
+    if (status == SP_OK)
         status = sp_onnx_read(completion->arena, completion->file.bytes, completion->file.size, &read,
                               &completion->model, err);
-    if (status != SP_OK)
-        return status;
-    return sp_infer_shapes_accepting(completion->model, options->watch, &completion->accepted, &summary, err);
+    if (status == SP_OK)
+        status = sp_infer_shapes_accepting(completion->model, options->watch, &completion->accepted, &summary, err);
+    return status == SP_OK ? sp_model_verify_given(completion->model, err) : status;
 }
 
 enum sp_status sp_completion_create(const struct sp_job_options *options, const json_t *request,
@@ -97,7 +107,7 @@ enum sp_status sp_completion_create(const struct sp_job_options *options, const 
     struct sp_completion *completion = calloc(1, sizeof *completion);
     if (completion == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = open_model(completion, options, err);
+    enum sp_status status = open_model(completion, options, request, err);
     if (status == SP_OK)
         status = sp_completion_read_request(completion, request, &asked, err);
     if (status == SP_OK) {

@@ -93,7 +93,7 @@ static void find_work(struct sp_strategy_way *way, double *ret_seconds)
         kernel.bytes = rule->bytes * (whole > 0 ? part / whole : 1);
     }
     if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0] != NULL) {
-        int64_t elements = sp_shape_elements(&node->outputs[0]->type.shape);
+        int64_t elements = sp_shape_estimate(&node->outputs[0]->type.shape);
         kernel.functions = elements > 0 ? (double)elements * sp_strategy_layout_share(way->table, node->outputs[0],
                                                                                       way->layouts[rule->input_count])
                                         : 0;

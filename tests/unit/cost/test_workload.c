@@ -455,7 +455,7 @@ Test(workload, data_decides_some_sizes)
 {
     build_input(&build, "x", SP_DTYPE_FLOAT, "8");
     struct sp_value *y = node(&relu, "NonZero", "x", "y", SP_DTYPE_INT64, "1,1")->outputs[0];
-    y->type.shape.dims[1] = sp_dim_fresh(build.model->dims, "NonZero");
+    y->type.shape.dims[1] = sp_dim_fresh(build.model->dims, "NonZero", sp_dim_unknown());
     build_outputs(&build, "y");
     cr_assert_eq(refused(), SP_ERR_MODEL);
     cr_assert_str_eq(build.err.code, "DIMENSION_DEPENDS_ON_DATA");

@@ -282,11 +282,249 @@ Test(dim, bindings_replace_symbols)
     cr_assert(sp_dim_is(sp_dim_symbol(dims, "batch"), 8));
     cr_assert_eq(sp_dim_symbol(dims, "seq").kind, SP_DIM_SYMBOLIC);
     cr_assert_not(sp_dims_bind(dims, "seq", 4), "a symbol in use cannot be bound any more");
-    struct sp_dim fresh = sp_dim_fresh(dims, "NonZero");
+    struct sp_dim fresh = sp_dim_fresh(dims, "NonZero", sp_dim_unknown());
     cr_assert_eq(fresh.kind, SP_DIM_SYMBOLIC);
     cr_assert_eq(sp_dims_symbol_count(dims), 2);
     cr_assert_str_eq(sp_dims_symbol_name(dims, 0), "seq");
     cr_assert_not(sp_dims_symbol_is_fresh(dims, 0));
     cr_assert(sp_dims_symbol_is_fresh(dims, 1));
+    sp_arena_destroy(arena);
+}
+
+/* ---- dimensions as files write them ------------------------------------------------------------------------------ */
+
+static int64_t chosen_value(void *context, uint32_t index, int64_t upper)
+{
+    struct sp_dims *dims = context;
+    const char *name = sp_dims_symbol_name(dims, index);
+    (void)upper;
+    return strcmp(name, "h") == 0 ? 7 : strcmp(name, "n") == 0 ? 5 : strcmp(name, "past") == 0 ? 3 : 2;
+}
+
+/* Values by Python, with h = 7, n = 5, past = 3 and every other name 2. */
+Test(dim, texts_are_arithmetic)
+{
+    static const struct {
+        const char *text;
+        int64_t value;
+    } cases[] = {
+        {"past + seq", 5},
+        {"past+1", 4},
+        {"-1+n", 4},
+        {"2*n", 10},
+        {"floor(h/2)", 3},
+        {"floor(h/2 - 1/2)", 3},
+        {"floor(h/2 - 3/4)", 2},
+        {"floor(0.5*h)", 3},
+        {"ceil(h/2)", 4},
+        {"ceiling(h/2) + 1", 5},
+        {"ceil(h/n)", 2},
+        {"max(1, h//4)", 1},
+        {"max(n, h, past)", 7},
+        {"Min(n, 2*past)", 5},
+        {"Mod(h, n)", 2},
+        {"h % n", 2},
+        {"FloorDiv(h + 1, 2)", 4},
+        {"floordiv(h, 2)", 3},
+        {"ceildiv(h, 2)", 4},
+        {"(h + 1)*(n - 1)", 32},
+        {"h**2 - n", 44},
+        {"2**n", -1}, /* a name as an exponent: the whole text is a name */
+        {"h - n - past + 2", 1},
+        {"h - (n - past)", 5},
+        {"12*floor(floor(h/2)/3)", 12},
+        {"n/n*h", 7},
+        {"((((past))))+0", 3},
+    };
+    struct fixture f = setup();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct sp_dim dim = sp_dim_parse(f.dims, cases[i].text);
+        const struct sp_dim_chooser chooser = {f.dims, chosen_value};
+        uint32_t symbol;
+        sp_dims_estimate(f.dims, &chooser);
+        if (cases[i].value < 0)
+            cr_expect(sp_dim_is_symbol(f.dims, dim, &symbol) &&
+                          strcmp(sp_dims_symbol_name(f.dims, symbol), cases[i].text) == 0,
+                      "%s", cases[i].text);
+        else
+            cr_expect_eq(sp_dim_estimate(dim), cases[i].value, "%s: %lld", cases[i].text,
+                         (long long)sp_dim_estimate(dim));
+    }
+    teardown(&f);
+}
+
+/* What exporters call dimensions without meaning to compute. */
+Test(dim, other_texts_are_names)
+{
+    static const char *const names[] = {
+        "batch",
+        "batch-size",
+        "seq-len-2",
+        "decoder/length",
+        "MatMul/out_dim_1",
+        "unk__5",
+        "?",
+        "-1",
+        "None",
+        "input.1",
+        "x:0",
+        "dim 1",
+        "f(x)",
+        "1d",
+        "128",
+        "*",
+        "a + ",
+        "(a",
+        "a)",
+        "max()",
+        "max(a,)",
+        "a,b",
+        "+",
+        "-a",
+        "floor(a, b)",
+        "floordiv(a)",
+        "a ** 9",
+        "1/0 + a",
+        "a b + c",
+        "()",
+        "a+(",
+        "1.2.3 + a",
+    };
+    struct fixture f = setup();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        uint32_t symbol;
+        const struct sp_dim dim = sp_dim_parse(f.dims, names[i]);
+        cr_expect(sp_dim_is_symbol(f.dims, dim, &symbol) && strcmp(sp_dims_symbol_name(f.dims, symbol), names[i]) == 0,
+                  "%s", names[i]);
+    }
+    teardown(&f);
+}
+
+Test(dim, a_hyphen_counts_where_all_words_are_dimensions)
+{
+    struct fixture f = setup();
+    const struct sp_dim before = sp_dim_parse(f.dims, "n-k");
+    uint32_t symbol;
+    cr_expect(sp_dim_is_symbol(f.dims, before, &symbol));
+    const struct sp_dim k = sp_dim_parse(f.dims, "k");
+    cr_expect(sp_dim_equal(sp_dim_parse(f.dims, "m-k"), sp_dim_sub(f.dims, f.m, k)));
+    cr_expect(sp_dim_equal(sp_dim_parse(f.dims, "m-1"), sp_dim_sub(f.dims, f.m, sp_dim_known(1))));
+    cr_expect(sp_dim_equal(sp_dim_parse(f.dims, "m - j"), sp_dim_sub(f.dims, f.m, sp_dim_symbol(f.dims, "j"))));
+    cr_expect_eq(sp_dim_find(f.dims, "nobody + 1").kind, SP_DIM_UNKNOWN);
+    cr_expect_not(sp_dims_knows(f.dims, "nobody"), "looking makes no symbol");
+    cr_expect(sp_dim_equal(sp_dim_find(f.dims, "m + n"), sp_dim_add(f.dims, f.m, f.n)));
+    teardown(&f);
+}
+
+/* Deep and long texts end as names, without recursion. */
+Test(dim, texts_have_limits)
+{
+    struct fixture f = setup();
+    char text[3000];
+    uint32_t symbol;
+    memset(text, '(', 1000);
+    text[1000] = 'n';
+    memset(text + 1001, ')', 1000);
+    text[2001] = '\0';
+    cr_expect(sp_dim_is_symbol(f.dims, sp_dim_parse(f.dims, text), &symbol));
+    memset(text, '-', 2000);
+    text[2000] = 'n';
+    text[2001] = '\0';
+    cr_expect(sp_dim_is_symbol(f.dims, sp_dim_parse(f.dims, text), &symbol));
+    cr_expect(sp_dim_is_symbol(f.dims, sp_dim_parse(f.dims, "9223372036854775807*n + 9223372036854775807*n"), &symbol));
+    teardown(&f);
+}
+
+/* What is printed is read as the same. */
+Test(dim, printed_dimensions_are_read_back)
+{
+    static const char *const texts[] = {"2*n + m - 3",         "floordiv(n + 1, 2)", "max(m, n)",
+                                        "ceildiv(n*m, 4) - 1", "mod(n, 8)",          "min(n, 64)*m"};
+    struct fixture f = setup();
+    struct sp_buf text;
+    sp_buf_init(&text, 4096);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const struct sp_dim dim = sp_dim_parse(f.dims, texts[i]);
+        sp_buf_clear(&text);
+        sp_dim_print(dim, &text);
+        cr_expect(sp_dim_equal(sp_dim_parse(f.dims, text.data), dim), "%s: %s", texts[i], text.data);
+    }
+    sp_buf_release(&text);
+    teardown(&f);
+}
+
+/* ---- equations and estimates --------------------------------------------------------------------------------------- */
+
+static int64_t only_n(void *context, uint32_t index, int64_t upper)
+{
+    (void)upper;
+    return strcmp(sp_dims_symbol_name(context, index), "n") == 0 ? 3 : -1;
+}
+
+Test(dim, equations_say_what_one_symbol_is)
+{
+    struct fixture f = setup();
+    const struct sp_dim_chooser chooser = {f.dims, only_n};
+    uint32_t symbol = 9;
+    int64_t value = -1;
+    const struct sp_dim sum = sp_dim_parse(f.dims, "2*m + n"), product = sp_dim_parse(f.dims, "m*n");
+    const struct sp_dim two = sp_dim_parse(f.dims, "m + k"), half = sp_dim_parse(f.dims, "floor(m/2)");
+    sp_dims_estimate(f.dims, &chooser);
+    cr_expect_eq(sp_dim_solve(f.dims, sum, sp_dim_known(13), &symbol, &value), SP_DIM_SOLVED);
+    cr_expect_str_eq(sp_dims_symbol_name(f.dims, symbol), "m");
+    cr_expect_eq(value, 5);
+    cr_expect_eq(sp_dim_solve(f.dims, product, sp_dim_known(12), &symbol, &value), SP_DIM_SOLVED);
+    cr_expect_eq(value, 4);
+    cr_expect_eq(sp_dim_solve(f.dims, sum, sp_dim_known(12), &symbol, &value), SP_DIM_CONTRADICTS, "no whole number");
+    cr_expect_eq(sp_dim_solve(f.dims, sum, sp_dim_known(1), &symbol, &value), SP_DIM_CONTRADICTS, "below 0");
+    cr_expect_eq(sp_dim_solve(f.dims, two, sp_dim_known(1), &symbol, &value), SP_DIM_OPEN);
+    cr_expect_eq(sp_dim_solve(f.dims, half, sp_dim_known(1), &symbol, &value), SP_DIM_OPEN);
+    cr_expect_eq(sp_dim_solve(f.dims, f.n, sp_dim_known(3), &symbol, &value), SP_DIM_HOLDS);
+    cr_expect_eq(sp_dim_solve(f.dims, f.n, sp_dim_known(4), &symbol, &value), SP_DIM_CONTRADICTS);
+    cr_expect_eq(sp_dim_solve(f.dims, f.n, sp_dim_unknown(), &symbol, &value), SP_DIM_OPEN);
+    teardown(&f);
+}
+
+static int64_t most(void *context, uint32_t index, int64_t upper)
+{
+    return upper >= 0 ? upper : chosen_value(context, index, upper);
+}
+
+/* Bounds of symbols count on the estimates of older ones: NonZero of what NonZero found. */
+Test(dim, estimates_follow_bounds)
+{
+    struct fixture f = setup();
+    const struct sp_dim_chooser chooser = {f.dims, most};
+    sp_dims_begin_node(f.dims, 0);
+    const struct sp_dim first = sp_dim_fresh(f.dims, "NonZero", sp_dim_mul(f.dims, f.n, sp_dim_known(2)));
+    sp_dims_begin_node(f.dims, 1);
+    const struct sp_dim second = sp_dim_fresh(f.dims, "NonZero", sp_dim_floordiv(f.dims, first, sp_dim_known(3)));
+    const struct sp_dim third = sp_dim_fresh(f.dims, "NonZero", sp_dim_unknown());
+    const struct sp_dim sum = sp_dim_add(f.dims, first, sp_dim_floordiv(f.dims, second, sp_dim_known(2)));
+    sp_dims_estimate(f.dims, &chooser);
+    cr_expect_eq(sp_dim_estimate(first), 10);
+    cr_expect_eq(sp_dim_estimate(second), 3);
+    cr_expect_eq(sp_dim_estimate(third), 2);
+    cr_expect_eq(sp_dim_estimate(sum), 11);
+    uint32_t symbol;
+    cr_expect(sp_dims_find(f.dims, "NonZero_1_1", &symbol), "the second symbol of a node");
+    teardown(&f);
+}
+
+Test(dim, new_symbols_are_bound_by_name)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_dims *dims = sp_dims_create(arena);
+    uint32_t symbol;
+    cr_assert(sp_dims_bind(dims, "NonZero_1", 6));
+    cr_assert(sp_dims_bind(dims, "x:0", 0));
+    sp_dims_begin_node(dims, 0);
+    cr_expect(sp_dim_is_symbol(dims, sp_dim_fresh(dims, "NonZero", sp_dim_unknown()), &symbol));
+    sp_dims_begin_node(dims, 1);
+    cr_expect(sp_dim_is(sp_dim_fresh(dims, "NonZero", sp_dim_unknown()), 6));
+    cr_expect(sp_dim_is(sp_dim_of_axis(dims, "x", 0, sp_dim_unknown()), 0));
+    sp_dims_begin_node(dims, 0); /* the next turn of a loop */
+    cr_expect(sp_dim_is_symbol(dims, sp_dim_fresh(dims, "NonZero", sp_dim_unknown()), &symbol));
+    cr_expect_str_eq(sp_dims_symbol_name(dims, symbol), "NonZero_0@1");
     sp_arena_destroy(arena);
 }

@@ -204,8 +204,8 @@ static json_t *inspect(const char *bytes, size_t size)
     struct sp_job *job;
     struct sp_buf text;
     struct sp_json json;
-    cr_assert_eq(sp_job_open(&(struct sp_job_options){.bytes = bytes, .size = size}, 0, NULL, NULL, &job, &err), SP_OK,
-                 "%s at %s", err.message, err.where);
+    cr_assert_eq(sp_job_open(&(struct sp_job_options){.bytes = bytes, .size = size}, &job, &err), SP_OK, "%s at %s",
+                 err.message, err.where);
     sp_buf_init(&text, (size_t)1 << 24);
     sp_json_init_buf(&json, true, &text);
     cr_assert_eq(sp_job_inspect_json(job, true, &json, &err), SP_OK);
@@ -350,8 +350,8 @@ Test(json_graph, jobs_keep_to_their_budget)
     for (size_t budget = 1024; budget < (size_t)4 << 20; budget += budget / 4) {
         struct sp_error err = {0};
         struct sp_job *job = NULL;
-        enum sp_status status = sp_job_open(
-            &(struct sp_job_options){.bytes = text, .size = size, .memory_budget = budget}, 0, NULL, NULL, &job, &err);
+        enum sp_status status =
+            sp_job_open(&(struct sp_job_options){.bytes = text, .size = size, .memory_budget = budget}, &job, &err);
         cr_expect(status == SP_OK || status == SP_ERR_MEMORY, "%zu bytes: %s", budget, err.message);
         done += status == SP_OK;
         refused += status == SP_ERR_MEMORY;

@@ -99,8 +99,8 @@ Test(op_sampling, images_have_extents_of_their_own)
     build_attr_string(&build, gray, "pixel_format", "Grayscale");
     build_node(&build, "ImageDecoder", "bytes", "z");
     infer();
-    EXPECT_TYPE("y", "uint8[ImageDecoder_0,ImageDecoder_1,1]");
-    EXPECT_TYPE("z", "uint8[ImageDecoder_2,ImageDecoder_3,3]");
+    EXPECT_TYPE("y", "uint8[ImageDecoder_0,ImageDecoder_0_1,1]");
+    EXPECT_TYPE("z", "uint8[ImageDecoder_1,ImageDecoder_1_1,3]");
 }
 
 /* ---- DeformConv ---- */

@@ -26,7 +26,7 @@ Test(op_selection, topk_takes_k_from_where_its_version_has_it)
     infer();
     EXPECT_TYPE("v", "float32[2,8]");
     EXPECT_TYPE("vs", "float32[n,m]");
-    EXPECT_TYPE("vq", "float32[n,TopK_0]");
+    EXPECT_TYPE("vq", "float32[n,TopK_2]");
     EXPECT_RULE(node, "[d0,d1] [_] -> [k,d1] [k,d1]@d0  d0: select reduction; k: replicate");
 }
 

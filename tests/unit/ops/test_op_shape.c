@@ -122,7 +122,7 @@ Test(op_shape, range_counts_in_numbers_and_symbols)
     EXPECT_DATA("down", "10,7,4,1");
     EXPECT_TYPE("empty", "int64[0]");
     EXPECT_TYPE("half", "int64[ceildiv(n, 2)]");
-    EXPECT_TYPE("open", "int64[Range_0]");
+    EXPECT_TYPE("open", "int64[Range_4]");
     EXPECT_TYPE("reals", "float32[4]");
 }
 

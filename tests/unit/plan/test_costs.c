@@ -187,12 +187,13 @@ Test(costs, names_are_told_apart)
 Test(costs, there_is_nothing_to_bind)
 {
     static const char text[] = "{\"nodes\":[{\"id\":1,\"seconds\":1}]}";
-    const struct sp_job_options options = {.bytes = text, .size = strlen(text), .name = ""};
     const char *names[] = {"seq"};
     const int64_t values[] = {4};
+    const struct sp_sizes sizes = {.dim_count = 1, .dim_names = names, .dim_values = values};
+    const struct sp_job_options options = {.bytes = text, .size = strlen(text), .name = "", .sizes = &sizes};
     struct sp_error err = {0};
     struct sp_job *job = NULL;
-    cr_expect_eq(sp_job_open(&options, 1, names, values, &job, &err), SP_ERR_REQUEST);
+    cr_expect_eq(sp_job_open(&options, &job, &err), SP_ERR_REQUEST);
     cr_expect_str_eq(err.code, "UNKNOWN_DIMENSION");
 }
 

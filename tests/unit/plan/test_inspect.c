@@ -17,8 +17,10 @@ static void open_and_inspect(struct inspected *i, const struct onnx_mlp *model, 
     struct sp_json json;
     memset(i, 0, sizeof *i);
     onnx_mlp(&i->file, model);
-    const struct sp_job_options options = {.bytes = i->file.data, .size = i->file.size, .name = "mlp.onnx"};
-    enum sp_status status = sp_job_open(&options, dim_count, names, values, &i->job, &i->err);
+    const struct sp_sizes sizes = {.dim_count = dim_count, .dim_names = names, .dim_values = values};
+    const struct sp_job_options options = {
+        .bytes = i->file.data, .size = i->file.size, .name = "mlp.onnx", .sizes = &sizes};
+    enum sp_status status = sp_job_open(&options, &i->job, &i->err);
     if (status != SP_OK)
         return;
     sp_buf_init(&text, (size_t)1 << 24);
@@ -140,7 +142,7 @@ Test(inspect, a_small_budget_is_an_error)
     struct sp_error err = {0};
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 200, .width = 16, .batch = "1"});
     const struct sp_job_options options = {.bytes = file.data, .size = file.size, .memory_budget = 64 << 10};
-    cr_assert_eq(sp_job_open(&options, 0, NULL, NULL, &job, &err), SP_ERR_MEMORY);
+    cr_assert_eq(sp_job_open(&options, &job, &err), SP_ERR_MEMORY);
     cr_assert_null(job);
     sp_buf_release(&file);
 }

@@ -38,7 +38,7 @@ Test(job_options, nothing_gives_the_defaults)
     cr_assert(p.result.optimal);
     cr_assert_not(p.result.what_if);
     cr_assert_eq(p.result.batch, 0);
-    cr_assert_eq(p.result.dim_count, 0);
+    cr_assert_eq(p.result.sizes.dim_count, 0);
     cr_assert_eq(p.result.time_limit_seconds, 0);
     release(&p);
 }
@@ -52,14 +52,46 @@ Test(job_options, everything_is_taken)
     cr_assert_eq(p.result.objective, SP_OBJECTIVE_LATENCY);
     cr_assert_eq(p.result.strategy, SP_STRATEGY_GROUPING);
     cr_assert_eq(p.result.batch, 8);
-    cr_assert_eq(p.result.dim_count, 2);
-    cr_assert_str_eq(p.result.dim_names[0], "seq");
-    cr_assert_eq(p.result.dim_values[0], 128);
-    cr_assert_str_eq(p.result.dim_names[1], "a/b");
+    cr_assert_eq(p.result.sizes.dim_count, 2);
+    cr_assert_str_eq(p.result.sizes.dim_names[0], "seq");
+    cr_assert_eq(p.result.sizes.dim_values[0], 128);
+    cr_assert_str_eq(p.result.sizes.dim_names[1], "a/b");
     cr_assert_not(p.result.optimal);
     cr_assert_eq(p.result.seed, 7);
     cr_assert(p.result.what_if);
     cr_assert_eq(p.result.time_limit_seconds, 2.5);
+    release(&p);
+}
+
+/* Values are flattened row-major; shapes have numbers, names and what is not known. */
+Test(job_options, sizes_are_taken_and_written_alike)
+{
+    static const char text[] = "{\"dims\":{\"past\":0,\"seq\":4},\"values\":{\"flag\":true,\"grid\":[[1,2,3],[4,5,6]],"
+                               "\"scale\":[0.5]},\"shapes\":{\"a\":[2,\"seq + 1\",null],"
+                               "\"b\":{\"dtype\":\"float16\",\"shape\":[]}}}";
+    struct parsed p = parse(NULL, text);
+    cr_assert_eq(p.status, SP_OK, "%s at %s", p.err.message, p.err.where);
+    const struct sp_given *given = &p.result.sizes.given;
+    cr_assert_eq(given->value_count, 3);
+    cr_expect(given->values[0].is_bool && given->values[0].rank == 0 && given->values[0].reals[0] == 1);
+    cr_expect(given->values[1].rank == 2 && given->values[1].dims[0] == 2 && given->values[1].dims[1] == 3);
+    cr_expect(given->values[1].count == 6 && given->values[1].ints[4] == 5);
+    cr_expect(given->values[2].ints == NULL && given->values[2].reals[0] == 0.5);
+    cr_assert_eq(given->shape_count, 2);
+    cr_expect(given->shapes[0].rank == 3 && given->shapes[0].extents[0].value == 2);
+    cr_expect_str_eq(given->shapes[0].extents[1].text, "seq + 1");
+    cr_expect(given->shapes[0].extents[2].text == NULL && given->shapes[0].extents[2].value == -1);
+    cr_expect_eq(given->shapes[1].dtype, SP_DTYPE_FLOAT16);
+    struct sp_buf buf;
+    struct sp_json json;
+    sp_buf_init(&buf, 4096);
+    sp_json_init_buf(&json, false, &buf);
+    sp_json_begin_object(&json);
+    cr_expect(sp_sizes_write(p.arena, &p.result.sizes, &json));
+    sp_json_end_object(&json);
+    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
+    cr_expect_str_eq(buf.data, text);
+    sp_buf_release(&buf);
     release(&p);
 }
 
@@ -80,8 +112,15 @@ Test(job_options, what_is_wrong_is_refused_with_its_place)
         {NULL, "{\"batch\": \"8\"}", "/options/batch"},
         {NULL, "{\"batch\": null}", "/options/batch"},
         {NULL, "{\"dims\": 3}", "/options/dims"},
-        {NULL, "{\"dims\": {\"seq\": 0}}", "/options/dims/seq"},
+        {NULL, "{\"dims\": {\"seq\": -1}}", "/options/dims/seq"},
         {NULL, "{\"dims\": {\"a/b\": \"x\"}}", "/options/dims/a~1b"},
+        {NULL, "{\"values\": {\"x\": \"1\"}}", "/options/values/x"},
+        {NULL, "{\"values\": {\"x\": [[1], [2, 3]]}}", "/options/values/x"},
+        {NULL, "{\"values\": {\"x\": [true, 1]}}", "/options/values/x"},
+        {NULL, "{\"shapes\": {\"x\": 3}}", "/options/shapes/x"},
+        {NULL, "{\"shapes\": {\"x\": [2, -1]}}", "/options/shapes/x/1"},
+        {NULL, "{\"shapes\": {\"x\": {\"dtype\": \"float33\", \"shape\": []}}}", "/options/shapes/x/dtype"},
+        {NULL, "{\"shapes\": {\"x\": {\"dtype\": \"float32\"}}}", "/options/shapes/x/shape"},
         {NULL, "{\"optimal\": 1}", "/options/optimal"},
         {NULL, "{\"what_if\": \"yes\"}", "/options/what_if"},
         {NULL, "{\"seed\": -1}", "/options/seed"},

@@ -357,6 +357,10 @@ enum sp_status build_infer(struct build *build)
                                         .node = node,
                                         .version = node->version,
                                         .err = &build->err};
+        uint32_t before = 0;
+        for (uint32_t j = 0; j < i; j++)
+            before += build->graph->nodes[j].op == node->op;
+        sp_dims_begin_node(build->model->dims, before);
         enum sp_status status = node->op->shapes(&context);
         if (status != SP_OK)
             return status;

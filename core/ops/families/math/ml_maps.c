@@ -72,8 +72,8 @@ static enum sp_status shapes_cast_map(struct sp_op_context *context)
     if (status != SP_OK)
         return status;
     /* A sparse map names positions below max_map; a dense one has as many elements as entries. */
-    struct sp_dim count =
-        is_sparse ? sp_dim_known(sp_node_int(context->node, "max_map", 1)) : sp_dim_fresh(context->dims, "CastMap");
+    struct sp_dim count = is_sparse ? sp_dim_known(sp_node_int(context->node, "max_map", 1))
+                                    : sp_dim_fresh(context->dims, "CastMap", sp_dim_unknown());
     return set_row(context, targets[target].dtype, count);
 }
 

@@ -54,7 +54,7 @@ static enum sp_status shapes_classes(struct sp_op_context *context, const char *
     if (status == SP_OK)
         status = sp_set_output(context, 0, is_text ? SP_DTYPE_STRING : SP_DTYPE_INT64, 1, &rows);
     if (count == 0 || !has_scores)
-        columns = sp_dim_fresh(context->dims, "Scores");
+        columns = sp_dim_fresh(context->dims, "Scores", sp_dim_unknown());
     return status != SP_OK ? status : set_scores(context, 1, SP_DTYPE_FLOAT, columns);
 }
 
@@ -90,7 +90,7 @@ static enum sp_status shapes_trees(struct sp_op_context *context, enum sp_dtype 
     bool is_given = sp_node_attribute(context->node, "n_targets") != NULL;
     return set_scores(context, 0, dtype,
                       is_given ? sp_dim_known(sp_node_int(context->node, "n_targets", 1))
-                               : sp_dim_fresh(context->dims, "Targets"));
+                               : sp_dim_fresh(context->dims, "Targets", sp_dim_unknown()));
 }
 
 static enum sp_status shapes_tree_regressor(struct sp_op_context *context)

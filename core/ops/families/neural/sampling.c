@@ -175,7 +175,8 @@ static enum sp_status shapes_image_decoder(struct sp_op_context *context)
     bool is_gray = strcmp(format, "Grayscale") == 0;
     if (!is_gray && strcmp(format, "RGB") != 0 && strcmp(format, "BGR") != 0)
         return sp_op_fail(context, "ATTRIBUTE_VALUE", "attribute 'pixel_format' is '%.40s'", format);
-    struct sp_dim dims[3] = {sp_dim_fresh(context->dims, "ImageDecoder"), sp_dim_fresh(context->dims, "ImageDecoder"),
+    struct sp_dim dims[3] = {sp_dim_fresh(context->dims, "ImageDecoder", sp_dim_unknown()),
+                             sp_dim_fresh(context->dims, "ImageDecoder", sp_dim_unknown()),
                              sp_dim_known(is_gray ? 1 : 3)};
     return sp_set_output(context, 0, SP_DTYPE_UINT8, 3, dims);
 }

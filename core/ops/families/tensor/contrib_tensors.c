@@ -124,7 +124,9 @@ static enum sp_status rule_unfold(struct sp_op_context *context, struct sp_rule 
 /* The first output and the counts have an element for each value that occurs. */
 static enum sp_status shapes_unique(struct sp_op_context *context)
 {
-    struct sp_dim found = sp_dim_fresh(context->dims, "Unique");
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_dim found =
+        sp_dim_fresh(context->dims, "Unique", x != NULL ? sp_product(context, x->dims, 0, x->rank) : sp_dim_unknown());
     enum sp_status status = sp_set_output(context, 0, sp_in_dtype(context, 0), 1, &found);
     if (status == SP_OK)
         status = sp_set_output_shape(context, 1, SP_DTYPE_INT64, sp_in_shape(context, 0));
@@ -252,7 +254,11 @@ static enum sp_status shapes_hash(struct sp_op_context *context)
 /* Two rows of as many indices as the path is long. */
 static enum sp_status shapes_warping(struct sp_op_context *context)
 {
-    const struct sp_dim dims[] = {sp_dim_known(2), sp_dim_fresh(context->dims, "DynamicTimeWarping")};
+    const struct sp_shape *x = sp_in_shape(context, 0);
+    struct sp_dim most = sp_dim_unknown(); /* each step goes along one of the last two axes at least */
+    if (x != NULL && x->rank >= 2)
+        most = sp_dim_add(context->dims, x->dims[x->rank - 2], x->dims[x->rank - 1]);
+    const struct sp_dim dims[] = {sp_dim_known(2), sp_dim_fresh(context->dims, "DynamicTimeWarping", most)};
     return sp_set_output(context, 0, SP_DTYPE_INT32, 2, dims);
 }
 

@@ -85,7 +85,7 @@ static enum sp_status shapes_compress(struct sp_op_context *context)
         extent = sp_product(context, x->dims, 0, x->rank);
     }
     const int64_t *places = picked(context, extent, &count);
-    dims[axis] = places != NULL ? sp_dim_known(count) : sp_dim_fresh(context->dims, "Compress");
+    dims[axis] = places != NULL ? sp_dim_known(count) : sp_dim_fresh(context->dims, "Compress", extent);
     status = sp_set_output(context, 0, sp_in_dtype(context, 0), rank, dims);
     if (status != SP_OK || places == NULL || x == NULL)
         return status;
@@ -234,9 +234,9 @@ static enum sp_status shapes_unique(struct sp_op_context *context)
     bool is_known = read_items(context, has_axis, axis, &items);
     if (is_known && !find_distinct(context, &items, &found))
         return sp_fail_memory(context->err);
-    struct sp_dim count = is_known ? sp_dim_known(found.count) : sp_dim_fresh(context->dims, "Unique");
     if (x != NULL)
         all = has_axis ? x->dims[axis] : sp_product(context, x->dims, 0, x->rank);
+    struct sp_dim count = is_known ? sp_dim_known(found.count) : sp_dim_fresh(context->dims, "Unique", all);
     if (has_axis && x != NULL)
         memcpy(dims, x->dims, x->rank * sizeof *dims);
     dims[axis] = count;
@@ -264,10 +264,22 @@ static enum sp_status rule_unique(struct sp_op_context *context, struct sp_rule 
 
 /* ---- NonMaxSuppression ---------------------------------------------------------------------------------------- */
 
+/* Of each class of each image at most so many boxes, and no more than there are. */
+static struct sp_dim most_selected(struct sp_op_context *context, const struct sp_shape *scores)
+{
+    const struct sp_data *most = sp_in_data(context, 2);
+    if (scores == NULL)
+        return sp_dim_unknown();
+    struct sp_dim each = scores->dims[2];
+    if (most != NULL && most->ints != NULL && most->count == 1 && most->ints[0].kind != SP_DIM_UNKNOWN)
+        each = each.kind == SP_DIM_UNKNOWN ? most->ints[0] : sp_dim_min(context->dims, each, most->ints[0]);
+    return sp_dim_mul(context->dims, sp_dim_mul(context->dims, scores->dims[0], scores->dims[1]), each);
+}
+
 static enum sp_status shapes_suppression(struct sp_op_context *context)
 {
     const struct sp_shape *boxes = sp_in_shape(context, 0), *scores = sp_in_shape(context, 1);
-    struct sp_dim dims[2] = {sp_dim_fresh(context->dims, "NonMaxSuppression"), sp_dim_known(3)}, ignored;
+    struct sp_dim dims[2] = {sp_dim_known(0), sp_dim_known(3)}, ignored;
     enum sp_status status = SP_OK;
     if ((boxes != NULL && boxes->rank != 3) || (scores != NULL && scores->rank != 3))
         return sp_op_fail(context, "OPERAND_SHAPE", "its boxes and scores must have rank 3");
@@ -279,8 +291,9 @@ static enum sp_status shapes_suppression(struct sp_op_context *context)
     if (status == SP_OK && boxes != NULL && scores != NULL)
         status = sp_join_dims(context, boxes->dims[1], scores->dims[2], &ignored);
     const struct sp_data *most = sp_in_known_ints(context, 2);
-    if (!sp_has_input(context, 2) || (most != NULL && most->count == 1 && most->ints[0].value <= 0))
-        dims[0] = sp_dim_known(0); /* the default is to select none */
+    /* The default is to select none. */
+    if (sp_has_input(context, 2) && !(most != NULL && most->count == 1 && most->ints[0].value <= 0))
+        dims[0] = sp_dim_fresh(context->dims, "NonMaxSuppression", most_selected(context, scores));
     return status != SP_OK ? status : sp_set_output(context, 0, SP_DTYPE_INT64, 2, dims);
 }
 

@@ -44,7 +44,7 @@ static enum sp_status shapes_get_element(struct sp_op_context *context)
         return SP_OK;
     if (has_element(context) == 0)
         return sp_op_fail(context, "NO_ELEMENT", "it takes the element of an optional value that is always empty");
-    return sp_set_output_element(context, 0, type->kind == SP_TYPE_OPTIONAL ? type->elem : type, "OptionalGetElement");
+    return sp_set_output_element(context, 0, type->kind == SP_TYPE_OPTIONAL ? type->elem : type);
 }
 
 const struct sp_op sp_ops_optional[] = {

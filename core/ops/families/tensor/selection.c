@@ -107,7 +107,7 @@ static enum sp_status shapes_topk(struct sp_op_context *context)
                           (long long)k.value);
     for (uint32_t i = 0; i < x->rank; i++)
         dims[i] = x->dims[i];
-    dims[axis] = k.kind == SP_DIM_UNKNOWN ? sp_dim_fresh(context->dims, "TopK") : k;
+    dims[axis] = k.kind == SP_DIM_UNKNOWN ? sp_dim_fresh(context->dims, "TopK", x->dims[axis]) : k;
     status = sp_set_output(context, 0, dtype, x->rank, dims);
     if (status == SP_OK)
         status = sp_set_output(context, 1, SP_DTYPE_INT64, x->rank, dims);
@@ -288,7 +288,7 @@ static enum sp_status shapes_one_hot(struct sp_op_context *context)
     else if (depth != NULL && depth->count == 1 && depth->reals[0] >= 0 && depth->reals[0] < 1e9)
         dims[axis] = sp_dim_known((int64_t)depth->reals[0]); /* any numeric type is allowed */
     if (dims[axis].kind == SP_DIM_UNKNOWN)
-        dims[axis] = sp_dim_fresh(context->dims, "OneHot");
+        dims[axis] = sp_dim_fresh(context->dims, "OneHot", sp_dim_unknown());
     status = sp_set_output(context, 0, dtype, x->rank + 1, dims);
     return status != SP_OK || sp_data_room(context, 0) < 0 ? status : one_hot_data(context, axis);
 }
@@ -345,7 +345,8 @@ static enum sp_status shapes_nonzero(struct sp_op_context *context)
     if (data != NULL)
         return nonzero_data(context, x, data);
     struct sp_dim dims[2] = {x != NULL && x->rank > 0 ? sp_dim_known(x->rank) : sp_dim_unknown(),
-                             sp_dim_fresh(context->dims, "NonZero")};
+                             sp_dim_fresh(context->dims, "NonZero",
+                                          x != NULL ? sp_product(context, x->dims, 0, x->rank) : sp_dim_unknown())};
     return sp_set_output(context, 0, SP_DTYPE_INT64, 2, dims);
 }
 

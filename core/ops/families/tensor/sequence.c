@@ -62,7 +62,7 @@ static enum sp_status shapes_at(struct sp_op_context *context)
 {
     struct sp_type type;
     enum sp_status status = element_type(context, 0, &type);
-    return status != SP_OK ? status : sp_set_output_element(context, 0, &type, "SequenceAt");
+    return status != SP_OK ? status : sp_set_output_element(context, 0, &type);
 }
 
 static enum sp_status shapes_insert(struct sp_op_context *context)
@@ -198,7 +198,7 @@ static enum sp_status shapes_concat(struct sp_op_context *context)
             dims[i] = element.shape.dims[from - 1];
     }
     struct sp_type type = {.kind = SP_TYPE_TENSOR, .dtype = element.dtype, .shape = {true, rank, dims}};
-    return sp_set_output_element(context, 0, &type, "ConcatFromSequence");
+    return sp_set_output_element(context, 0, &type);
 }
 
 const struct sp_op sp_ops_sequence[] = {

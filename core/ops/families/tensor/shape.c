@@ -232,7 +232,7 @@ static enum sp_status shapes_range(struct sp_op_context *context)
     if (status != SP_OK)
         return status;
     if (length.kind == SP_DIM_UNKNOWN)
-        length = sp_dim_fresh(context->dims, "Range");
+        length = sp_dim_fresh(context->dims, "Range", sp_dim_unknown());
     status = sp_set_output(context, 0, sp_in_dtype(context, 0), 1, &length);
     return status != SP_OK || !is_known ? status : range_elements(context, bounds);
 }

@@ -40,7 +40,7 @@ static enum sp_status shapes_split(struct sp_op_context *context)
         return status != SP_OK ? status : sp_set_output_unranked(context, 0, SP_DTYPE_STRING);
     for (uint32_t axis = 0; axis < x->rank; axis++)
         dims[axis] = x->dims[axis];
-    dims[x->rank] = sp_dim_fresh(context->dims, "StringSplit");
+    dims[x->rank] = sp_dim_fresh(context->dims, "StringSplit", sp_dim_unknown());
     return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank + 1, dims);
 }
 
@@ -62,7 +62,7 @@ static enum sp_status shapes_normalizer(struct sp_op_context *context)
     if (x->rank != 1 && (x->rank != 2 || (sp_dim_is_known(x->dims[0]) && !sp_dim_is(x->dims[0], 1))))
         return sp_op_fail(context, "OPERAND_SHAPE", "its input must be a vector or a matrix of one row");
     dims[0] = sp_dim_known(1);
-    dims[x->rank - 1] = has_stopwords(context) ? sp_dim_fresh(context->dims, "StringNormalizer")
+    dims[x->rank - 1] = has_stopwords(context) ? sp_dim_fresh(context->dims, "StringNormalizer", sp_dim_unknown())
                                                : sp_dim_max(context->dims, x->dims[x->rank - 1], sp_dim_known(1));
     return sp_set_output(context, 0, SP_DTYPE_STRING, x->rank, dims);
 }

@@ -24,6 +24,8 @@ interface Form {
   replicas: string;
   batch: string;
   dims: Record<string, string>;
+  values: string;
+  shapes: string;
   limit: string;
   whatIf: boolean;
   stages: string;
@@ -45,6 +47,8 @@ const EMPTY: Form = {
   replicas: '',
   batch: '',
   dims: {},
+  values: '',
+  shapes: '',
   limit: '',
   whatIf: false,
   stages: '',
@@ -89,6 +93,8 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
   if (form.replicas !== '') options['replicas'] = Number(form.replicas);
   if (form.batch !== '') options['batch'] = Number(form.batch);
   if (dims.length > 0) options['dims'] = Object.fromEntries(dims.map(([name, value]) => [name, Number(value)]));
+  if (form.values.trim() !== '') options['values'] = parsed(form.values, 'What the inputs are');
+  if (form.shapes.trim() !== '') options['shapes'] = parsed(form.shapes, 'What the shapes are');
   if (form.limit !== '') options['time_limit_seconds'] = Number(form.limit);
   if (form.whatIf) options['what_if'] = true;
   if (form.stages !== '') constraints['max_stages'] = Number(form.stages);
@@ -270,7 +276,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
             Dimension <code>{symbol}</code>
             <input
               type="number"
-              min={1}
+              min={0}
               placeholder="assumed"
               value={form.dims[symbol] ?? ''}
               onInput={(event) => set({ dims: { ...form.dims, [symbol]: event.currentTarget.value } })}
@@ -278,6 +284,33 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
           </label>
         ))}
       </div>
+      {!props.isCosts && (
+        <details>
+          <summary>Values of inputs, and shapes that the model does not say, in JSON</summary>
+          <label>
+            Values of inputs: what follows from them is known, too
+            <textarea
+              rows={2}
+              spellcheck={false}
+              class="mono"
+              placeholder={'{"use_cache_branch": true}'}
+              value={form.values}
+              onInput={(event) => set({ values: event.currentTarget.value })}
+            />
+          </label>
+          <label>
+            Shapes of tensors
+            <textarea
+              rows={2}
+              spellcheck={false}
+              class="mono"
+              placeholder={'{"tokens": [2, "seq", 64]}'}
+              value={form.shapes}
+              onInput={(event) => set({ shapes: event.currentTarget.value })}
+            />
+          </label>
+        </details>
+      )}
       <p class="muted small">
         {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]} {PLACEMENTS[form.placement]}
       </p>

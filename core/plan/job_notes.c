@@ -1,0 +1,135 @@
+/* Notes of a plan: what was assumed, left out or found on the way to it. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "plan/internal.h"
+
+#define SP_LABEL_SIZE 256 /* of sp_node_label() */
+
+bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note)
+{
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
+        return false;
+    bindings->notes[bindings->note_count++] = *note;
+    return true;
+}
+
+bool sp_note_replaced(const struct sp_model *model, struct sp_bindings *bindings)
+{
+    bool is_replaced = false;
+    if (model == NULL || model->configuration_count == 0)
+        return true;
+    for (uint32_t i = 0; i < model->configuration_count; i++)
+        is_replaced = is_replaced || strcmp(model->configurations[i].name, SP_PLAN_CONFIGURATION) == 0;
+    const char *name = model->configurations[0].name;
+    const struct sp_plan_note note = {
+        .code = "ANNOTATIONS_IGNORED",
+        .severity = "note",
+        .message = is_replaced
+                       ? "The model is annotated already: the plan does not follow what it states, and the annotated "
+                         "model has the plan's configuration '" SP_PLAN_CONFIGURATION "' in the place of the one there."
+                       : sp_arena_printf(bindings->arena,
+                                         "The model is annotated already: the plan does not follow its configuration "
+                                         "'%.120s', which the annotated model keeps beside that of the plan.",
+                                         name),
+        .hint = "To keep shardings, give them as constraints; 'shardplan infer' completes what is there.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bindings)
+{
+    for (uint32_t i = 0; i < accepted->count; i++) {
+        const struct sp_plan_note note = {.code = accepted->notes[i].code,
+                                          .severity = "note",
+                                          .message = accepted->notes[i].message,
+                                          .hint = "A check lists each place: the standard forbids it."};
+        if (!sp_note_add(bindings, &note))
+            return false;
+    }
+    return true;
+}
+
+bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings)
+{
+    char label[SP_LABEL_SIZE];
+    const struct sp_node *first = summary->first_unknown_op;
+    if (summary->unknown_op_count == 0 || first == NULL)
+        return true;
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
+        return false;
+    struct sp_plan_note note = {
+        .code = "OPERATOR_WITHOUT_RULE",
+        .severity = "warning",
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "Operators of %" PRIu64 " nodes have no rule, first node %s: their time is taken to be "
+                            "that of moving their operands, and results of unknown shape to be as large as what they "
+                            "are made of.",
+                            summary->unknown_op_count, sp_node_label(first, label, sizeof label)),
+        .node = first->name[0] != '\0' ? first->name : NULL,
+    };
+    if (note.message == NULL)
+        return false;
+    bindings->notes[bindings->note_count++] = note;
+    return true;
+}
+
+bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings)
+{
+    struct sp_plan_note used = {
+        .code = "PROFILE_USED",
+        .severity = "note",
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "Measured times are used for %u nodes (%u names of the profile are those of nodes, %u "
+                            "of results, %u of fused operators); %u nodes keep their estimates.",
+                            use->measured, use->by_name, use->by_output, use->by_fusion, use->unmeasured),
+    };
+    if (used.message == NULL || !sp_note_add(bindings, &used))
+        return false;
+    if (use->unknown == 0)
+        return true;
+    struct sp_plan_note unknown = {
+        .code = "PROFILE_NAMES_UNKNOWN",
+        .severity = "warning",
+        .message = sp_arena_printf(bindings->arena,
+                                   "The profile has times for %u names that no node and no result of a node has, first "
+                                   "'%.200s'; they are not used.",
+                                   use->unknown, use->first_unknown),
+        .hint = "A runtime that optimises renames, fuses and adds nodes; measured without that, names are those of the "
+                "model.",
+    };
+    return unknown.message != NULL && sp_note_add(bindings, &unknown);
+}
+
+bool sp_note_search_failed(const struct sp_error *failure, struct sp_bindings *bindings)
+{
+    const struct sp_plan_note note = {
+        .code = "SEARCH_FAILED",
+        .severity = "warning",
+        .message = sp_arena_printf(bindings->arena,
+                                   "A way of searching ended with an error, and the plan is the best of the others: "
+                                   "%s [%s]",
+                                   failure->message, failure->code),
+        .hint = failure->status == SP_ERR_INTERNAL ? "This is a defect of Shardplan: please report it with the model."
+                                                   : NULL,
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_stopped(struct sp_bindings *bindings)
+{
+    if (!SP_MAKE_ROOM(bindings->arena, bindings->notes, bindings->note_count, bindings->note_capacity, 1))
+        return false;
+    bindings->notes[bindings->note_count++] = (struct sp_plan_note){
+        .code = "SEARCH_STOPPED",
+        .severity = "note",
+        .message =
+            "The search was ended early, by its time limit or because that was asked for: this is the best placement "
+            "found until then.",
+        .hint = "Give it more time to look for a better one.",
+    };
+    return true;
+}
