@@ -269,6 +269,8 @@ class Infer(CheckCase):
 
     def test_propagate(self):
         answer = self.infer(PLAIN, mode="propagate", mesh='<["x"=2]>', set={"w0": COLUMNS})
+        self.assertEqual(answer, self.infer(PLAIN, mode="propagate", mesh='<["x"=2]>', set_weights={"*mul0": COLUMNS}))
+        self.assertEqual(answer["notes"], [])
         self.assertEqual(self.spec(answer, "matmul1", "input 1"), ("S[0]R", "inferred"))
         self.assertEqual(self.spec(answer, "bias0", "input 1"), ("S[0]", "inferred"))
         self.assertEqual([item["kind"] for item in answer["communication"]], ["reduce"])

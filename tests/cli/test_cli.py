@@ -440,6 +440,22 @@ class Plan(Case):
         self.done("plan", path, "--devices", "2", "--dim", "seq=3", status=2)
         self.done("plan", path, "--devices", "2", "--dim", "batch=3", "--batch", "4", status=2)
 
+    def test_weights_of_which_a_byte_holds_several_count_by_elements(self):
+        """64 x 8 weights of 4 bits in blocks of 32: 256 bytes, and 16 scales."""
+        packed = onnx_make.delimited(5, *(onnx_make.integer(1, size) for size in (8, 2, 16)), onnx_make.integer(2, 2),
+                                     onnx_make.delimited(8, "B"), onnx_make.delimited(9, bytes(256)))
+        graph = [onnx_make.graph_input("x", [4, 64]), packed, onnx_make.Weights().tensor("scales", [16]),
+                 onnx_make.node("MatMulNBits", ["x", "B", "scales"], ["y"], domain="com.microsoft", K=64, N=8, bits=4,
+                                block_size=32), onnx_make.graph_output("y", [4, 8])]
+        model = self.json("inspect", self.file("packed.onnx", onnx_make.encode(onnx_make.model(*graph))))
+        self.assertEqual((model["parameters"], model["parameter_bytes"]), (64 * 8 + 16, 256 + 64))
+
+    def test_a_plan_of_an_annotated_model_says_what_comes_of_that(self):
+        model = self.file("annotated.onnx", onnx_make.encode(onnx_make.annotated()))
+        notes = self.plan(model, 2)["diagnostics"]
+        self.assertEqual([note["code"] for note in notes], ["ANNOTATIONS_IGNORED"])
+        self.assertIn("'two'", notes[0]["message"])
+
     def test_operators_without_a_rule_are_noted(self):
         graph = [onnx_make.graph_input("x", [4, 8]), onnx_make.node("Blend", ["x"], ["y"], "n", domain="own"),
                  onnx_make.graph_output("y", [4, 8])]
