@@ -214,6 +214,22 @@ static enum sp_status keep_control_whole(struct sp_part_run *run)
                         sp_node_label(run->node, label, sizeof label));
 }
 
+/* The operator's function could not write the shards: shapes contradict each other in a way that inference does not see.
+   The operator itself may still take the whole operands. */
+static enum sp_status give_up_shards(struct sp_part_run *run)
+{
+    struct sp_error why = {0};
+    char label[256];
+    if (run->part->err != NULL)
+        why = *run->part->err;
+    sp_error_clear(run->part->err);
+    for (uint32_t f = 0; f < run->placement.factor_count; f++)
+        sp_placement_make_whole(&run->placement, (uint8_t)f);
+    return sp_part_tell(run->part, "LOCAL_FORM", run->node, NULL,
+                        "Node %s is computed whole on each of its devices, because its shards cannot be: %s",
+                        sp_node_label(run->node, label, sizeof label), why.message);
+}
+
 static enum sp_status run_placed(struct sp_part_run *run)
 {
     struct sp_partitioner *part = run->part;
@@ -225,6 +241,10 @@ static enum sp_status run_placed(struct sp_part_run *run)
         status = sp_fail_memory(part->err);
     while (status == SP_OK) {
         status = record(run, &factor, &message);
+        if (status == SP_ERR_INTERNAL && !sp_placement_is_whole(&run->placement)) {
+            status = give_up_shards(run);
+            continue;
+        }
         if (status != SP_OK || factor == SP_NO_FACTOR)
             break;
         status = sp_part_tell(part, "FACTOR_WHOLE", run->node, NULL, "%s", message != NULL ? message : "");

@@ -67,6 +67,8 @@ class Operator {
       return;
     }
     const row = this.row(line);
+    const broken = (line.notes ?? []).find(({ code }) => code === 'LOCAL_FORM');
+    if (broken) Object.assign(result, { status: 'failed', why: broken.message });
     if (result.status === 'ok') {
       this.passed++;
       row[wayOf(line)]++;

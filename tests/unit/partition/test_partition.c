@@ -221,6 +221,22 @@ Test(partition, gives_results_without_elements_and_inputs_that_are_results)
                  "result X: d0 [0:4, 0:8]\n");
 }
 
+/* A shape of two axes is none: no shard of the result can be written, so the operator gets all of it and says so. */
+Test(partition, runs_whole_where_shapes_contradict)
+{
+    start(18);
+    input("X", "4,3,2");
+    build_input(&build, "S", SP_DTYPE_INT64, "3,16");
+    struct sp_node *node = build_node(&build, "ConstantOfShape", "S", "Y");
+    build_outputs(&build, "Y");
+    plan(2);
+    build_value(&build, "Y")->type = build_value(&build, "X")->type;
+    given(node, "Y", "2 | |", "0; 1");
+    const char *text = trace_partition();
+    cr_expect(strstr(text, "note LOCAL_FORM\n"), "%s", text);
+    cr_expect(strstr(text, "ConstantOfShape on d0\nConstantOfShape on d1\n"), "%s", text);
+}
+
 /* One value is one result, however often it is listed. */
 Test(partition, tells_a_result_once)
 {
