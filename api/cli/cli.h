@@ -258,11 +258,12 @@ enum sp_status put_dim(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_input_value(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_shape(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_shapes(json_t *request, char *path, struct sp_error *err);
+enum sp_status put_operators(json_t *request, char *path, struct sp_error *err);
 #define SIZE_OPTIONS                                                                                                   \
     {"dim", NULL, MEMBER_EACH, 0, NULL, put_dim}, {"value", NULL, MEMBER_EACH, 0, NULL, put_input_value},              \
-        {"shape", NULL, MEMBER_EACH, 0, NULL, put_shape},                                                              \
+        {"shape", NULL, MEMBER_EACH, 0, NULL, put_shape}, {"shapes", NULL, MEMBER_EACH, 0, NULL, put_shapes},          \
     {                                                                                                                  \
-        "shapes", NULL, MEMBER_EACH, 0, NULL, put_shapes                                                               \
+        "operators", NULL, MEMBER_EACH, 0, NULL, put_operators                                                         \
     }
 /* Their help. */
 #define SIZE_HELP                                                                                                      \
@@ -270,7 +271,9 @@ enum sp_status put_shapes(json_t *request, char *path, struct sp_error *err);
     "                       arithmetic like 'past + seq'; 0 is a size; may be repeated, like the next\n"               \
     "  --value INPUT=V      what an input is (true, 1 or 2,3): what follows from it is known\n"                        \
     "  --shape TENSOR=S     the shape of a tensor that nobody knows, like 2,seq,64\n"                                  \
-    "  --shapes FILE        such shapes as JSON: {\"TENSOR\": [2, \"seq\", 64]}\n"
+    "  --shapes FILE        such shapes as JSON: {\"TENSOR\": [2, \"seq\", 64]}\n"                                     \
+    "  --operators FILE     rules of operators of your own, as JSON: {\"operators\": [{\"domain\", \"name\",\n"        \
+    "                       \"rule\": \"[b.., k] [k, n] -> [b.., n]; k sum\"}]}\n"
 
 /* A sharding that was given as text; "-" is standard input. */
 enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);

@@ -87,6 +87,7 @@ enum {
     OPT_VALUE,
     OPT_SHAPE,
     OPT_SHAPES,
+    OPT_OPERATORS,
     OPT_TIME_LIMIT,
     OPT_FIRST_FIT,
     OPT_SEED,
@@ -117,6 +118,7 @@ static const struct option options[] = {
     {"value", required_argument, NULL, OPT_VALUE},
     {"shape", required_argument, NULL, OPT_SHAPE},
     {"shapes", required_argument, NULL, OPT_SHAPES},
+    {"operators", required_argument, NULL, OPT_OPERATORS},
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
     {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
     {"seed", required_argument, NULL, OPT_SEED},
@@ -134,10 +136,11 @@ static const struct option options[] = {
 static int take_size(struct common *common, int option, char *value, struct plan_request *request)
 {
     struct sp_error err = {0};
-    enum sp_status status = option == OPT_DIM     ? put_dim(request->sizes, value, &err)
-                            : option == OPT_VALUE ? put_input_value(request->sizes, value, &err)
-                            : option == OPT_SHAPE ? put_shape(request->sizes, value, &err)
-                                                  : put_shapes(request->sizes, value, &err);
+    enum sp_status status = option == OPT_DIM      ? put_dim(request->sizes, value, &err)
+                            : option == OPT_VALUE  ? put_input_value(request->sizes, value, &err)
+                            : option == OPT_SHAPE  ? put_shape(request->sizes, value, &err)
+                            : option == OPT_SHAPES ? put_shapes(request->sizes, value, &err)
+                                                   : put_operators(request->sizes, value, &err);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }
 
@@ -171,6 +174,7 @@ static int take_option(struct common *common, int option, char *value, struct pl
     case OPT_VALUE:
     case OPT_SHAPE:
     case OPT_SHAPES:
+    case OPT_OPERATORS:
         return take_size(common, option, value, request);
     case OPT_TIME_LIMIT:
         if (!parse_seconds(value, &request->options.time_limit_seconds))

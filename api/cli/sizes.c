@@ -144,23 +144,49 @@ static enum sp_status put_all(json_t *request, json_t *file, struct sp_error *er
     return status;
 }
 
-enum sp_status put_shapes(json_t *request, char *text, struct sp_error *err)
+/* What a file of JSON has; `what` is for messages. */
+static enum sp_status read_json(const char *path, const char *code, const char *what, json_t **ret_json,
+                                struct sp_error *err)
 {
     struct sp_buf bytes = {0};
     json_error_t where;
-    enum sp_status status = read_small_file(text, CLI_MAX_SHAPES_BYTES, "CLI_MAX_SHAPES_BYTES", &bytes, err);
+    enum sp_status status = read_small_file(path, CLI_MAX_SHAPES_BYTES, "CLI_MAX_SHAPES_BYTES", &bytes, err);
+    *ret_json = NULL;
     if (status == SP_OK) {
-        json_t *json = json_loadb(bytes.data != NULL ? bytes.data : "", bytes.size, JSON_REJECT_DUPLICATES, &where);
-        if (json == NULL) {
-            (void)sp_fail(err, SP_ERR_MALFORMED, "SHAPES_NOT_JSON", "The shapes are not valid JSON: %s.", where.text);
-            status = sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, text);
-        } else if (!json_is_object(json)) {
-            status = sp_fail(err, SP_ERR_REQUEST, "SHAPES_FILE", "'%.200s' must hold an object of shapes.", text);
-        } else {
-            status = put_all(request, json, err);
+        *ret_json = json_loadb(bytes.data != NULL ? bytes.data : "", bytes.size, JSON_REJECT_DUPLICATES, &where);
+        if (*ret_json == NULL) {
+            (void)sp_fail(err, SP_ERR_MALFORMED, code, "The %s are not valid JSON: %s.", what, where.text);
+            status = sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, path);
         }
-        json_decref(json);
     }
     sp_buf_release(&bytes);
+    return status;
+}
+
+enum sp_status put_shapes(json_t *request, char *text, struct sp_error *err)
+{
+    json_t *json;
+    enum sp_status status = read_json(text, "SHAPES_NOT_JSON", "shapes", &json, err);
+    if (status == SP_OK && !json_is_object(json))
+        status = sp_fail(err, SP_ERR_REQUEST, "SHAPES_FILE", "'%.200s' must hold an object of shapes.", text);
+    if (status == SP_OK)
+        status = put_all(request, json, err);
+    json_decref(json);
+    return status;
+}
+
+enum sp_status put_operators(json_t *request, char *path, struct sp_error *err)
+{
+    json_t *json, *list;
+    enum sp_status status = read_json(path, "OPERATORS_NOT_JSON", "operators", &json, err);
+    list = json_object_get(json, "operators");
+    if (status == SP_OK && (list == NULL || json_object_size(json) != 1)) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "INVALID_OPERATOR",
+                      "The file must be an object with the member \"operators\", a list, and no other.");
+        status = sp_error_at(err, "%.200s", path);
+    }
+    if (status == SP_OK && json_object_set(request, "operators", list) != 0)
+        status = sp_fail_memory(err);
+    json_decref(json);
     return status;
 }

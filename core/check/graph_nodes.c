@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "check/graph_internal.h"
+#include "ops/table/private.h"
 
 static const char *const attribute_type_names[] = {
     "undefined", "float",   "int",    "string",        "tensor",         "graph",      "floats",      "ints",
@@ -229,7 +230,8 @@ static enum sp_status check_unknown(struct sp_graph_check *check, const struct s
     if (known->is_published)
         return sp_diagnose(check->list, &finding, check->err, "%.80s has no operator '%.120s'.",
                            domain_name(node->domain), node->op_type);
-    if (known->is_noted)
+    if (known->is_noted ||
+        sp_private_find(check->model->operators, node->domain, node->op_type, known->version) != NULL)
         return SP_OK;
     known->is_noted = true; /* once for each operator: nothing is wrong */
     finding.code = "UNKNOWN_CUSTOM_OPERATOR";

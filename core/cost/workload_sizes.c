@@ -52,7 +52,9 @@ static enum sp_status refuse_value(const struct sp_model *model, const struct sp
     }
     if (symbol == NULL)
         (void)sp_fail(err, SP_ERR_MODEL, "SHAPE_UNKNOWN",
-                      "The size of the value '%s' is not known: its type or shape could not be inferred.", name);
+                      "The size of the value '%s' is not known: its type or shape could not be inferred; give it one "
+                      "with --shape '%s=2,seq,64'.",
+                      name, name);
     else if (fresh)
         (void)sp_fail(err, SP_ERR_MODEL, "DIMENSION_DEPENDS_ON_DATA",
                       "The size of the value '%s' depends on the data that flows through the model (dimension '%s'); "

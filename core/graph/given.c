@@ -150,6 +150,7 @@ static enum sp_status give_shape(struct sp_model *model, const struct sp_given_s
 enum sp_status sp_model_give(struct sp_model *model, const struct sp_given *given, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
+    model->operators = given->operators;
     if (given->shape_count > 0) {
         model->given = SP_NEW(model->arena, struct sp_given_types);
         if (model->given != NULL)

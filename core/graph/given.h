@@ -1,6 +1,6 @@
 #pragma once
 /*
- * given - what somebody knows of a model beside its file: values of inputs, and shapes of tensors.
+ * given - what somebody knows of a model beside its file: values of inputs, shapes of tensors, rules of operators.
  *
  * sp_model_give() takes them after reading and before shapes are inferred. A value becomes the known elements of its
  * input. A shape stands in place of what the file declares: inference fills with it what operators leave open.
@@ -35,6 +35,7 @@ struct sp_given {
     uint32_t value_count, shape_count;
     const struct sp_given_value *values;
     const struct sp_given_shape *shapes;
+    const struct sp_private_operators *operators; /* ops/table/private.h, or NULL; must outlive the model */
 };
 
 /* A shape in terms of one model. */

@@ -309,6 +309,8 @@ struct sp_model_counts {
     uint64_t nodes, values, tensors, attributes;
 };
 
+struct sp_private_operators;
+
 struct sp_model {
     struct sp_arena *arena;
     struct sp_intern *names;
@@ -329,8 +331,9 @@ struct sp_model {
     struct sp_device_configuration *configurations;
     struct sp_graph *graph;
     struct sp_model_counts counts;
-    struct sp_given_types *given; /* shapes that the caller states (graph/given.h), or NULL */
-    uint64_t data_elements;       /* that shape inference has carried (SP_MAX_MODEL_DATA) */
+    struct sp_given_types *given;                 /* shapes that the caller states (graph/given.h), or NULL */
+    const struct sp_private_operators *operators; /* that the caller describes (ops/table/private.h), or NULL */
+    uint64_t data_elements;                       /* that shape inference has carried (SP_MAX_MODEL_DATA) */
 };
 
 /* The attribute of this name, or NULL. */

@@ -45,7 +45,8 @@ static enum sp_status read_device(struct sp_members_reader *reader, const json_t
 static enum sp_status read_request(struct sp_arena *arena, const json_t *request, struct sp_check_options *options,
                                    struct sp_sizes *sizes, struct sp_error *err)
 {
-    static const char *const members[] = {"configuration", "device", "memory_bytes", "dims", "values", "shapes"};
+    static const char *const members[] = {"configuration", "device", "memory_bytes", "dims",
+                                          "values",        "shapes", "operators"};
     struct sp_members_reader reader = {arena, err};
     if (request == NULL)
         return SP_OK;

@@ -26,6 +26,8 @@ enum sp_status sp_costs_check_options(const struct sp_sizes *sizes, int64_t batc
     if (sizes->given.value_count + sizes->given.shape_count > 0)
         return sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_TENSOR",
                        "A graph of costs has no tensors to give values or shapes to.");
+    if (sizes->given.operators != NULL)
+        return sp_fail(err, SP_ERR_REQUEST, "NO_OPERATORS", "A graph of costs has no operators to give rules.");
     if (batch > 0)
         return sp_fail(err, SP_ERR_REQUEST, "NO_BATCH",
                        "A graph of costs has no batch to bind: its seconds are those of the requests that were "

@@ -66,7 +66,7 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
             sp_arena_printf(bindings->arena,
                             "Operators of %" PRIu64 " nodes have no rule, first node %s: their time is taken to be "
                             "that of moving their operands, and results of unknown shape to be as large as what they "
-                            "are made of.",
+                            "are made of. --operators tells rules, --shape shapes.",
                             summary->unknown_op_count, sp_node_label(first, label, sizeof label)),
         .node = first->name[0] != '\0' ? first->name : NULL,
     };

@@ -207,7 +207,7 @@ static bool take_target(const struct request *request, struct submission *submis
 
 bool submission_add_sizes(const struct request *request, json_t *json, struct problem *problem)
 {
-    static const char *const names[] = {"dims", "values", "shapes"};
+    static const char *const names[] = {"dims", "values", "shapes", "operators"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = request_parameter(request, names[i]);
         if (text == NULL)
@@ -215,8 +215,7 @@ bool submission_add_sizes(const struct request *request, json_t *json, struct pr
         (void)json_memory_was_short(); /* of an earlier request */
         json_t *value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
         if (value == NULL && !json_memory_was_short())
-            return problem_set(problem, 422, "BAD_REQUEST", "'%s' must be an object in JSON, like {\"seq\": 128}.",
-                               names[i]);
+            return problem_set(problem, 422, "BAD_REQUEST", "'%s' must be JSON, like dims={\"seq\": 128}.", names[i]);
         if (value == NULL || json_object_set_new(json, names[i], value) != 0)
             return problem_no_memory(problem);
     }

@@ -28,7 +28,7 @@ struct submission *submission_create(struct request *request);
 bool submission_from_body(const struct request *request, struct submission *submission, struct problem *problem);
 bool submission_from_query(const struct request *request, struct submission *submission, struct problem *problem);
 
-/* The parameters "dims", "values" and "shapes", JSON each, as members of `json`. False with a problem. */
+/* The parameters "dims", "values", "shapes" and "operators", JSON each, as members of `json`. False with a problem. */
 bool submission_add_sizes(const struct request *request, json_t *json, struct problem *problem);
 
 const char *submission_priority_name(enum plan_priority priority); /* "low", "normal", "high" */

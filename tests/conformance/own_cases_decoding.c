@@ -144,7 +144,7 @@ const struct own_case own_cases_decoding[] = {
     {"com.microsoft.RelativePositionBias", 1, "float32[32,4] int64:=5 int64:=7", "max_distance=128", "float32[1,4,5,7]",
      "[k,h] [] [] -> [_,h,s,t]  k: replicate; h: replicate; s: replicate; t: replicate"},
     {"com.microsoft.RelativePositionBias", 1, "float32[32,4] int64[1] int64[1]", "max_distance=128",
-     "float32[1,4,RelativePositionBias_0,RelativePositionBias_1]",
+     "float32[1,4,RelativePositionBias_0,RelativePositionBias_0_1]",
      "[k,h] [_] [_] -> [_,h,_,_]  h: replicate; k: replicate"},
     {"com.microsoft.RemovePadding", 1, "float32[2,5,16] int32[2]", "",
      "float32[RemovePadding_0,16] int32[2,5] int32[3] int32[1]",
@@ -295,7 +295,7 @@ const struct own_case own_cases_decoding[] = {
      "[b,_] [_] [] [_] [_] [_] -> [b,r,l] [b,r] [_,b,m,v]  b: replicate; r: replicate; l: replicate; m: replicate; v: "
      "replicate"},
     {"com.microsoft.BeamSearch", 1, "int32[2,5] int32[1] - int32[1] int32[1]", "eos_token_id=1 pad_token_id=0",
-     "int32[2,BeamSearch_0,BeamSearch_1] float32[2,BeamSearch_0]",
+     "int32[2,BeamSearch_0,BeamSearch_0_1] float32[2,BeamSearch_0]",
      "[b,_] [_] [] [_] [_] -> [b,r,l] [b,r]  b: replicate; r: replicate; l: replicate"},
     {"com.microsoft.WhisperBeamSearch", 1, "float32[2,80,3000] int64=20 - int64=4 int64=1",
      "eos_token_id=1 pad_token_id=0 model_type=2", "int32[2,1,20]",

@@ -38,12 +38,12 @@ const struct own_case own_cases_language[] = {
        larger of the one that was given and total_sequence_length, which is data. */
     {"com.microsoft.GroupQueryAttention", 1,
      "float16[2,4,32] float16[2,4,16] float16[2,4,16] float16[2,2,8,8] float16[2,2,8,8] int32[2] int32[]",
-     "num_heads=4 kv_num_heads=2", "float16[2,4,32] float16[2,2,?,8] float16[2,2,?,8]",
+     "num_heads=4 kv_num_heads=2", "float16[2,4,32] float16[2,2,o1:2,8] float16[2,2,o2:2,8]",
      "[b,q,kv*g*d] [b,s,kv*d] [b,s,kv*d] [b,kv,p,d] [b,kv,p,d] [b] [] -> [b,q,kv*g*d] [b,kv,c,d] [b,kv,c,d]  q: "
      "replicate; p: replicate; s: replicate; t: replicate; d: replicate; c: replicate"},
     {"com.microsoft.GroupQueryAttention", 1,
      "float16[2,4,64] - - float16[2,2,8,8] float16[2,2,8,8] int32[2] int32[] float16[16,4] float16[16,4]",
-     "num_heads=4 kv_num_heads=2 do_rotary=1", "float16[2,4,32] float16[2,2,?,8] float16[2,2,?,8]",
+     "num_heads=4 kv_num_heads=2 do_rotary=1", "float16[2,4,32] float16[2,2,o1:2,8] float16[2,2,o2:2,8]",
      "[b,q,qkv] [] [] [b,kv,p,d] [b,kv,p,d] [b] [] [_,_] [_,_] -> [b,q,kv*g*d] [b,kv,c,d] [b,kv,c,d]  kv: replicate; "
      "g: replicate; q: replicate; p: replicate; s: replicate; t: replicate; d: replicate; qkv: replicate; c: "
      "replicate"},
@@ -53,7 +53,7 @@ const struct own_case own_cases_language[] = {
      "replicate; three: replicate; c: replicate"},
     {"com.microsoft.GroupQueryAttention", 1,
      "float16[b,s,32] float16[b,s,16] float16[b,s,16] float16[b,2,p,8] float16[b,2,p,8] int32[b] int32[]",
-     "num_heads=4 kv_num_heads=2 local_window_size=128", "float16[b,s,32] float16[b,2,?,8] float16[b,2,?,8]",
+     "num_heads=4 kv_num_heads=2 local_window_size=128", "float16[b,s,32] float16[b,2,o1:2,8] float16[b,2,o2:2,8]",
      "[b,q,kv*g*d] [b,s,kv*d] [b,s,kv*d] [b,kv,p,d] [b,kv,p,d] [b] [] -> [b,q,kv*g*d] [b,kv,c,d] [b,kv,c,d]  q: "
      "replicate; p: replicate; s: replicate; t: replicate; d: replicate; c: replicate"},
 

@@ -17,7 +17,7 @@ const struct own_case own_cases_quantised[] = {
     {"com.microsoft.DequantizeLinear", 1, "int8[4,6] float16[4]", "axis=0", "float16[4,6]", "[d0,d1] [d0] -> [d0,d1]"},
     {"com.microsoft.DequantizeLinear", 1, "int4[4,64] float32[4,2]", "axis=1 block_size=32", "float32[4,64]",
      "[d0,b*w] [d0,b] -> [d0,b*w]  w: replicate"},
-    {"com.microsoft.QuantizeBFP", 1, "float32[4,32]", "bfp_type=0", "uint8[?] int64[2] int64[2]",
+    {"com.microsoft.QuantizeBFP", 1, "float32[4,32]", "bfp_type=0", "uint8[o0:0] int64[2] int64[2]",
      "[_,_] -> [_] [_] [_]"},
     {"com.microsoft.DequantizeBFP", 1, "uint8[64] int64=4,16 int64[2]", "bfp_type=0 dtype=1", "float32[4,16]",
      "[_] [_] [_] -> [_,_]"},
@@ -142,7 +142,7 @@ const struct own_case own_cases_quantised[] = {
      "[n,g*c,s0,s1] [g*c,m,k0,k1] [_] [g*m] -> [n,g*m,o0,o1]  g: replicate; o0: replicate; o1: replicate; c: "
      "replicate; s0: replicate; s1: replicate; k0: replicate; k1: replicate"},
     {"com.microsoft.ConvTransposeWithDynamicPads", 1, "float32[2,4,5,6] float32[4,3,3,3] int64[4]", "group=2",
-     "float32[2,6,?,?]",
+     "float32[2,6,o0:2,o0:3]",
      "[n,g*c,s0,s1] [g*c,m,k0,k1] [_] -> [n,g*m,o0,o1]  g: replicate; m: replicate; o0: replicate; o1: replicate; c: "
      "replicate; s0: replicate; s1: replicate; k0: replicate; k1: replicate"},
     {"com.microsoft.MaxpoolWithMask", 1, "float32[2,4,8,8] int32[1,4,8,8]", "kernel_shape=[2,2] strides=[2,2]",
@@ -173,7 +173,7 @@ const struct own_case own_cases_quantised[] = {
     {"com.microsoft.Range", 1, "int64:=1 int64:=9", "", "int64[8]", "[] [] -> [d0]"},
     {"com.microsoft.Trilu", 1, "float32[2,3,4]", "upper=0", "float32[2,3,4]", "[d0,d1,d2] -> [d0,d1,d2]"},
     {"com.microsoft.ExpandDims", 1, "float32[4,n] int64:=-1", "", "float32[4,n,1]", "[d0,d1] [] -> [d0,d1,_]"},
-    {"com.microsoft.ExpandDims", 1, "float32[4,6] int32[]", "", "float32[?,?,?]",
+    {"com.microsoft.ExpandDims", 1, "float32[4,6] int32[]", "", "float32[o0:0,o0:1,o0:2]",
      "[d0,d1] [] -> [_,_,_]  d0: replicate; d1: replicate"},
     {"com.microsoft.UnfoldTensor", 1, "float32[4,12]", "dim=0 size=2", "float32[3,12,2]",
      "[n0,d1] -> [w0,d1,s2]  n0: replicate; w0: replicate; s2: replicate"},

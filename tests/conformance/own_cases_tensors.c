@@ -16,7 +16,7 @@ const struct own_case own_cases_tensors[] = {
 
     /* Windows: `size` is a scalar and the result has so many elements of `output_datatype`, float by default. */
     {"BlackmanWindow", 17, "int64:=10", "", "float32[10]", "[] -> [d0]"},
-    {"BlackmanWindow", 17, "int64[]", "output_datatype=11", "float64[?]", "[] -> [d0]"},
+    {"BlackmanWindow", 17, "int64[]", "output_datatype=11", "float64[o0:0]", "[] -> [d0]"},
 
     /* Global pools: spatial axes become 1. */
     {"GlobalLpPool", 1, "float32[1,3,5,7]", "p=2.0", "float32[1,3,1,1]",

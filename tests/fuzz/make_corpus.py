@@ -242,6 +242,17 @@ COSTS = {
     "nothing": '{"nodes":[],"edges":[]}',
 }
 
+PRIVATE = {
+    "full": '[{"domain":"com.example","name":"FusedGate","versions":[1,3],"rule":"[b.., k] [k, n] [n] -> [b.., n]; k sum",'
+            '"types":[0,"int64",{"attribute":"to"}],"flops":"2*b..*k*n + 5*n"}]',
+    "equations": '[{"domain":"a","name":"B","versions":2,"rule":"[b, h*d] [_..] -> [b, h, o]; h = heads:2; '
+                 'o = (d - k[0]:1) / stride:1 + 1; h whole, d moves","flops":3.5}]',
+    "symbols": '[{"domain":"a","name":"T","rule":"[n..] -> [n.., w] [w, 2] []; n.., w whole","types":["string"]}]',
+    "bad-rule": '[{"domain":"a","name":"T","rule":"[n] -> [n]; n hole"}]',
+    "bad-domain": '[{"domain":"ai.onnx","name":"T","rule":"[n] -> [n]"}]',
+    "empty": '[]',
+}
+
 CONSTRAINTS = {
     "nothing": '{}',
     "every-member": '{"max_stages":2,"reserved_bytes":1000,"pins":[{"nodes":"first","stage":0},{"nodes":["s*","sum"],"stage":1}],'
@@ -418,6 +429,7 @@ def main():
     write_folder("ort_spec", {name: text.encode() for name, text in ORT_SPEC.items()})
     write_folder("shardy", {name: text.encode() for name, text in SHARDY.items()})
     write_folder("json", {name: text.encode() for name, text in JSON.items()})
+    write_folder("private", {name: text.encode() for name, text in PRIVATE.items()})
     write_folder("constraints", {name: text.encode() for name, text in CONSTRAINTS.items()})
     write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})

@@ -1,5 +1,6 @@
 #include "ops/shapes/declared.h"
 #include "ops/shapes/internal.h"
+#include "ops/table/private.h"
 
 struct sp_shape_frame *sp_shape_push(struct sp_shape_walk *walk, enum sp_frame_kind kind, struct sp_graph *graph,
                                      struct sp_node *node)
@@ -26,8 +27,10 @@ void sp_shape_find_op(struct sp_shape_walk *walk, struct sp_node *node)
     struct sp_known_op *known = &walk->known[((uintptr_t)node->op_type >> 4) % SP_KNOWN_OPS];
     if (known->op_type != node->op_type || known->domain != node->domain || known->opsets != opsets) {
         const int64_t version = sp_graph_opset(node->graph, node->domain);
-        *known = (struct sp_known_op){node->op_type, node->domain, opsets,
-                                      sp_op_find(node->domain, node->op_type, version), version};
+        const struct sp_op *op = sp_private_find(walk->model->operators, node->domain, node->op_type, version);
+        if (op == NULL)
+            op = sp_op_find(node->domain, node->op_type, version);
+        *known = (struct sp_known_op){node->op_type, node->domain, opsets, op, version};
     }
     node->version = known->version;
     node->op = known->op;

@@ -4,7 +4,7 @@
  *
  *   asks     {"configuration": NAME, "mode": "forward" or "propagate", "devices": N, "mesh": TEXT or OBJECT,
  *             "set": {TENSOR: SPEC, ..}, "set_weights": {NODE: SPEC, ..}, "all": false,
- *             and "dims", "values", "shapes" of plan/sizes/sizes.h}, all optional
+ *             and "dims", "values", "shapes", "operators" of plan/sizes/sizes.h}, all optional
  *   answers  {"configuration", "mode", "devices", "added",
  *             "specs": [{"node", "tensor", "operand": "input 0", "origin", "spec": {"onnx", "text"}, "because"}],
  *             "communication": [{"kind", "node", "producer", "tensor", "steps", "group_size", "bytes", "total_bytes",

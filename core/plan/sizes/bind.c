@@ -550,9 +550,10 @@ enum sp_status sp_sizes_read_options(struct sp_arena *arena, const void *bytes, 
     struct sp_bindings bindings = {.arena = arena, .hash_seed = base->hash_seed, .watch = base->watch};
     struct sp_model *model;
     enum sp_status status = SP_OK;
+    if (sizes != NULL)
+        options.given = &sizes->given;
     if (sizes != NULL && sizes->dim_count + sizes->given.value_count + sizes->given.shape_count > 0) {
         struct sp_arena *first = sp_arena_create(sp_arena_budget(arena));
-        options.given = &sizes->given;
         status = first != NULL ? sp_onnx_read(first, bytes, size, &options, &model, err) : sp_fail_memory(err);
         if (status == SP_OK)
             status = sp_bind(model, sizes, false, 0, &bindings, err);

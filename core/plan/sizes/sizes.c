@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json_reader.h"
+#include "ops/table/private.h"
 
 struct reader {
     struct sp_members_reader members;
@@ -14,7 +15,8 @@ struct reader {
 
 bool sp_sizes_is_member(const char *member)
 {
-    return strcmp(member, "dims") == 0 || strcmp(member, "values") == 0 || strcmp(member, "shapes") == 0;
+    return strcmp(member, "dims") == 0 || strcmp(member, "values") == 0 || strcmp(member, "shapes") == 0 ||
+           strcmp(member, "operators") == 0;
 }
 
 /* An object of at most `limit` members; *ret_pointer is where it stands. An absent one has none. */
@@ -237,6 +239,20 @@ static enum sp_status read_shapes(struct reader *r, const json_t *root, const ch
     return SP_OK;
 }
 
+static enum sp_status read_operators(struct reader *r, const json_t *root, const char *pointer, struct sp_sizes *sizes)
+{
+    const json_t *list = json_object_get(root, "operators");
+    const char *at = sp_members_child(&r->members, pointer, "operators");
+    struct sp_private_operators *operators = SP_NEW(r->arena, struct sp_private_operators);
+    if (list == NULL)
+        return SP_OK;
+    if (at == NULL || operators == NULL)
+        return sp_fail_memory(r->err);
+    enum sp_status status = sp_private_parse(r->arena, list, at, operators, r->err);
+    sizes->given.operators = operators;
+    return status;
+}
+
 enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                               struct sp_sizes *ret_sizes, struct sp_error *err)
 {
@@ -247,6 +263,8 @@ enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const 
         status = read_values(&reader, json, pointer, &sizes);
     if (status == SP_OK)
         status = read_shapes(&reader, json, pointer, &sizes);
+    if (status == SP_OK)
+        status = read_operators(&reader, json, pointer, &sizes);
     if (status == SP_OK)
         *ret_sizes = sizes;
     return status;
@@ -358,6 +376,10 @@ bool sp_sizes_write(struct sp_arena *arena, const struct sp_sizes *sizes, struct
         for (uint32_t i = 0; i < sizes->given.shape_count; i++)
             write_shape(json, &sizes->given.shapes[shapes[i].index]);
         sp_json_end_object(json);
+    }
+    if (sizes->given.operators != NULL) {
+        sp_json_key(json, "operators");
+        sp_private_write(sizes->given.operators, json);
     }
     return true;
 }

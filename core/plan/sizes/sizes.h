@@ -2,7 +2,7 @@
 /*
  * sizes - what a caller says of a model's sizes, beside what the file says.
  *
- *     {"dims": {NAME: N}, "values": {INPUT: V}, "shapes": {TENSOR: SHAPE}}
+ *     {"dims": {NAME: N}, "values": {INPUT: V}, "shapes": {TENSOR: SHAPE}, "operators": [..]}
  *
  *   dims     NAME is a symbol of the model ("seq"), also one that inference made for an operator whose result depends
  *            on data ("NonZero_0"); the axis of a tensor ("x:1"); or arithmetic over symbols, as the file writes it
@@ -12,6 +12,7 @@
  *   shapes   SHAPE is [2, "seq", null], or {"dtype": "float16", "shape": [..]}: numbers, names or arithmetic as a file
  *            has them, null for what is not known. Of tensors that nobody knows the shape of, outputs of unknown
  *            operators first of all.
+ *   operators  rules of operators that the table does not have (ops/table/private.h).
  *
  * They hold for one reading of a model (plan/sizes/bind.h). What contradicts them, or each other, is SP_ERR_REQUEST.
  */
@@ -34,7 +35,7 @@ struct sp_sizes {
 /* Whether `member` is one of those that sp_sizes_parse() reads. */
 bool sp_sizes_is_member(const char *member);
 
-/* Reads the three members of `json`, of which `pointer` is the JSON pointer, and no others; absent ones are empty. All
+/* Reads the four members of `json`, of which `pointer` is the JSON pointer, and no others; absent ones are empty. All
    is copied into `arena`. */
 enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                               struct sp_sizes *ret_sizes, struct sp_error *err);

@@ -246,7 +246,7 @@ Test(rule_fill, shapes_follow_from_the_text)
         {"[b, s, 11] [_] -> [b]", "OPERAND_SHAPE"},
         {"[b, s, h] [h] -> [b]", "OPERAND_SHAPE"},
         {"[b, s, h] [_] -> [b, n, n]; n whole", "float32[2,Add_0,Add_0]"}, /* what nothing tells depends on data */
-        {"[b, s, h] [_] -> [b, _, _]", "float32[2,Add_1,Add_2]"},
+        {"[b, s, h] [_] -> [b, _, _]", "float32[2,Add_0_1,Add_0_2]"},
     };
     build_input(&build, "a", SP_DTYPE_FLOAT, "2,s,12");
     build_input(&build, "b", SP_DTYPE_FLOAT, "5");

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/table/private.h"
+
 #define MAX_NODES      64
 #define MAX_VALUES     512
 #define MAX_USES       64
@@ -347,7 +349,9 @@ enum sp_status build_infer(struct build *build)
     for (uint32_t i = 0; i < build->graph->node_count; i++) {
         struct sp_node *node = &build->graph->nodes[i];
         node->version = sp_graph_opset(build->graph, node->domain);
-        node->op = sp_op_find(node->domain, node->op_type, node->version);
+        node->op = sp_private_find(build->model->operators, node->domain, node->op_type, node->version);
+        if (node->op == NULL)
+            node->op = sp_op_find(node->domain, node->op_type, node->version);
         if (node->op == NULL)
             return sp_fail(&build->err, SP_ERR_UNSUPPORTED, "NO_ENTRY", "There is no entry for %s version %lld.",
                            node->op_type, (long long)node->version);
