@@ -16,6 +16,10 @@
  * tensor has that very name; a NODE likewise names the largest constant operand of each node that it matches. The text
  * lists what is split, with "all" also what is whole. The configuration is the model's only one, or a new one "shardplan".
  *
+ * Operands that contradict each other are stated as their node needs them (infer/settle.h); what a check of the completed
+ * model would still find wrong is SP_ERR_MODEL, and there is no completion. Communications are those of the models that
+ * are exported of it, one for each collective.
+ *
  * The completed model has every spec that was given, set or inferred, and is the file's bytes with these insertions;
  * sp_onnx_strip() gives the file back. What was assumed (unannotated weights and inputs are whole) is not written.
  */
