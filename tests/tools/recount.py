@@ -156,14 +156,14 @@ class Recount:
                 self.users_of.setdefault(name, []).append(node)
         for node in self.facts.nodes:
             given = [name for name in node.inputs if name]
-            if not given or not known.issuperset(given):
+            if not given and node.op != "Constant" or not known.issuperset(given):
                 continue
             known.update(node.outputs)
             if self.facts.outputs.isdisjoint(node.outputs):
                 if node.op == DEQUANTIZE:
                     sizes = [self.constant_bytes(name) for name in given]
                     self.stored[node.outputs[0]] = None if None in sizes else sum(sizes)
-                elif node.op in SAME_ELEMENTS and given[0] in self.stored:
+                elif node.op in SAME_ELEMENTS and given and given[0] in self.stored:
                     self.stored[node.outputs[0]] = self.stored[given[0]]
         return self.stored
 
