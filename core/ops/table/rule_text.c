@@ -244,12 +244,28 @@ bool sp_rule_text_parse(const char *text, struct sp_rule_text *ret_text)
     return parse(&reader);
 }
 
+/* Whether names are of one axis or of any number of axes, but not both. */
+static bool tells_groups(const struct sp_rule_text *text, const struct sp_text_operand *operands, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < operands[i].count; k++) {
+            const struct sp_text_axis *axis = &operands[i].axes[k];
+            for (uint32_t j = 0; j < axis->count; j++) {
+                if (text->factors[axis->factors[j]].is_group != axis->is_group)
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool sp_rule_text_parse_strict(const char *text, struct sp_rule_text *ret_text, const char **ret_at)
 {
     struct reader reader = {text, ret_text, true};
     bool is_fine = parse(&reader);
     *ret_at = reader.at;
-    return is_fine;
+    return is_fine && tells_groups(ret_text, ret_text->inputs, ret_text->input_count) &&
+           tells_groups(ret_text, ret_text->outputs, ret_text->output_count);
 }
 
 const struct sp_rule_text *sp_rule_text_of(struct sp_op_context *context, const struct sp_op *op,

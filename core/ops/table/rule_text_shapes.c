@@ -48,6 +48,8 @@ static enum sp_status join(struct extents *extents, const char *name, struct sp_
 static enum sp_status join_group(struct extents *extents, uint8_t factor, uint32_t length, const struct sp_dim *dims)
 {
     uint32_t old = extents->factors[factor].length;
+    if (length == 0)
+        return SP_OK;
     if (length > old) { /* aligned at the right */
         struct sp_dim *members = sp_new_dims(extents->context, length);
         if (members == NULL)

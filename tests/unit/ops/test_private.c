@@ -91,6 +91,7 @@ Test(private_operators, what_is_wrong_is_refused_with_its_place)
         {"[{\"domain\":\"ai.onnx\",\"name\":\"F\",\"rule\":\"[a] -> [a]\"}]", "INVALID_OPERATOR",
          "/operators/0/domain"},
         {"[{\"domain\":\"d\",\"name\":\"F\",\"rule\":\"[a] [b\"}]", "INVALID_RULE", "/operators/0/rule"},
+        {"[{\"domain\":\"d\",\"name\":\"F\",\"rule\":\"[a.., m] [m..] -> [m]\"}]", "INVALID_RULE", "/operators/0/rule"},
         {"[{\"domain\":\"d\",\"name\":\"F\",\"rule\":\"[a] ->\"}]", "INVALID_RULE", "/operators/0/rule"},
         {"[{\"domain\":\"d\",\"name\":\"F\",\"rule\":\"[a] -> [a]\",\"versions\":[2,1]}]", "INVALID_OPERATOR",
          "/operators/0/versions"},
