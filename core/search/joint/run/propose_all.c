@@ -147,8 +147,8 @@ enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search)
     const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
     const uint32_t before = search->profile_count;
     if (sp_run_is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
-        best->options[0]->size == 1 || search->joint.options->strategy != SP_STRATEGY_AUTO ||
-        !sp_run_goes_on(search, 0.94))
+        best->options[0] == NULL || best->options[0]->size == 1 ||
+        search->joint.options->strategy != SP_STRATEGY_AUTO || !sp_run_goes_on(search, 0.94))
         return SP_OK;
     enum sp_status status = sp_run_try_further_meshes(search);
     for (uint32_t first = before, next; status == SP_OK && first < search->profile_count; first = next) {
