@@ -317,7 +317,11 @@ static enum sp_status rule_split(struct sp_op_context *context, struct sp_rule *
     uint32_t cut = 0;
     enum sp_status status =
         sp_normalize_axis(context, sp_node_int(context->node, "axis", 0), rule->inputs[0].rank, &cut);
-    for (uint32_t axis = 0; status == SP_OK && axis < rule->inputs[0].rank; axis++) {
+    bool is_ranked = true; /* a declaration may give a part that nothing is known of another rank */
+    for (uint32_t output = 0; output < rule->output_count; output++)
+        is_ranked =
+            is_ranked && (context->node->outputs[output] == NULL || rule->outputs[output].rank == rule->inputs[0].rank);
+    for (uint32_t axis = 0; status == SP_OK && is_ranked && axis < rule->inputs[0].rank; axis++) {
         if (axis == cut) {
             map_parts(context, rule, axis);
             continue;
