@@ -13,11 +13,11 @@
 struct sp_program {
     const struct sp_realize_request *request;
     const struct sp_model *model;
-    struct sp_arena *arena;   /* names, tables */
-    struct sp_arena *scratch; /* of one call of a sink */
-    struct sp_recipe *nodes;  /* fields of GraphProto */
-    struct sp_recipe *initializers;
-    struct sp_recipe *message; /* at work */
+    struct sp_arena *arena;         /* names, tables */
+    struct sp_arena *scratch;       /* of one call of a sink */
+    struct sp_recipe *nodes;        /* fields of GraphProto */
+    struct sp_recipe *initializers; /* and what values are; fields of GraphProto, too */
+    struct sp_recipe *message;      /* at work */
     struct sp_weights weights;
     struct sp_encoder encoder;
     int64_t opset;                 /* of ai.onnx */

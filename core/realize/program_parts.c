@@ -303,6 +303,24 @@ static enum sp_status name_outputs(struct sp_program *program, const struct sp_p
     return status;
 }
 
+/* Of an operator outside ai.onnx a runtime may know less than the plan, and it gives the memory of an input to an output
+   that it takes for as large: ONNX Runtime infers keys and values of GroupQueryAttention as long as the past ones. So
+   what the results are is said. */
+static enum sp_status tell_outputs(struct sp_program *program, const struct sp_part_op *op, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && op->domain[0] != '\0' && i < op->output_count; i++) {
+        const struct sp_piece *piece = op->outputs[i];
+        bool is_known = piece != NULL && piece->dtype != SP_DTYPE_UNDEFINED && piece->dims != NULL;
+        for (uint32_t axis = 0; is_known && axis < piece->rank; axis++)
+            is_known = piece->dims[axis] >= 0;
+        if (is_known)
+            status = sp_put_tensor_info(program->initializers, SP_PUT_GRAPH_VALUE_INFO, sp_program_name(program, piece),
+                                        piece->dtype, piece->rank, piece->dims, err);
+    }
+    return status;
+}
+
 enum sp_status sp_program_operator(struct sp_program *program, const struct sp_part_op *op, struct sp_error *err)
 {
     const struct sp_arena_mark mark = sp_arena_mark(program->scratch);
@@ -327,6 +345,8 @@ enum sp_status sp_program_operator(struct sp_program *program, const struct sp_p
     program->encoder.inner_suffix = is_in_body(program, op->node) ? program->inner_suffix : "";
     if (status == SP_OK)
         status = sp_encode_operator(&program->encoder, program->nodes, &node, err);
+    if (status == SP_OK)
+        status = tell_outputs(program, op, err);
     if (status == SP_OK && program->missing != NULL)
         status = sp_fail(err, SP_ERR_INTERNAL, "CAPTURE_MISSING",
                          "A subgraph uses '%.200s', which is not on its device.", program->missing->name);
