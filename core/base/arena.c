@@ -36,6 +36,7 @@ struct sp_arena {
     struct chunk *chunk;
     size_t held; /* bytes taken from the system, headers included */
     size_t next_size;
+    struct sp_arena *children, *sibling;
 };
 
 static bool budget_take(struct sp_budget *budget, size_t bytes)
@@ -118,14 +119,34 @@ static void drop_chunk(struct sp_arena *arena)
     free(chunk);
 }
 
-void sp_arena_destroy(struct sp_arena *arena)
+static void destroy_one(struct sp_arena *arena)
 {
-    if (arena == NULL)
-        return;
     while (arena->chunk != NULL)
         drop_chunk(arena);
     budget_give(arena->budget, sizeof *arena);
     free(arena);
+}
+
+struct sp_arena *sp_arena_child(struct sp_arena *parent)
+{
+    struct sp_arena *child = sp_arena_create(parent->budget);
+    if (child == NULL)
+        return NULL;
+    child->sibling = parent->children;
+    parent->children = child;
+    return child;
+}
+
+void sp_arena_destroy(struct sp_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    while (arena->children != NULL) {
+        struct sp_arena *child = arena->children;
+        arena->children = child->sibling;
+        destroy_one(child);
+    }
+    destroy_one(arena);
 }
 
 /* Much of what a large model costs is the system handing out its memory page by page: a huge page comes instead of 512

@@ -52,7 +52,11 @@ struct sp_arena_mark {
 /* A new arena, or NULL without memory. `budget` may be NULL and must outlive the arena. */
 struct sp_arena *sp_arena_create(struct sp_budget *budget);
 
-/* Frees all of it. NULL is allowed. */
+/* An arena that counts against the same budget and is destroyed with `parent`, but keeps what it has when that is rolled
+   back: for tables that grow whenever they are asked. It has no children of its own. NULL without memory. */
+struct sp_arena *sp_arena_child(struct sp_arena *parent);
+
+/* Frees all of it, children included. NULL is allowed; a child is not destroyed by itself. */
 void sp_arena_destroy(struct sp_arena *arena);
 
 /* `size` zeroed bytes (a unique non-NULL pointer for 0), or NULL. */

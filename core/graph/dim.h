@@ -39,8 +39,8 @@ struct sp_dim {
     const struct sp_expr *expr; /* when SYMBOLIC */
 };
 
-/* NULL without memory. */
-struct sp_dims *sp_dims_create(struct sp_arena *arena);
+/* A table that lives as long as the arena of its job, which may be rolled back. NULL without memory. */
+struct sp_dims *sp_dims_create(struct sp_arena *of_job);
 
 /*
  * Binds a symbol to a number before anything is built from it: every later sp_dim_symbol() of that name gives the

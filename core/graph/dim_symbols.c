@@ -6,9 +6,11 @@
 #include "base/array.h"
 #include "graph/dim_internal.h"
 
-struct sp_dims *sp_dims_create(struct sp_arena *arena)
+struct sp_dims *sp_dims_create(struct sp_arena *of_job)
 {
-    struct sp_dims *dims = SP_NEW(arena, struct sp_dims);
+    /* Whoever reads a rule may add an expression, also between a mark of the job's arena and its rewind. */
+    struct sp_arena *arena = sp_arena_child(of_job);
+    struct sp_dims *dims = arena == NULL ? NULL : SP_NEW(arena, struct sp_dims);
     if (dims == NULL)
         return NULL;
     dims->arena = arena;

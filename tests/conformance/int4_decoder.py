@@ -91,7 +91,11 @@ class Decoder:
     def build(self, layers):
         self.inputs.append(make.graph_input("input_ids", [BATCH, 1], INT64))
         self.weight("seqlens_k", INT32, [BATCH], "i", [PAST] * BATCH)
-        self.weight("total", INT32, [], "i", [PAST + 1])
+        # As exporters have it: the runtime does not infer the length of the cache, and has to be told it.
+        self.inputs.append(make.graph_input("attention_mask", [BATCH, PAST + 1], INT64))
+        self.node("Shape", ["attention_mask"], ["mask.shape"])
+        self.node("Gather", ["mask.shape", self.weight("one", INT64, [], "q", [1])], ["mask.length"])
+        self.node("Cast", ["mask.length"], ["total"], to=INT32)
         self.reals("cos", [16, HEAD // 2])
         self.reals("sin", [16, HEAD // 2])
         blocks = HIDDEN // BLOCK

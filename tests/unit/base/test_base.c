@@ -89,6 +89,20 @@ Test(arena, rewinding_gives_scratch_back)
     sp_arena_destroy(arena);
 }
 
+Test(arena, a_child_keeps_what_its_parent_gives_back)
+{
+    struct sp_budget budget = {0};
+    struct sp_arena *arena = sp_arena_create(&budget), *child = sp_arena_child(arena);
+    struct sp_arena_mark mark = sp_arena_mark(arena);
+    char *lost = sp_arena_printf(arena, "scratch"), *kept = sp_arena_printf(child, "kept");
+    sp_arena_rewind(arena, mark);
+    char *again = sp_arena_printf(arena, "another");
+    cr_expect_eq(lost, again, "the place of what was given back");
+    cr_expect_str_eq(kept, "kept");
+    sp_arena_destroy(arena);
+    cr_expect_eq(budget.used, 0, "the child went with its parent");
+}
+
 Test(buf, ceiling_is_kept_and_failure_sticks)
 {
     struct sp_buf buf;
