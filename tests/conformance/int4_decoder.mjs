@@ -13,6 +13,8 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'int4-decoder-'));
 const model = path.join(folder, 'decoder.onnx');
 const cluster = path.join(folder, 'cluster.json');
 
+const sizes = { past: 3, total: 4 };
+
 // So slow that splitting pays.
 function writeCluster(count) {
   const device = { name: 'slow', memory_bytes: 1e9, memory_bandwidth: 1e9, flops: { float32: 1e7 } };
@@ -23,7 +25,8 @@ function writeCluster(count) {
 async function run(file) {
   const session = await ort.InferenceSession.create(file, { intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 });
   const feeds = {};
-  for (const { name, type, shape } of session.inputMetadata) {
+  for (const { name, type, shape: declared } of session.inputMetadata) {
+    const shape = declared.map((dim) => sizes[dim] ?? dim);
     const size = shape.reduce((product, dim) => product * dim, 1);
     const value = (i) => Math.sin(i * 7 + name.length);
     feeds[name] = type === 'int64' ? new ort.Tensor(type, BigInt64Array.from({ length: size }, (_, i) => BigInt(i * 37 + 5)), shape)
@@ -47,6 +50,7 @@ function splitTypes(plan) {
   return split;
 }
 
+const given = Object.entries(sizes).flatMap(([name, size]) => ['--dim', `${name}=${size}`]);
 let failed = 0;
 execFileSync('python3', [path.join(here, 'int4_decoder.py'), model]);
 const whole = await run(model);
@@ -54,7 +58,7 @@ for (const count of [2, 4]) {
   try {
     const out = path.join(folder, `emitted-${count}`);
     writeCluster(count);
-    execFileSync(cli, ['plan', model, '--cluster', cluster, '--strategy', 'tensor', '--objective', 'latency', '--emit', out], { stdio: 'pipe' });
+    execFileSync(cli, ['plan', model, '--cluster', cluster, '--strategy', 'tensor', '--objective', 'latency', '--emit', out, ...given], { stdio: 'pipe' });
     const distance = farthest(whole, await run(path.join(out, 'simulation.onnx')));
     const split = splitTypes(JSON.parse(fs.readFileSync(path.join(out, 'plan.json'), 'utf8')));
     const wanted = ['embedding', 'layer0.q.weight', 'layer0.q.scales', 'layer0.o.weight', 'layer0.down.zeros', 'layer1.attended', 'logits.weight'];

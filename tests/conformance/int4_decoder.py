@@ -5,7 +5,7 @@
 
 The embedding is GatherBlockQuantized, the products are MatMulNBits (4 bits, one of them with zero points), attention is
 GroupQueryAttention with rotary embeddings and a cache, norms are (Skip)SimplifiedLayerNormalization. Values are the same
-every time. One step: 1 sequence, 1 new token, 3 positions in the cache.
+every time. One step: 1 sequence, 1 new token, 3 positions in the cache (`past`, and with the new one `total`).
 """
 
 import argparse
@@ -70,8 +70,8 @@ class Decoder:
         cache = [f"past.{index}.key", f"past.{index}.value"]
         present = [f"present.{index}.key", f"present.{index}.value"]
         for past, new in zip(cache, present):
-            self.inputs.append(make.graph_input(past, [BATCH, KV, PAST, HEAD]))
-            self.outputs.append(make.graph_output(new, [BATCH, KV, PAST + 1, HEAD]))
+            self.inputs.append(make.graph_input(past, [BATCH, KV, "past", HEAD]))
+            self.outputs.append(make.graph_output(new, [BATCH, KV, "total", HEAD]))
         attended = self.node("GroupQueryAttention", [*heads, *cache, "seqlens_k", "total", "cos", "sin"],
                              [name + ".attended", *present], MICROSOFT, num_heads=HEADS, kv_num_heads=KV, do_rotary=1)
         attended = self.product(name + ".o", attended, HEADS * HEAD, HIDDEN)
@@ -91,8 +91,8 @@ class Decoder:
     def build(self, layers):
         self.inputs.append(make.graph_input("input_ids", [BATCH, 1], INT64))
         self.weight("seqlens_k", INT32, [BATCH], "i", [PAST] * BATCH)
-        # As exporters have it: the runtime does not infer the length of the cache, and has to be told it.
-        self.inputs.append(make.graph_input("attention_mask", [BATCH, PAST + 1], INT64))
+        # As exporters have it: sizes are symbols, and the length of the cache is that of the mask.
+        self.inputs.append(make.graph_input("attention_mask", [BATCH, "total"], INT64))
         self.node("Shape", ["attention_mask"], ["mask.shape"])
         self.node("Gather", ["mask.shape", self.weight("one", INT64, [], "q", [1])], ["mask.length"])
         self.node("Cast", ["mask.length"], ["total"], to=INT32)
