@@ -257,7 +257,7 @@ int parse_members(struct common *common, int argc, char **argv, const struct mem
 enum sp_status put_dim(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_input_value(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_shape(json_t *request, char *text, struct sp_error *err);
-enum sp_status put_shapes(json_t *request, char *path, struct sp_error *err);
+enum sp_status put_shapes(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_operators(json_t *request, char *path, struct sp_error *err);
 #define SIZE_OPTIONS                                                                                                   \
     {"dim", NULL, MEMBER_EACH, 0, NULL, put_dim}, {"value", NULL, MEMBER_EACH, 0, NULL, put_input_value},              \

@@ -420,7 +420,7 @@ static enum sp_status emit_realised(const struct plan_request *request, const st
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
     if (status == SP_OK && subject->model != NULL && !request->skips_simulation)
         status = emit_file(&emit, simulation, "simulation", err);
-    else if (status == SP_OK && access(simulation, F_OK) == 0)
+    else if (status == SP_OK && simulation != NULL && access(simulation, F_OK) == 0)
         print_note("'%s' is of an earlier plan", simulation);
     if (status == SP_OK && subject->model != NULL)
         status = emit_devices(&emit, request->emit, "ort-collectives", err);

@@ -141,7 +141,7 @@ enum sp_status client_emit(struct client *client, const char *id, const struct p
     const char *folder = request->emit;
     bool is_costs = false;
     enum sp_status status = look_at_model(client, request->input.sha256, &is_costs, err);
-    const size_t all = sizeof files / sizeof files[0] - request->skips_simulation, count = is_costs ? 1 : all;
+    const size_t all = request->skips_simulation ? 2 : 3, count = is_costs ? 1 : all;
     for (size_t i = 0; status == SP_OK && i < count; i++) {
         (void)snprintf(route, sizeof route, "/v1/plans/%s/%s", id, files[i][0]);
         status = download_into(client, route, folder, files[i][1], err);

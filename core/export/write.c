@@ -177,7 +177,8 @@ enum sp_status sp_export_device(const struct sp_export *out, uint32_t node, cons
         return sp_fail(err, SP_ERR_MODEL, "NODE_UNPLACED",
                        "Nothing says on which device %s runs; complete the annotations with 'shardplan infer'.",
                        sp_node_label(&out->subject->model->graph->nodes[node], label, sizeof label));
-    if (place->device_count > 1)
+    /* What runs at load is made on every device that uses it, and a tool does that by itself. */
+    if (place->device_count > 1 && !out->subject->model->graph->nodes[node].is_folded)
         return sp_fail(
             err, SP_ERR_UNSUPPORTED, "NODE_IS_SPLIT", "%s takes whole operators, and %s runs on %" PRId64 " devices.",
             tool, sp_node_label(&out->subject->model->graph->nodes[node], label, sizeof label), place->device_count);

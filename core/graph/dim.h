@@ -59,8 +59,6 @@ bool sp_dims_find(const struct sp_dims *dims, const char *name, uint32_t *ret_in
 bool sp_dims_knows(const struct sp_dims *dims, const char *name);
 /* Whether a dimension is just a symbol: which one. */
 bool sp_dim_is_symbol(const struct sp_dims *dims, struct sp_dim a, uint32_t *ret_index);
-/* The dimension that is this symbol. */
-struct sp_dim sp_dims_symbol(struct sp_dims *dims, uint32_t index);
 
 static inline struct sp_dim sp_dim_unknown(void)
 {

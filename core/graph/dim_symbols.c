@@ -96,11 +96,6 @@ bool sp_dims_knows(const struct sp_dims *dims, const char *name)
     return id != SP_NO_NAME && (dims->symbols[id].used || dims->symbols[id].bound);
 }
 
-struct sp_dim sp_dims_symbol(struct sp_dims *dims, uint32_t index)
-{
-    return sp_symbol_dim(dims, dims->used[index]);
-}
-
 struct sp_dim sp_dim_symbol(struct sp_dims *dims, const char *name)
 {
     uint32_t id;

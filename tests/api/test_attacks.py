@@ -103,8 +103,8 @@ def o3():
 def o4():
     yield from known("circle", "output-twice", "operand-from-nowhere")
     yield "self-loop", hostile.model(node("Relu", ["a"], ["a"]), value(12, "a", [2]))
-    yield "use-before-definition", hostile.model(node("Relu", ["t"], ["y"]), node("Relu", ["x"], ["t"]), value(11, "x", [2]),
-                                                 value(12, "y", [2]))
+    yield "circle-of-two", hostile.model(node("Relu", ["t"], ["y"]), node("Add", ["x", "y"], ["t"]), value(11, "x", [2]),
+                                         value(12, "y", [2]))
     yield "shadowing", hostile.model(
         node("If", ["c"], ["y"], attribute_graph("then_branch", node("Relu", ["x"], ["x"]) + message(12, message(1, "x"))),
              attribute_graph("else_branch", node("Relu", ["x"], ["z"]) + message(12, message(1, "z")))),

@@ -82,7 +82,7 @@ MODELS = {
                              graph_output("z", [4, 8])),
     "no-import": model(graph_input("x", [4, 8]), node("Gelu", ["x"], ["h"], domain="com.microsoft"),
                        node("Relu", ["h"], ["y"]), graph_output("y", [4, 8])),
-    "no-import-ml": model(graph_input("x", [4, 8]), node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L2"),
+    "no-import-ml": model(graph_input("x", [4, 8]), node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1"),
                           graph_output("y", [4, 8])),
     "no-import-onnx": model(graph_input("x", [4, 8]), ints("axes", [0]), node("Unsqueeze", ["x", "axes"], ["h"]),
                             node("ReduceSum", ["h", "axes"], ["s"], keepdims=0), node("Relu", ["s"], ["y"]),

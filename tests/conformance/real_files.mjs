@@ -27,12 +27,7 @@ const plansOfEach = Number(values.plans ?? (process.env.SHARDPLAN_TEST_THOROUGH 
 // Seconds of convolutions, or of a large vocabulary: planned once, and run where there is time.
 const heavy = new Set(['000-mosaic.onnx', '001-la_muse.onnx', '065-dummy_text.onnx', '084-nmp.onnx']);
 // Misses that are known, and why.
-const explained = new Map([
-  ['002-nonzero.onnx', 'how many elements are not zero depends on data'],
-  ['003-test_subgraph.onnx', 'the branches of an If give results of different ranks, so one has no size'],
-  ['004-model.onnx', 'the length of a Range depends on data'],
-  ['005-unbounded_dds.onnx', 'the length of a Range depends on data'],
-  ['058-logreg_iris.onnx', 'ZipMap gives a sequence of maps, which has no size']]);
+const explained = new Map([['003-test_subgraph.onnx', 'the branches of an If give results of different ranks, so one has no size']]);
 const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 };
 
 function madeFiles(folder) {

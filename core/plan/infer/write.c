@@ -142,9 +142,10 @@ static enum sp_status write_specs(const struct sp_completion *completion, struct
 
 static void write_communications(const struct sp_completion *completion, struct sp_buf *buf, struct sp_json *json)
 {
+    const struct sp_communications *told = sp_completion_communications(completion);
     sp_json_begin_array(json);
-    for (uint32_t i = 0; i < completion->communications.count; i++) {
-        const struct sp_communication *item = &completion->communications.items[i];
+    for (uint32_t i = 0; i < told->count; i++) {
+        const struct sp_communication *item = &told->items[i];
         sp_json_begin_object(json);
         sp_json_member_string(json, "kind", communication_name(item->kind));
         if (item->node != NULL) /* else it is for a result of the model */
@@ -276,14 +277,15 @@ static enum sp_status specs_text(const struct sp_completion *completion, struct 
 enum sp_status sp_completion_text(const struct sp_completion *completion, struct sp_buf *buf, struct sp_error *err)
 {
     const struct sp_assignment *assignment = completion->assignment;
+    const struct sp_communications *told = sp_completion_communications(completion);
     struct sp_buf scratch;
     enum sp_status status = check_size(completion, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&scratch, SP_MAX_ANSWER_BYTES);
     status = specs_text(completion, &scratch, buf, err);
-    for (uint32_t i = 0; i < completion->communications.count; i++) {
-        const struct sp_communication *item = &completion->communications.items[i];
+    for (uint32_t i = 0; i < told->count; i++) {
+        const struct sp_communication *item = &told->items[i];
         sp_buf_printf(buf, "%s: ", item->steps);
         sp_text_bytes(buf, item->bytes);
         sp_buf_text(buf, "\n  ");
@@ -304,7 +306,7 @@ enum sp_status sp_completion_text(const struct sp_completion *completion, struct
     sp_buf_text(buf, " added to configuration '");
     sp_text_cut(buf, completion->configuration, TEXT_COLUMNS / 2);
     sp_buf_printf(buf, "' of %lld devices, ", (long long)completion->device_count);
-    count_text(completion->communications.count, "communication", buf);
+    count_text(told->count, "communication", buf);
     sp_buf_text(buf, "\n");
     sp_buf_release(&scratch);
     if (status == SP_OK && sp_buf_failed(buf))
