@@ -103,10 +103,10 @@ struct sp_dim_chooser {
 /* Asks for every symbol, oldest first. Estimates of expressions follow. */
 void sp_dims_estimate(struct sp_dims *dims, const struct sp_dim_chooser *chooser);
 /* The number, or the estimate; -1 where there is none or it is negative. */
-int64_t sp_dim_estimate(struct sp_dim a);
+int64_t sp_dim_estimate(struct sp_dim dim);
 
 /* Marks the symbols of a dimension; sp_dims_take_marks() says which were marked since the last time, by index. */
-void sp_dim_mark(struct sp_dim a);
+void sp_dim_mark(struct sp_dim dim);
 void sp_dims_take_marks(struct sp_dims *dims, bool *ret_used);
 
 /* ---- equations ---- */
