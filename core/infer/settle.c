@@ -320,7 +320,7 @@ enum sp_status sp_settle_node(struct sp_assignment *assignment, const struct sp_
     struct sp_view *view = NULL;
     join_repeated(&all);
     enum sp_status status = look_again(&all, &view);
-    if (status == SP_OK && view->conflict_count > 0 && !view->is_too_large) {
+    if (status == SP_OK && view != NULL && view->conflict_count > 0 && !view->is_too_large) {
         all.rule = view->rule;
         status = settle(&all, &view);
     }

@@ -154,7 +154,7 @@ enum sp_status sp_assignment_drop_stored(struct sp_assignment *assignment, struc
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(assignment->arena));
     bool *is_other = scratch == NULL ? NULL : SP_NEW_ARRAY(scratch, graph->value_count, bool);
     enum sp_status status = is_other == NULL ? sp_fail_memory(err) : find_others(assignment, scratch, is_other, err);
-    for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++)
+    for (uint32_t i = 0; status == SP_OK && is_other != NULL && i < graph->value_count; i++)
         assignment->stored[i] = is_other[i] ? assignment->stored[i] : NULL;
     sp_arena_destroy(scratch);
     return status;

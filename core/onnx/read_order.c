@@ -129,7 +129,7 @@ static enum sp_status sort(struct order *order)
         while (depth > 0) {
             const uint32_t node = stack[depth - 1];
             const uint32_t at = order->first[node] + next[node];
-            if (at == order->first[node + 1]) {
+            if (order->needs.items == NULL || at == order->first[node + 1]) {
                 state[node] = DONE;
                 order->sorted[order->sorted_count++] = order->nodes[node];
                 depth--;
@@ -170,7 +170,7 @@ enum sp_status sp_read_order(struct sp_reader *r, const struct sp_span **ret_ord
     order.arena = sp_arena_create(sp_arena_budget(r->arena));
     enum sp_status status = order.arena == NULL ? sp_fail_memory(r->err) : make(&order);
     bool is_same = true;
-    for (uint32_t i = 1; status == SP_OK && i < order.count; i++)
+    for (uint32_t i = 1; status == SP_OK && order.sorted != NULL && i < order.count; i++)
         is_same = is_same && order.sorted[i - 1].offset < order.sorted[i].offset;
     if (status == SP_OK)
         *ret_order = is_same ? NULL : order.sorted;

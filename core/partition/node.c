@@ -320,7 +320,7 @@ enum sp_status sp_part_node(struct sp_partitioner *part, struct sp_node *node)
         status = sp_dataflow_rule(part->dataflow, run.relation, part->scratch, &rule, part->err);
         run.rule = rule;
     }
-    if (status == SP_OK && part->branch != NULL)
+    if (status == SP_OK && part->branch != NULL && run.rule != NULL)
         status = sp_placement_whole(part, run.rule->factor_count, part->branch->device_count, part->branch->devices,
                                     &run.placement);
     else if (status == SP_OK)

@@ -79,7 +79,7 @@ await check('journey/a form that the daemon refuses says why', async () => {
   await go(`models/${model}/plan`);
   await page.getByLabel('Stages, at most').fill('3');
   await page.getByText('Pins, groups, shardings').click();
-  await page.locator('textarea').fill('{"pins": [{"nodes": "*", "stage": 7}]}');
+  await page.getByRole('textbox', { name: /^Constraints/ }).fill('{"pins": [{"nodes": "*", "stage": 7}]}');
   await page.locator('button[type=submit]').click();
   const said = await page.getByRole('alert').innerText();
   that(/stage/.test(said), said);

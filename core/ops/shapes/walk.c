@@ -221,7 +221,7 @@ static enum sp_status close_frame(struct sp_shape_walk *walk)
     pop(walk);
     if (status != SP_OK) {
         status = sp_shape_forgive(walk, node, status);
-        if (status == SP_OK)
+        if (status == SP_OK && node != NULL)
             sp_shape_forget(node);
     }
     return status != SP_OK || node == NULL ? status : sp_shape_join_outputs(walk, node, symbols_before);

@@ -329,6 +329,7 @@ static enum sp_status fill_with_equations(struct filling *filling)
     filling->sizes = sizes;
     if (status == SP_OK)
         fill(filling);
+    filling->sizes = NULL;
     return status;
 }
 

@@ -403,7 +403,7 @@ static enum sp_status assume_symbols(struct binder *b, const struct input_use *u
     bool *is_sum;
     enum sp_status status = find_sums(b, &is_sum) ? SP_OK : sp_fail_memory(b->err);
     for (uint32_t turn = 0; status == SP_OK && turn < 2 * count; turn++) {
-        const uint32_t i = turn % count;
+        const uint32_t i = turn < count ? turn : turn - count;
         const bool is_batch = use->use[i] == AS_FIRST;
         const char *name = sp_dims_symbol_name(dims, i);
         if (use->use[i] == 0 || is_sum[i] != (turn >= count))
@@ -548,14 +548,14 @@ enum sp_status sp_sizes_read_options(struct sp_arena *arena, const void *bytes, 
 {
     struct sp_read_options options = *base;
     struct sp_bindings bindings = {.arena = arena, .hash_seed = base->hash_seed, .watch = base->watch};
-    struct sp_model *model;
+    struct sp_model *model = NULL;
     enum sp_status status = SP_OK;
     if (sizes != NULL)
         options.given = &sizes->given;
     if (sizes != NULL && sizes->dim_count + sizes->given.value_count + sizes->given.shape_count > 0) {
         struct sp_arena *first = sp_arena_create(sp_arena_budget(arena));
         status = first != NULL ? sp_onnx_read(first, bytes, size, &options, &model, err) : sp_fail_memory(err);
-        if (status == SP_OK)
+        if (status == SP_OK && model != NULL)
             status = sp_bind(model, sizes, false, 0, &bindings, err);
         sp_arena_destroy(first);
         options.binding_count = bindings.count;

@@ -115,13 +115,11 @@ static enum sp_status read_value(struct reader *r, const json_t *json, const cha
                 return refuse_value(r, pointer);
             open[depth].list = item;
             open[depth++].next = 0;
-        } else if (depth != value->rank) {
-            return refuse_value(r, pointer);
         } else if (value->count == SP_MAX_DATA_ELEMENTS) {
             return sp_fail_limit(r->err, "VALUE_TOO_LARGE", "SP_MAX_DATA_ELEMENTS", SP_MAX_DATA_ELEMENTS,
                                  SP_MAX_DATA_ELEMENTS + 1, "The value of an input may have at most %d elements.",
                                  SP_MAX_DATA_ELEMENTS);
-        } else if (!add_number(value, ints, item)) {
+        } else if (depth != value->rank || !add_number(value, ints, item)) {
             return refuse_value(r, pointer);
         }
         while (depth > 0 && open[depth - 1].next == json_array_size(open[depth - 1].list))

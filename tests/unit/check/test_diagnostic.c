@@ -54,8 +54,8 @@ Test(diagnostic, every_code_is_explained_once)
 static void expect_codes_of(const char *path, const regex_t *call)
 {
     /* Faults of requests, of this program, and of files that it wrote are no findings about a model. */
-    static const char *const others[] = {"BAD_DIMENSION_BINDING", "BROKEN_RULE", "NO_RULE", "TOO_MANY_FACTORS",
-                                         "NO_CONTROL_FLOW"};
+    static const char *const others[] = {"BAD_DIMENSION_BINDING", "BROKEN_RULE",        "NO_RULE",
+                                         "TOO_MANY_FACTORS",      "TOO_MANY_OPERATORS", "NO_CONTROL_FLOW"};
     static const char *const synonyms[] = {"ATTRIBUTE_MISSING"}; /* sp_check_add_error() */
     size_t size;
     char *text = (char *)data_read(path, &size);
