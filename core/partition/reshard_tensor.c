@@ -265,9 +265,11 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
     uint32_t rank = sp_part_rank(value);
     struct sp_view_cache *cache = part->assignment.cache;
     struct sp_view_cache_key key = sp_view_cache_key(part->scratch, SP_CACHE_RESHARD);
+    uint64_t unknown = 0; /* axes that no step may cut */
     *ret_reshard = NULL;
     for (uint32_t a = 0; a < rank; a++) {
         shape[a] = sp_part_extent(value, a);
+        unknown |= shape[a] < 0 ? UINT64_C(1) << a : 0;
         if (shape[a] < 0 && (sp_sharding_shards(from, a) > 1 || sp_sharding_shards(to, a) > 1))
             return SP_OK;
         shape[a] = shape[a] < 0 ? 1 : shape[a];
@@ -277,6 +279,7 @@ static enum sp_status plan_way(struct sp_partitioner *part, const struct sp_valu
     sp_view_cache_key_add(&key, &to, sizeof to);
     sp_view_cache_key_add(&key, &dtype, sizeof dtype);
     sp_view_cache_key_add(&key, shape, rank * sizeof *shape);
+    sp_view_cache_key_add(&key, &unknown, sizeof unknown);
     for (uint32_t l = 0; l < part->links.level_count; l++) {
         const struct sp_mesh_level *level = &part->links.levels[l];
         const double numbers[] = {level->size, level->bandwidth, level->latency};

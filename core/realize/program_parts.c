@@ -303,18 +303,29 @@ static enum sp_status name_outputs(struct sp_program *program, const struct sp_p
     return status;
 }
 
-/* Of an operator outside ai.onnx a runtime may know less than the plan, and it gives the memory of an input to an output
+/* Whether all extents of a piece are known, and no operand has the same. */
+static bool is_of_own_size(const struct sp_part_op *op, const struct sp_piece *piece)
+{
+    bool is_own = piece != NULL && piece->dtype != SP_DTYPE_UNDEFINED && piece->dims != NULL;
+    for (uint32_t axis = 0; is_own && axis < piece->rank; axis++)
+        is_own = piece->dims[axis] >= 0;
+    for (uint32_t i = 0; is_own && i < op->input_count; i++) {
+        const struct sp_piece *input = op->inputs[i];
+        is_own = input == NULL || input->dims == NULL || input->rank != piece->rank ||
+                 memcmp(input->dims, piece->dims, piece->rank * sizeof *piece->dims) != 0;
+    }
+    return is_own;
+}
+
+/* Of an operator outside ai.onnx a runtime may know less than the plan, and it gives the memory of an operand to a result
    that it takes for as large: ONNX Runtime infers keys and values of GroupQueryAttention as long as the past ones. So
-   what the results are is said. */
+   the extents of results that are like no operand are told. */
 static enum sp_status tell_outputs(struct sp_program *program, const struct sp_part_op *op, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && op->domain[0] != '\0' && i < op->output_count; i++) {
         const struct sp_piece *piece = op->outputs[i];
-        bool is_known = piece != NULL && piece->dtype != SP_DTYPE_UNDEFINED && piece->dims != NULL;
-        for (uint32_t axis = 0; is_known && axis < piece->rank; axis++)
-            is_known = piece->dims[axis] >= 0;
-        if (is_known)
+        if (is_of_own_size(op, piece))
             status = sp_put_tensor_info(program->initializers, SP_PUT_GRAPH_VALUE_INFO, sp_program_name(program, piece),
                                         piece->dtype, piece->rank, piece->dims, err);
     }

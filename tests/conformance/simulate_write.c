@@ -54,7 +54,8 @@ static enum sp_status on_op(void *context, const struct sp_part_op *op, struct s
     (void)err;
     struct simulate_account *account = context;
     account->ops++;
-    account->cut_inside += account->depth > 0 && is_cut(op);
+    /* The branch of a known condition runs in place of its node. */
+    account->cut_inside += (account->depth > 0 || op->node->graph->parent != NULL) && is_cut(op);
     return SP_OK;
 }
 
