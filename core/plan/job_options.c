@@ -176,8 +176,7 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     return refuse(err, pointer,
                   "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
-                  "optimal, seed, "
-                  "profile, what_if, constraints and time_limit_seconds.",
+                  "operators, optimal, seed, profile, what_if, constraints and time_limit_seconds.",
                   name);
 }
 

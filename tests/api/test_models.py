@@ -101,6 +101,29 @@ class Models(DaemonCase):
         self.problem("POST", f"/v1/models/{'0' * 64}/inspect", {}, 404, "MODEL_NOT_FOUND")
         self.no_temporary_files()
 
+    def test_private_operators(self):
+        """An operator of one's own is placed whole; with its rule it is split, costed, and its shapes are known."""
+        graph = {"name": "own", "opset": 21, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 64]}],
+                 "initializers": [{"name": "w", "dtype": "float32", "shape": [64, 128]}], "outputs": ["y"],
+                 "nodes": [{"name": "n", "op": "Fused", "domain": "com.example", "inputs": ["x", "w"], "outputs": ["y"]}]}
+        model_id = self.ask("POST", "/v1/models", graph, (200, 201)).json["id"]
+        told = {"operators": [{"domain": "com.example", "name": "Fused", "rule": "[b.., k] [k, n] -> [b.., n]; k sum",
+                               "types": [0], "flops": "2*b..*k*n"}]}
+        inspected = self.ask("POST", f"/v1/models/{model_id}/inspect", {"values": True, "options": told}).json
+        self.assertEqual(inspected["values"]["y"], {"dtype": "float32", "shape": [8, 128]})
+        self.assertEqual(inspected["flops"], 2 * 8 * 64 * 128)
+        cluster = {"device": {"name": "slow", "memory_bytes": 1e9, "memory_bandwidth": 1e9, "flops": {"float32": 1e7}, "link_bandwidth": 1e9}, "count": 2}
+        request = {"model": model_id, "cluster": cluster, "objective": "latency"}
+        seconds = [self.ask("POST", "/v1/plans", {**request, "options": options}, Prefer="wait=30").json["plan"]["estimate"]["latency_seconds"]
+                   for options in ({"strategy": "tensor", **told}, {"strategy": "tensor"})]
+        self.assertLess(0.9 * 8 * 64 * 128 / 1e7, seconds[0], "half of the operations on each device")
+        self.assertLess(seconds[1], seconds[0], "what nobody knows of has no operations")
+        self.problem("POST", f"/v1/models/{model_id}/inspect", {"options": {"operators": [{"domain": "", "name": "Relu"}]}},
+                     pointer="/options/operators/0/domain")
+        self.problem("POST", f"/v1/models/{model_id}/inspect",
+                     {"options": {"operators": [{**told["operators"][0], "rule": "[b.., k] [k, n [n]"}]}},
+                     code="INVALID_RULE", pointer="/options/operators/0/rule")
+
     def test_delete(self):
         name = self.store(model(103))
         self.ask("DELETE", f"/v1/models/{name}", expect=204)
