@@ -2,8 +2,8 @@
 /*
  * model - the in-memory form of one ONNX model: everything that planning needs and no weight bytes.
  *
- * A reader (onnx/reader.h) fills it; shape inference (ops/shapes/shapes.h) adds types and known values; everything later reads
- * it. It is one object graph in one arena.
+ * A reader (onnx/reader.h) fills it; shape inference (ops/shapes/shapes.h) adds types and known values; everything
+ * later reads it. It is one object graph in one arena.
  *
  *   model -> graph -> nodes  -> inputs/outputs -> values
  *                            -> attributes     -> tensors, subgraphs

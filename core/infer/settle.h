@@ -5,9 +5,9 @@
  * A tensor may be sharded otherwise where it is used than where it is made, so a contradiction between two operands is
  * a reshard of one of them. One after the other, inputs are taken as they are if they agree with those before: those
  * that the file states, then those that the request cuts, then others that are cut (constants last: a weight may be
- * gathered, as in fully sharded data parallelism), then whole ones; larger ones first. Of one that does not agree, the axes that contradict are made
- * whole, and where that does not help, it is a loser. Losers are stated as the devices need them: as the factors that
- * they have are cut for the others.
+ * gathered, as in fully sharded data parallelism), then whole ones; larger ones first. Of an input that does not agree,
+ * the axes that contradict are made whole. Where that does not help, it loses, and is stated as the devices need it:
+ * cut along its factors as the other inputs are.
  *
  * A tensor that is several operands of a node has one spec for all of them. What the file states stays, so that
  * contradictions among given specs remain.

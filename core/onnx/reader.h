@@ -12,9 +12,10 @@
  * asked for; a repeated singular message (a second `graph`) is refused, so reading is linear in the file's structure.
  * No recursion: nesting uses an explicit stack.
  *
- * What the reader checks beyond the wire: names are defined once, nodes form no cycle (those that stand in no topological
- * order are sorted, as runtimes do), uses refer to something, tensor sizes agree with their dims and storage, functions are unique and do not call each other in a
- * cycle, expanded calls stay under SP_MAX_EXPANDED_NODES. Everything semantic is left to check/.
+ * What the reader checks beyond the wire: names are defined once, nodes form no cycle (those that stand in no
+ * topological order are sorted, as runtimes do), uses refer to something, tensor sizes agree with their dims and
+ * storage, functions are unique and do not call each other in a cycle, expanded calls stay under SP_MAX_EXPANDED_NODES.
+ * Everything semantic is left to check/.
  *
  * What it takes as it comes: fields in any order, packed and unpacked numbers, absent zeros (proto3 writers), negative
  * extents in value infos ("any"), tensors without data (weights taken out), unknown fields. Domain "ai.onnx" is "".

@@ -3,10 +3,10 @@
  * partition - a model and a complete assignment of shardings as what each device runs.
  *
  * The model's nodes are gone through in order. Each is seen through its rule (infer/view/view.h): who takes part, which
- * shard of every factor each has. Its operator writes every device's part (ops/lowering/lowering.h). Inputs are brought from where
- * they are to where they are needed (resharded, exchanged at shard borders, sent between stages), partial results are
- * combined, and what comes out is told to a sink in order: sources, operators, exchanges, results. Nothing is kept but
- * who holds what, so a model of a hundred thousand nodes on many devices needs little memory.
+ * shard of every factor each has. Its operator writes every device's part (ops/lowering/lowering.h). Inputs are brought
+ * from where they are to where they are needed (resharded, exchanged at shard borders, sent between stages), partial
+ * results are combined, and what comes out is told to a sink in order: sources, operators, exchanges, results. Nothing
+ * is kept but who holds what, so a model of a hundred thousand nodes on many devices needs little memory.
  *
  * What cannot be split is whole: the factor's operands are gathered, every device that takes part computes the node on
  * all of it, and keeps its part of the outputs. A note says so. This is always right, so there is no model and no
@@ -144,10 +144,10 @@ enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchang
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err);
 
 /*
- * Control flow (an If of two branches, Loop, Scan) whose graphs are split: one node on all its devices, which take the same branches and
- * turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told between a body and
- * its end happens in that graph; pieces made there are not seen outside, pieces made
- * before are. The control lives until its end, a body until its own.
+ * Control flow (an If of two branches, Loop, Scan) whose graphs are split: one node on all its devices, which take the
+ * same branches and turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told
+ * between a body and its end happens in that graph; pieces made there are not seen outside, pieces made before are. The
+ * control lives until its end, a body until its own.
  *
  * A port is an operand on the devices: for each device of the node its piece, or NULL where it has none. Inputs of the
  * node are there before it begins. Of a body's inputs the turn's number and its condition are the same on every device.

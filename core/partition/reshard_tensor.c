@@ -2,8 +2,9 @@
  * Bringing a tensor to where it is needed.
  *
  * What comes from outside (model inputs, weights) and what is known is cut to measure on each device, unless it is said
- * how it is stored. Of that, and of what a node made, a device takes what it has already, or cuts it from what it has; else the tensor is resharded from how it was
- * made, in the cheapest way (sharding/reshard/reshard.h), or sent in pieces where no sharding says what is needed.
+ * how it is stored. Of that, and of what a node made, a device takes what it has already, or cuts it from what it has;
+ * else the tensor is resharded from how it was made, in the cheapest way (sharding/reshard/reshard.h), or sent in
+ * pieces where no sharding says what is needed.
  */
 #include <string.h>
 

@@ -159,5 +159,6 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage);
 enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,
                                    struct sp_error *err);
 
-/* For each device of the cluster its stage, the first where devices are shared, or SP_NO_STAGE; in the plan's arena, NULL without memory. */
+/* For each device of the cluster its stage, the first where devices are shared, or SP_NO_STAGE; in the plan's arena,
+   NULL without memory. */
 uint32_t *sp_plan_device_stages(const struct sp_plan *plan);

@@ -109,11 +109,11 @@ struct sp_plan_options {
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
- * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of plan/sizes/sizes.h, "optimal", "seed",
- * "profile", "time_limit_seconds", "what_if", "constraints") of a request. json may be NULL. Strings stay owned by
- * `json`; arrays are in `arena`. Constraints are a member of a request of their own, so that their errors' pointers
- * begin with "/constraints". Unknown members, wrong types and strategies that this version does not have are
- * SP_ERR_REQUEST with a JSON pointer.
+ * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of
+ * plan/sizes/sizes.h, "optimal", "seed", "profile", "time_limit_seconds", "what_if", "constraints") of a request. json
+ * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints are a member of a request of their own,
+ * so that their errors' pointers begin with "/constraints". Unknown members, wrong types and strategies that this
+ * version does not have are SP_ERR_REQUEST with a JSON pointer.
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,
                                      struct sp_plan_options *ret_options, struct sp_error *err);

@@ -72,9 +72,9 @@ struct sp_resolve_operand {
 
 /*
  * Makes the operands of a node agree with its rule. Results are kept in `kept`, the rest is left in scratch memory.
- * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do, of which constants come last:
- * a weight is gathered rather than an activation. Factors that the operator needs whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial
- * results can leave behind (reduce-scatter).
+ * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do, of which constants come
+ * last: a weight is gathered rather than an activation. Factors that the operator needs whole are not cut. Outputs are
+ * what follows from that, and keep a finer cut that the combining of partial results can leave behind (reduce-scatter).
  */
 enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratch, const struct sp_rule *rule,
                                const struct sp_mesh *mesh, struct sp_resolve_operand *operands, struct sp_error *err);

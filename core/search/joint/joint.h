@@ -111,8 +111,8 @@ void sp_joint_options_init(struct sp_joint_options *options);
 
 /*
  * Searches. `dataflow` is of the workload's model; NULL (a graph of costs): no operator can be split. Errors:
- * SP_ERR_NOFIT (bounds.h), and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the constraints: the
- * message names the kind of constraint without which there is one. The result lives in `arena`;
+ * SP_ERR_NOFIT (bounds.h), and SP_ERR_REQUEST "CONSTRAINT_UNSUPPORTED" where no plan was found that keeps the
+ * constraints: the message names the kind of constraint without which there is one. The result lives in `arena`;
  * sp_search_result_release() gives back what it holds beside.
  */
 enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload,

@@ -28,7 +28,8 @@
  *
  * Nodes of the same rule, types and weights share their strategies: a model of a hundred equal layers has those of one.
  *
- * Folded nodes have none: they follow the nodes that use what they make. A node with graphs inside, and one without a rule, has one: all of it on every device.
+ * Folded nodes have none: they follow the nodes that use what they make. A node with graphs inside, and one without a
+ * rule, has one: all of it on every device.
  */
 #include "cost/workload.h"
 #include "infer/dataflow.h"
