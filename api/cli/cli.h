@@ -167,10 +167,15 @@ struct emit {
     const struct sp_watch *watch;
     enum sp_realize_external external; /* set by emit_init() */
     bool uses_data;                    /* weights go into files of their own */
-    bool is_told;                      /* that they are not there */
-    int64_t device;                    /* whose model the format "ort" writes; set to none by emit_init() */
-    json_t *notes;                     /* [{"code", "node", "message"}], each sentence once */
-    json_t *told;                      /* their sentences */
+    bool is_large;                     /* weights should not be written more often than they have to be */
+    bool with_simulation;              /* emit_file() writes one behind emit_devices(): where it is large, the
+                                          simulation refers to the weights of the devices; set by the caller */
+    struct sp_arena *arena;
+    struct sp_weight_places *places; /* in the data files of the devices */
+    bool is_told;                    /* that they are not there */
+    int64_t device;                  /* whose model the format "ort" writes; set to none by emit_init() */
+    json_t *notes;                   /* [{"code", "node", "message"}], each sentence once */
+    json_t *told;                    /* their sentences */
 };
 /* Looks where the weights are. */
 enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, struct sources *sources,
@@ -182,6 +187,9 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err);
 /* Prints the notes. */
 void emit_print_notes(const struct emit *emit);
+/* Removes the simulation that an earlier plan left, whose weights may lie in files that are written anew; says so unless
+   a new one follows. */
+void emitted_remove_simulation(const char *folder, bool is_followed);
 /* The models of devices that the folder's manifest names, as the keys of an object; empty without a manifest of ours. */
 json_t *emitted_models(const char *folder);
 /* Removes those of `before`, which it takes over, that the new manifest does not name, and says so. */

@@ -43,7 +43,7 @@ static const char help[] =
     "  --emit DIR           write plan.json, annotated.onnx, simulation.onnx, a model for each\n"
     "                       device with manifest.json, and timeline.pftrace into this folder; models of\n"
     "                       devices that an earlier plan left there are removed\n"
-    "  --no-simulation      with --emit: without simulation.onnx, which holds all weights once more\n"
+    "  --no-simulation      with --emit: without simulation.onnx\n"
     "  --json               the plan as JSON on standard output\n"
     "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER); an interrupt then cancels the\n"
     "                       plan and takes the best that was found, a second one leaves\n"
@@ -418,12 +418,13 @@ static enum sp_status emit_realised(const struct plan_request *request, const st
     enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
-    if (status == SP_OK && subject->model != NULL && !request->skips_simulation)
+    emit.with_simulation = subject->model != NULL && !request->skips_simulation;
+    if (status == SP_OK && subject->model != NULL)
+        status = emit_devices(&emit, request->emit, "ort-collectives", err);
+    if (status == SP_OK && emit.with_simulation)
         status = emit_file(&emit, simulation, "simulation", err);
     else if (status == SP_OK && simulation != NULL && access(simulation, F_OK) == 0)
         print_note("'%s' is of an earlier plan", simulation);
-    if (status == SP_OK && subject->model != NULL)
-        status = emit_devices(&emit, request->emit, "ort-collectives", err);
     if (status == SP_OK && subject->model == NULL)
         print_note("a graph of costs has no operators: there are a plan and a timeline, and no models");
     if (status == SP_OK)

@@ -2,7 +2,8 @@
  * The files of a plan, or of an annotated model, in a folder.
  *
  * Weights that are in the model's file go into the files that are written. Weights that lie beside the model go into
- * data files beside what is written (NAME.onnx.data); where they are not there, what is written refers to them.
+ * data files beside what is written (NAME.onnx.data); where they are not there, what is written refers to them. Where a
+ * plan's simulation would repeat many of the devices' weights, these lie in data files, and it refers to them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 #include "cli.h"
 
 #define NAME_SIZE          (SP_DEVICE_MODEL_NAME_SIZE + 8)
-#define LARGEST_INNER_DATA ((int64_t)1 << 30) /* bytes of weights that one model's file holds */
+#define LARGEST_INNER_DATA ((int64_t)1 << 30)  /* bytes of weights that one model's file holds */
+#define MOST_REPEATED_DATA ((int64_t)64 << 20) /* and of those that are written for devices and simulation */
 #define MAX_PRINTED_NOTES  20
 
 enum sp_status emit_folder(const char *folder, struct sp_error *err)
@@ -39,7 +41,9 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
                           .notes = json_array(),
                           .told = json_object(),
                           .device = SP_FILE_NO_DEVICE};
-    if (emit->notes == NULL || emit->told == NULL)
+    emit->arena = sp_arena_create(sp_arena_budget(subject->arena));
+    emit->places = emit->arena != NULL ? sp_weight_places_create(emit->arena) : NULL;
+    if (emit->notes == NULL || emit->told == NULL || emit->places == NULL)
         return sp_fail_memory(err);
     if (subject->file != NULL && subject->file->is_converted) {
         sources->converted = subject->file->bytes;
@@ -57,7 +61,14 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
         return status;
     emit->external = has_all ? SP_EXTERNAL_INLINE : SP_EXTERNAL_REFER;
     emit->uses_data = has_all && (has_external || bytes > LARGEST_INNER_DATA);
+    emit->is_large = has_all && bytes > MOST_REPEATED_DATA;
     return SP_OK;
+}
+
+/* Whether files of weights are written for what stands in a folder together. */
+static bool uses_data_in_folder(const struct emit *emit)
+{
+    return emit->uses_data || (emit->is_large && emit->with_simulation);
 }
 
 /* For what has weights in it. */
@@ -73,6 +84,7 @@ void emit_release(struct emit *emit)
 {
     json_decref(emit->notes);
     json_decref(emit->told);
+    sp_arena_destroy(emit->arena);
     *emit = (struct emit){0};
 }
 
@@ -146,7 +158,7 @@ static struct sp_file_request file_request(struct emit *emit, const char *format
 /* The simulation, with a file for its weights beside it where there is one and a place beside it. */
 static enum sp_status emit_simulation(struct emit *emit, const char *path, struct sp_error *err)
 {
-    const bool uses_data = emit->uses_data && strcmp(path, "-") != 0;
+    const bool uses_data = uses_data_in_folder(emit) && strcmp(path, "-") != 0;
     const struct sp_file_request file = file_request(emit, "simulation");
     const char *slash = strrchr(path, '/');
     const size_t size = strlen(path) + sizeof ".data";
@@ -160,6 +172,7 @@ static enum sp_status emit_simulation(struct emit *emit, const char *path, struc
         if (uses_data) {
             request.data_name = slash != NULL ? data_path + (slash + 1 - path) : data_path;
             request.data = data;
+            request.places = emit->places;
         }
         status = sp_realize_simulation(&request, &recipe, err);
     }
@@ -200,9 +213,10 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, const s
     struct sp_recipe *data = sp_recipe_create();
     enum sp_status status = recipes != NULL && data != NULL ? SP_OK : sp_fail_memory(err);
     (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
-    if (emit->uses_data) {
+    if (uses_data_in_folder(emit)) {
         request.data_name = data_name;
         request.data = data;
+        request.places = emit->places;
     }
     if (status == SP_OK && parts > 0)
         status = sp_realize_device(&request, plan, device, recipes, err);
@@ -240,6 +254,8 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
     json_t *before = emitted_models(folder);
     tell_about_weights(emit);
     (void)sp_file_is_of_devices(format, &target);
+    if (uses_data_in_folder(emit) && json_object_size(before) > 0)
+        emitted_remove_simulation(folder, emit->with_simulation);
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, &request, target, &plan, err) : sp_fail_memory(err);
     for (int64_t device = 0; status == SP_OK && device < emit->subject->device_count; device++)

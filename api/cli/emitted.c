@@ -52,7 +52,7 @@ json_t *emitted_models(const char *folder)
     return names;
 }
 
-/* The file and, for a device that is gone, its weights. */
+/* The file and its weights. */
 static bool remove_model(const char *folder, const char *name)
 {
     char data[SP_DEVICE_MODEL_NAME_SIZE + 8];
@@ -65,6 +65,14 @@ static bool remove_model(const char *folder, const char *name)
         (void)unlink(path);
     free(path);
     return is_removed;
+}
+
+void emitted_remove_simulation(const char *folder, bool is_followed)
+{
+    static const char name[] = "simulation.onnx";
+    if (remove_model(folder, name) && !is_followed)
+        print_note("'%s/%s' of an earlier plan was removed: its weights may have been in files that are written anew",
+                   folder, name);
 }
 
 void emitted_remove(const char *folder, json_t *before)

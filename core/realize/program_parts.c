@@ -17,12 +17,8 @@ static void **box_entry(struct sp_program *program, const void *what, const stru
     struct sp_buf key;
     sp_buf_init(&key, SP_MAX_RECORD_BYTES * 16);
     sp_buf_append(&key, "box", sizeof "box");
-    sp_buf_append(&key, &what, sizeof what);
-    for (uint32_t i = 0; box != NULL && !box->is_whole && i < box->rank; i++) {
-        const struct sp_axis_ranges *axis = &box->axes[i];
-        sp_buf_append(&key, &axis->count, sizeof axis->count);
-        sp_buf_append(&key, axis->ranges, axis->count * sizeof *axis->ranges);
-    }
+    const bool is_part = box != NULL && !box->is_whole;
+    sp_weight_key(&key, what, is_part ? box->rank : 0, is_part ? box->axes : NULL);
     void **entry = sp_buf_failed(&key) ? NULL : sp_program_entry(program->made, key.data, key.size);
     sp_buf_release(&key);
     return entry;

@@ -32,6 +32,11 @@ enum sp_realize_external {
                                out by a node, and a note says so */
 };
 
+/* Which boxes of weights the data files of one folder hold. Models of devices have to be complete without the files of
+   other devices: they add to it. A simulation refers to what is there, and its own data file has only the rest. */
+struct sp_weight_places;
+struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena); /* lives there; NULL without memory */
+
 struct sp_realize_request {
     struct sp_partition_request partition;
     const char *name; /* of the graph; NULL: the original's */
@@ -41,6 +46,7 @@ struct sp_realize_request {
        model. */
     const char *data_name;
     struct sp_recipe *data;
+    struct sp_weight_places *places; /* with data; NULL: nothing is shared. Of one model */
     /* Notes of the partition; may be NULL. */
     enum sp_status (*note)(void *context, const struct sp_part_note *note, struct sp_error *err);
     void *note_context;

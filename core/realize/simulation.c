@@ -214,6 +214,7 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
     if (simulation.interface == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_program_init(&simulation.program, request, err);
+    simulation.program.weights.shares = true;
     if (status == SP_OK)
         status = copy_interface(&simulation, err);
     if (status == SP_OK)

@@ -22,6 +22,7 @@ enum sp_status sp_weights_init(struct sp_weights *weights, const struct sp_reali
     weights->external = request->external;
     weights->data = request->data;
     weights->data_name = request->data_name;
+    weights->places = request->data != NULL ? request->places : NULL;
     weights->payload = sp_recipe_create();
     return weights->payload == NULL ? sp_fail_memory(err) : SP_OK;
 }
@@ -31,6 +32,53 @@ void sp_weights_release(struct sp_weights *weights)
     sp_recipe_destroy(weights->payload);
     free(weights->bytes);
     memset(weights, 0, sizeof *weights);
+}
+
+/* ---- places in data files --------------------------------------------------------------------------------------- */
+
+struct place {
+    const char *location; /* NULL: in no file yet */
+    uint64_t offset;
+};
+
+struct sp_weight_places {
+    struct sp_arena *arena;
+    struct sp_intern *boxes; /* each marked with its place */
+};
+
+struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena)
+{
+    struct sp_weight_places *places = SP_NEW(arena, struct sp_weight_places);
+    if (places == NULL)
+        return NULL;
+    *places = (struct sp_weight_places){.arena = arena, .boxes = sp_intern_create(arena, 0)};
+    return places->boxes != NULL ? places : NULL;
+}
+
+void sp_weight_key(struct sp_buf *key, const void *what, uint32_t rank, const struct sp_axis_ranges *axes)
+{
+    sp_buf_append(key, &what, sizeof what);
+    for (uint32_t i = 0; axes != NULL && i < rank; i++) {
+        sp_buf_append(key, &axes[i].count, sizeof axes[i].count);
+        sp_buf_append(key, axes[i].ranges, axes[i].count * sizeof *axes[i].ranges);
+    }
+}
+
+/* The place of a box; NULL without memory. */
+static struct place *place_of(struct sp_weight_places *places, const struct sp_tensor *tensor,
+                              const struct sp_axis_ranges *axes)
+{
+    struct sp_buf key;
+    sp_buf_init(&key, SP_MAX_RECORD_BYTES * 16);
+    sp_weight_key(&key, tensor, tensor->rank, axes);
+    const char *box = sp_buf_failed(&key) ? NULL : sp_intern_text(places->boxes, key.data, key.size);
+    sp_buf_release(&key);
+    if (box == NULL)
+        return NULL;
+    void **mark = sp_intern_mark(box);
+    if (*mark == NULL)
+        *mark = SP_NEW(places->arena, struct place);
+    return *mark;
 }
 
 /* ---- where bytes come from -------------------------------------------------------------------------------------- */
@@ -138,17 +186,33 @@ static void put_place(struct sp_recipe *out, const char *location, uint64_t offs
     sp_put_int(out, SP_PUT_TENSOR_DATA_LOCATION, LOCATION_EXTERNAL);
 }
 
-/* The payload as raw_data, or in the data file. */
-static enum sp_status put_payload(struct sp_weights *weights, struct sp_recipe *out, struct sp_error *err)
+/* The payload, this box of the tensor, as raw_data, or in a data file. */
+static enum sp_status put_payload(struct sp_weights *weights, struct sp_recipe *out, const struct sp_tensor *tensor,
+                                  const struct sp_axis_ranges *axes, struct sp_error *err)
 {
     static const unsigned char zeros[SP_WEIGHT_ALIGNMENT];
     const uint64_t size = sp_recipe_size(weights->payload);
+    struct place *place = NULL;
     if (weights->data == NULL || size <= SP_WEIGHT_INLINE_BYTES) {
         sp_put_message(out, SP_PUT_TENSOR_RAW_DATA, weights->payload);
         return SP_OK;
     }
+    if (weights->places != NULL) {
+        place = place_of(weights->places, tensor, axes);
+        if (place == NULL)
+            return sp_fail_memory(err);
+        if (weights->shares && place->location != NULL) {
+            put_place(out, place->location, place->offset, size);
+            return SP_OK;
+        }
+        place->location = sp_arena_string(weights->places->arena, weights->data_name, strlen(weights->data_name));
+        if (place->location == NULL)
+            return sp_fail_memory(err);
+    }
     const uint64_t end = sp_recipe_size(weights->data) % SP_WEIGHT_ALIGNMENT;
     (void)sp_recipe_add(weights->data, zeros, end == 0 ? 0 : (size_t)(SP_WEIGHT_ALIGNMENT - end));
+    if (place != NULL)
+        place->offset = sp_recipe_size(weights->data);
     put_place(out, weights->data_name, sp_recipe_size(weights->data), size);
     (void)sp_recipe_append(weights->data, weights->payload);
     return sp_recipe_status(weights->data, err);
@@ -264,7 +328,7 @@ enum sp_status sp_weight_put(struct sp_weights *weights, struct sp_recipe *out, 
     }
     if (*ret_done) {
         put_header(out, name, tensor, axes);
-        status = put_payload(weights, out, err);
+        status = put_payload(weights, out, tensor, axes, err);
     }
     return status;
 }

@@ -8,7 +8,8 @@
  *              most SP_MAX_REPACKED_BYTES of it.
  *
  * External data. INLINE reads the other file when the result is read. REFER names it in the result: then a box must be
- * one run of bytes. With a data file, what is larger than SP_WEIGHT_INLINE_BYTES goes there and is referred to.
+ * one run of bytes. With a data file, what is larger than SP_WEIGHT_INLINE_BYTES goes there and is referred to, unless a place is known
+ * that holds the same box.
  */
 #include "partition/partition.h"
 #include "realize/realize.h"
@@ -22,6 +23,8 @@ struct sp_weights {
     enum sp_realize_external external;
     struct sp_recipe *data; /* NULL: weights go into the model */
     const char *data_name;
+    struct sp_weight_places *places;  /* NULL, or where what goes into the data file is */
+    bool shares;                      /* what another file holds is not written again; set by the caller */
     struct sp_recipe *payload;        /* of the tensor at work */
     const struct sp_tensor *unpacked; /* whose elements are in `bytes` */
     unsigned char *bytes;
@@ -31,6 +34,9 @@ struct sp_weights {
 enum sp_status sp_weights_init(struct sp_weights *weights, const struct sp_realize_request *request,
                                struct sp_error *err);
 void sp_weights_release(struct sp_weights *weights);
+
+/* Appends what tells one box of a thing of the model (its address) from all others; `axes` NULL: whole. */
+void sp_weight_key(struct sp_buf *key, const void *what, uint32_t rank, const struct sp_axis_ranges *axes);
 
 /* Appends the fields of a TensorProto. `axes` NULL: whole. *ret_done false: such a box cannot be had without a node
    that slices, and nothing was appended. Errors: SP_ERR_MEMORY, SP_ERR_LIMIT, SP_ERR_MODEL for broken data. */

@@ -161,9 +161,13 @@ class Emit(Emits, test_cli.Case):
         self.file("more/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
         self.assertEqual(self.emit(model).stderr, self.refers("out/annotated.onnx"))
         data = {name for name in os.listdir(self.path("out")) if name.endswith(".data")}
-        self.assertEqual(data, {"simulation.onnx.data", "device-0.onnx.data", "device-1.onnx.data"})
+        self.assertEqual(data, {"device-0.onnx.data", "device-1.onnx.data"})
+        simulation = self.read("out", "simulation.onnx")
+        self.assertEqual(self.sound(self.path("out/simulation.onnx"))["external_data"],
+                         {"files": 2, "bytes": LAYERS * WEIGHT})
+        self.assertNotIn(b"weights.bin", simulation)
         for index in range(LAYERS):
-            self.assertIn(weight(index), self.read("out", "simulation.onnx.data"))
+            self.assertNotIn(weight(index), simulation)
             there = [device for device in (0, 1) if weight(index) in self.read("out", f"device-{device}.onnx.data")]
             self.assertEqual(len(there), 1, index)
         for name in data:
@@ -176,6 +180,24 @@ class Emit(Emits, test_cli.Case):
         data = self.done("export", self.path("out/plan.json"), "--model", model, "--format", "simulation").stdout
         self.assertTrue(all(weight(index) in data for index in range(LAYERS)))
         self.assertNotIn("external_data", self.sound(self.file("whole.onnx", data)))
+
+    def test_a_simulation_of_many_weights(self):
+        """It refers to the weights that the files of devices hold, and goes where these are written anew without it."""
+        model, out, large = self.path("large.onnx"), self.path("out"), 80 << 20
+        onnx_make.write(model, onnx_make.big(large))
+        self.emit(model)
+        size = {name: os.path.getsize(os.path.join(out, name)) for name in os.listdir(out)}
+        self.assertLess(size["simulation.onnx"], large // 10)
+        self.assertNotIn("simulation.onnx.data", size)
+        self.assertLess(sum(size.values()), 2.2 * large)
+        self.assertIn(b"device-0.onnx.data", self.read("out", "simulation.onnx"))
+        result = self.emit(model, "--no-simulation")
+        self.assertNotIn(b"was removed", result.stderr, "the models hold their weights: nothing is written over")
+        self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        self.file("small.onnx", layered("weights.bin"))
+        result = self.emit(self.path("small.onnx"), "--no-simulation")
+        self.assertIn(b"simulation.onnx' of an earlier plan was removed", result.stderr)
+        self.assertNotIn("simulation.onnx", os.listdir(out))
 
     def test_locations_that_are_not_opened(self):
         """Outside of the model's folder, or no regular file. What would be read is there."""

@@ -19,6 +19,7 @@ struct subject {
     struct realize_world world;
     struct sp_realize_request request;
     struct sp_weights weights;
+    bool shares;
 };
 
 static const unsigned char other[] = "................0123456789abcdefghijklmnopqrstuvwxyz";
@@ -48,6 +49,7 @@ static bool write_box(struct subject *subject, const struct sp_axis_ranges *axes
     struct sp_recipe *recipe = sp_recipe_create();
     bool done;
     cr_assert_eq(sp_weights_init(&subject->weights, &subject->request, &err), SP_OK);
+    subject->weights.shares = subject->shares;
     cr_assert_eq(sp_weight_put(&subject->weights, recipe, "piece", subject->tensor, axes, &done, &err), SP_OK, "%s",
                  err.message);
     if (done) {
@@ -251,6 +253,44 @@ Test(weights, puts_large_ones_in_a_file_of_their_own)
     struct sp_buf bytes = realize_bytes(data, &subject.world);
     cr_expect(bytes.size == 64 + 2048 && memcmp(bytes.data + 64, "\1\2\3\3", 4) == 0 && bytes.data[63] == 0);
     sp_buf_release(&bytes);
+    sp_recipe_destroy(data);
+    close_subject(&written);
+    close_subject(&subject);
+}
+
+/* A file that shares refers to the box that another file's data holds; any other box of the tensor is its own. */
+Test(weights, refers_to_boxes_that_other_files_hold)
+{
+    struct subject subject, written;
+    struct sp_recipe *data = sp_recipe_create(), *own = sp_recipe_create();
+    open_subject(&subject, TENSOR("1:64 1:64 2:3 5:1 5:2 5:3*4094"));
+    subject.request.places = sp_weight_places_create(subject.m.arena);
+    struct sp_range first = {0, 32}, second = {32, 64}, columns = {0, 64};
+    const struct sp_axis_ranges upper[] = {{1, &first}, {1, &columns}}, lower[] = {{1, &second}, {1, &columns}};
+    subject.request.data = data;
+    subject.request.data_name = "device-0.onnx.data";
+    cr_assert(write_box(&subject, upper, &written));
+    close_subject(&written);
+    sp_weights_release(&subject.weights);
+    cr_assert(sp_recipe_size(data) == 2048);
+
+    subject.request.data = own;
+    subject.request.data_name = "simulation.onnx.data";
+    subject.shares = true;
+    cr_assert(write_box(&subject, upper, &written));
+    cr_expect_str_eq(written.tensor->external.location, "device-0.onnx.data");
+    cr_expect(written.tensor->external.offset == 0 && written.tensor->external.length == 2048);
+    cr_expect(sp_recipe_size(own) == 0);
+    close_subject(&written);
+    sp_weights_release(&subject.weights);
+    cr_assert(write_box(&subject, lower, &written));
+    cr_expect_str_eq(written.tensor->external.location, "simulation.onnx.data");
+    close_subject(&written);
+    sp_weights_release(&subject.weights);
+    cr_assert(write_box(&subject, NULL, &written));
+    cr_expect_str_eq(written.tensor->external.location, "simulation.onnx.data");
+    cr_expect(written.tensor->external.offset == 2048 && sp_recipe_size(own) == 2048 + 4096);
+    sp_recipe_destroy(own);
     sp_recipe_destroy(data);
     close_subject(&written);
     close_subject(&subject);
