@@ -98,10 +98,11 @@
 #define SP_RESHARD_MAX_ORDERS     16                 /* orders of prime factors of mesh axes that are tried */
 
 /* Completing and checking shardings. */
-#define SP_MAX_STOPS       4096      /* places where propagation stopped that are told */
-#define SP_MAX_SET_SPECS   4096      /* specs that one request sets, patterns counted by what they match */
-#define SP_MAX_SPEC_PLACES 1024      /* different lists of devices that the specs of one model name */
-#define SP_MAX_VIEW_POINTS (1 << 22) /* devices that the operands of one node name, which are compared */
+#define SP_MAX_STOPS         4096      /* places where propagation stopped that are told */
+#define SP_MAX_SET_SPECS     4096      /* specs that one request sets, patterns counted by what they match */
+#define SP_MAX_SPEC_PLACES   1024      /* different lists of devices that the specs of one model name */
+#define SP_MAX_RESOLVED_WAYS 64        /* ways to cut the factors of one node that are compared */
+#define SP_MAX_VIEW_POINTS   (1 << 22) /* devices that the operands of one node name, which are compared */
 /* And of one model together, where the nodes differ: so many, and so many for each byte of the file. */
 #define SP_FREE_VIEW_POINTS     (1 << 22)
 #define SP_VIEW_POINTS_PER_BYTE 8

@@ -61,9 +61,10 @@ struct sp_resolve_operand {
     const struct sp_sharding *sharding; /* as it is there, or was propagated; NULL: whole, or not known */
     const int64_t *shape;
     bool is_absent; /* omitted, or of unknown rank */
-    bool is_stated; /* decides how its factors are cut */
-    bool is_fixed;  /* and stays as it is: the file states it, or it is set where it is made */
+    bool is_stated; /* its cuts count as they are, else as far as they divide the extents */
+    bool is_fixed;  /* stays as it is: the file states it, or it is set where it is made */
     bool is_constant;
+    double bytes; /* of the whole tensor */
     /* Out: what the node takes or makes; NULL: whole. The same pointer where nothing changes. */
     const struct sp_sharding *result;
     uint8_t factor;   /* for the reason: one that is split, or SP_RULE_MAX_FACTORS */
@@ -72,9 +73,10 @@ struct sp_resolve_operand {
 
 /*
  * Makes the operands of a node agree with its rule. Results are kept in `kept`, the rest is left in scratch memory.
- * Each factor is cut in one way: as stated operands cut it, else as the larger tensors do, of which constants come
- * last: a weight is gathered rather than an activation. Factors that the operator needs whole are not cut. Outputs are
- * what follows from that, and keep a finer cut that the combining of partial results can leave behind (reduce-scatter).
+ * Each factor is cut in one way: as fixed inputs cut it; else as some operand does, so that devices receive as little
+ * as possible. Constants come last: a weight is gathered rather than an activation. Factors that the operator needs
+ * whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial results can
+ * leave behind (reduce-scatter).
  */
 enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratch, const struct sp_rule *rule,
                                const struct sp_mesh *mesh, struct sp_resolve_operand *operands, struct sp_error *err);

@@ -458,7 +458,7 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
                                   struct sp_resolve_operand *operands)
 {
     struct sp_recent_key key = {0};
-    uint64_t flags = 0;
+    uint64_t flags = 0, types = 0;
     bool is_known = false;
     if (flow->operand_count > SP_RECENT_OPERANDS)
         return sp_resolve_node(&all->shardings, all->passing, flow->rule, all->mesh, operands, all->err);
@@ -466,10 +466,12 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
     for (uint32_t i = 0; i < flow->operand_count; i++) {
         flags = flags << 4 | (uint64_t)operands[i].is_constant << 3 | (uint64_t)operands[i].is_fixed << 2 |
                 (uint64_t)operands[i].is_absent << 1 | (uint64_t)operands[i].is_stated;
+        types = types << 8 | (operands[i].is_absent ? 0 : (uint8_t)all->tensor.values[flow->tensors[i]]->type.dtype);
         sp_recent_pointer(&key, operands[i].sharding);
         sp_recent_pointer(&key, operands[i].shape);
     }
     sp_recent_word(&key, flags);
+    sp_recent_word(&key, types);
     uint32_t slot = sp_recent_slot(&all->recent->resolved, &key, &is_known);
     struct sp_infer_resolved *resolved = all->recent->operands[slot];
     enum sp_status status = SP_OK;
@@ -483,6 +485,15 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
         operands[i].is_combined = resolved[i].is_combined;
     }
     return status;
+}
+
+/* Extents that are not known count as one. */
+static double bytes_of(const struct sp_value *value, const int64_t *shape)
+{
+    double bytes = (double)sp_dtype_bytes(value->type.dtype, 1);
+    for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
+        bytes *= shape[axis] < 0 ? 1 : (double)shape[axis];
+    return bytes;
 }
 
 static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flow *flow, uint32_t node_id,
@@ -503,6 +514,7 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
         operands[i].sharding = operands[i].result =
             operands[i].is_stated ? all->tensor.propagated[tensor] : all->tensor.shardings[tensor];
         operands[i].shape = all->tensor.shapes[tensor];
+        operands[i].bytes = bytes_of(all->tensor.values[tensor], operands[i].shape);
         is_any_split = is_any_split || is_split(operands[i].sharding);
     }
     if (!is_any_split) /* nothing to agree on */

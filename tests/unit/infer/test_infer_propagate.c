@@ -222,6 +222,67 @@ Test(infer_propagate, separates_uses_of_a_constant)
     EXPECT_SPEC(other, 2, "whole on devices 0, 1");
 }
 
+static void set(const struct sp_node *node, const char *name, const char *dims, const char *placement)
+{
+    specify(node, name, build_blocks(build.arena, dims, placement), SP_SPEC_SET);
+}
+
+/* y = x z with one axis of the mesh on rows of x and on columns of z. */
+static const struct sp_node *multiply(const char *x, const char *z)
+{
+    start(18);
+    input("x", x);
+    input("z", z);
+    const struct sp_node *product = build_node(&build, "MatMul", "x z", "y");
+    plan(2);
+    set(product, "x", "2 |", "0; 1");
+    set(product, "z", "| 2", "0; 1");
+    return product;
+}
+
+/* Of two inputs that are set against each other, the one arrives by a reshard that is smaller. */
+Test(infer_propagate, moves_the_smaller_operand)
+{
+    const struct sp_node *product = multiply("4,8", "8,64");
+    propagate();
+    EXPECT_SPEC(product, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(product, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(product, 2, "axis 1 in 2 on devices 0, 1");
+    stop();
+    product = multiply("64,8", "8,4");
+    propagate();
+    EXPECT_SPEC(product, 0, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(product, 1, "whole on devices 0, 1");
+    EXPECT_SPEC(product, 2, "axis 0 in 2 on devices 0, 1");
+}
+
+/* A result that is set against its inputs is made as it is set where that moves less than moving the result. */
+Test(infer_propagate, weighs_inputs_against_the_result)
+{
+    start(18);
+    input("x", "64,2");
+    input("z", "2,64");
+    const struct sp_node *product = build_node(&build, "MatMul", "x z", "y");
+    plan(2);
+    set(product, "x", "2 |", "0; 1");
+    set(product, "y", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(product, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(product, 1, "axis 1 in 2 on devices 0, 1");
+    stop();
+    start(18);
+    input("x", "2,64");
+    input("z", "64,2");
+    product = build_node(&build, "MatMul", "x z", "y");
+    plan(2);
+    set(product, "x", "2 |", "0; 1");
+    set(product, "z", "|", "0 1");
+    set(product, "y", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(product, 0, "axis 0 in 2 on devices 0, 1");
+    EXPECT_SPEC(product, 1, "whole on devices 0, 1");
+}
+
 /* A use that is stated otherwise than its tensor stays as it is, and the tensor as well. */
 Test(infer_propagate, keeps_what_is_stated)
 {
