@@ -39,6 +39,8 @@ static const struct {
     [SP_DTYPE_FLOAT8E8M0] = {"float8e8m0", 8, FLOATING},
     [SP_DTYPE_UINT2] = {"uint2", 2, INTEGER},
     [SP_DTYPE_INT2] = {"int2", 2, INTEGER},
+    [SP_DTYPE_FLOAT6E2M3] = {"float6e2m3", 6, FLOATING},
+    [SP_DTYPE_FLOAT6E3M2] = {"float6e3m2", 6, FLOATING},
 };
 
 #define STRING_BYTES 16

@@ -33,6 +33,8 @@ enum sp_dtype {
     SP_DTYPE_FLOAT8E8M0 = 24,
     SP_DTYPE_UINT2 = 25,
     SP_DTYPE_INT2 = 26,
+    SP_DTYPE_FLOAT6E2M3 = 27,
+    SP_DTYPE_FLOAT6E3M2 = 28,
     SP_DTYPE_COUNT
 };
 
@@ -46,11 +48,11 @@ enum sp_dtype sp_dtype_parse(const char *name);
 /* Bits of one element; 0 for strings, UNDEFINED and unknown numbers. */
 int sp_dtype_bits(int64_t dtype);
 
-/* Bytes of `count` elements, 2- and 4-bit types packed and rounded up; a string counts as 16 bytes (a pointer and a
+/* Bytes of `count` elements, 2-, 4- and 6-bit types packed and rounded up; a string counts as 16 bytes (a pointer and a
    length, as runtimes hold it). -1 on overflow, a negative count or an unknown type. */
 int64_t sp_dtype_bytes(int64_t dtype, int64_t count);
 
-/* Any float type, bfloat16 and the 8- and 4-bit floats included. */
+/* Any float type, bfloat16 and the 8-, 6- and 4-bit floats included. */
 bool sp_dtype_is_float(int64_t dtype);
 
 /* Any signed or unsigned integer type; bool is none. */

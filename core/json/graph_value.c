@@ -31,6 +31,9 @@ static int64_t dtype_ir_version(enum sp_dtype dtype)
     case SP_DTYPE_UINT2:
     case SP_DTYPE_INT2:
         return 13;
+    case SP_DTYPE_FLOAT6E2M3:
+    case SP_DTYPE_FLOAT6E3M2:
+        return 14;
     default:
         return 0;
     }

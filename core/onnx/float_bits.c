@@ -6,7 +6,8 @@
 #include "onnx/wire.h"
 
 /* A format with a sign, then exponent, then mantissa. Sources: IEEE 754 (half), bfloat16, and the definitions of the
-   8- and 4-bit formats in onnx.proto and the papers it names (FP8: arXiv 2209.05433 and 2206.02915; OCP MX: FP4, E8M0).
+   8-, 6- and 4-bit formats in onnx.proto and the papers it names (FP8: arXiv 2209.05433 and 2206.02915; OCP MX: FP4,
+   FP6, E8M0).
  */
 struct format {
     int exponent_bits, mantissa_bits, bias;
@@ -46,6 +47,8 @@ double sp_float_from_bits(enum sp_dtype dtype, uint64_t bits)
     static const struct format e5m2 = {5, 2, 15, true, false, false};
     static const struct format e5m2fnuz = {5, 2, 16, false, false, true};
     static const struct format e2m1 = {2, 1, 1, false, false, false};
+    static const struct format e2m3 = {2, 3, 1, false, false, false};
+    static const struct format e3m2 = {3, 2, 3, false, false, false};
     switch (dtype) {
     case SP_DTYPE_FLOAT:
         return sp_wire_float(bits);
@@ -65,6 +68,10 @@ double sp_float_from_bits(enum sp_dtype dtype, uint64_t bits)
         return decode(&e5m2fnuz, bits);
     case SP_DTYPE_FLOAT4E2M1:
         return decode(&e2m1, bits);
+    case SP_DTYPE_FLOAT6E2M3:
+        return decode(&e2m3, bits);
+    case SP_DTYPE_FLOAT6E3M2:
+        return decode(&e3m2, bits);
     case SP_DTYPE_FLOAT8E8M0: /* a power of two, no sign, no zero */
         return (bits & 0xff) == 0xff ? NAN : ldexp(1, (int)(bits & 0xff) - 127);
     default:

@@ -319,9 +319,9 @@ static enum sp_status read_external(struct sp_reader *r, struct sp_tensor *tenso
 static bool count_fits(const struct sp_tensor *tensor, uint32_t per_element, uint64_t least, uint64_t most)
 {
     int bits = sp_dtype_bits(tensor->dtype);
-    uint64_t elements = (uint64_t)tensor->elements, packing = bits == 4 ? 8 : bits == 2 ? 16 : 1;
-    if (packing > 1)
-        return most >= (elements + packing - 1) / packing && least <= elements;
+    uint64_t elements = (uint64_t)tensor->elements;
+    if (bits > 0 && bits < 8)
+        return most >= (elements * (uint64_t)bits + 31) / 32 && least <= elements;
     return elements <= UINT64_MAX / 2 && most >= elements * per_element && least <= elements * per_element;
 }
 

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/packed.h"
 #include "onnx/float_bits.h"
 #include "onnx/reader.h"
 #include "onnx/wire.h"
@@ -58,7 +59,7 @@ static void load_raw(const unsigned char *bytes, const struct sp_tensor *tensor,
     for (uint32_t i = 0; i < data->count; i++) {
         uint64_t bits;
         if (width < 8) /* the first element is in the lowest bits */
-            bits = raw[(size_t)i * width / 8] >> (i * width % 8) & ((1U << width) - 1);
+            bits = sp_packed_get(raw, (uint64_t)i * width, width);
         else
             bits = little_endian(raw + (size_t)i * (width / 8), width / 8);
         store(data, i, tensor->dtype, bits);
@@ -70,18 +71,23 @@ static enum sp_wire_type item_type(enum sp_dtype dtype)
     return dtype == SP_DTYPE_FLOAT ? SP_WIRE_I32 : dtype == SP_DTYPE_DOUBLE ? SP_WIRE_I64 : SP_WIRE_VARINT;
 }
 
-/* Elements per item of the typed field: one, but for 2- and 4-bit types as many as the number of items says. */
-static uint32_t packing(const struct sp_tensor *tensor, uint64_t items)
+/* Packed elements of a typed field: `have` bits of the items that were read are not yet stored. */
+struct unpacking {
+    uint32_t width, item_bits, have;
+    uint64_t bits;
+};
+
+/* Stores the elements that are complete with one more item. */
+static void store_packed(struct unpacking *unpacking, uint64_t item, enum sp_dtype dtype, struct sp_data *data,
+                         uint32_t *index)
 {
-    const uint64_t elements = (uint64_t)tensor->elements;
-    const uint32_t width = (uint32_t)sp_dtype_bits(tensor->dtype);
-    if (width >= 8)
-        return 1;
-    for (uint32_t per_item = 32 / width; per_item > 1; per_item /= 2) {
-        if (items == (elements + per_item - 1) / per_item)
-            return per_item;
+    unpacking->bits |= (item & ((UINT64_C(1) << unpacking->item_bits) - 1)) << unpacking->have;
+    unpacking->have += unpacking->item_bits;
+    while (unpacking->have >= unpacking->width && *index < data->count) {
+        store(data, (*index)++, dtype, unpacking->bits);
+        unpacking->bits >>= unpacking->width;
+        unpacking->have -= unpacking->width;
     }
-    return 1;
 }
 
 static enum sp_status count_items(const unsigned char *bytes, const struct sp_tensor *tensor, uint64_t *ret_items,
@@ -108,20 +114,22 @@ static enum sp_status load_typed(const unsigned char *bytes, const struct sp_ten
     struct sp_wire wire = sp_wire_of(bytes, tensor->span);
     struct sp_wire_field field;
     const enum sp_wire_type type = item_type(tensor->dtype);
-    const uint32_t width = (uint32_t)sp_dtype_bits(tensor->dtype);
+    struct unpacking unpacking = {.width = (uint32_t)sp_dtype_bits(tensor->dtype)};
     uint64_t items, total;
     uint32_t index = 0;
     enum sp_status status = count_items(bytes, tensor, &total, err);
-    const uint32_t per_item = status == SP_OK ? packing(tensor, total) : 1;
+    unpacking.item_bits = sp_packed_item_bits((uint64_t)tensor->elements, unpacking.width, total);
     while (status == SP_OK && (status = sp_wire_next(&wire, &field, err)) == SP_OK && field.number != 0) {
         uint64_t at = field.payload.offset;
         if (field.number != tensor->field)
             continue;
         status = sp_wire_count_items(bytes, &field, type, &items, err);
-        for (uint64_t i = 0; status == SP_OK && i < items; i++) {
-            uint64_t bits = sp_wire_item(bytes, &field, type, &at);
-            for (uint32_t k = 0; k < per_item && index < data->count; k++)
-                store(data, index++, tensor->dtype, bits >> (k * width % 64));
+        for (uint64_t i = 0; status == SP_OK && i < items && index < data->count; i++) {
+            const uint64_t item = sp_wire_item(bytes, &field, type, &at);
+            if (unpacking.width < 8)
+                store_packed(&unpacking, item, tensor->dtype, data, &index);
+            else
+                store(data, index++, tensor->dtype, item);
         }
     }
     return status;

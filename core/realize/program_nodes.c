@@ -202,6 +202,8 @@ enum sp_dtype sp_program_carrier(const struct sp_program *program, enum sp_dtype
     case SP_DTYPE_FLOAT8E5M2FNUZ:
     case SP_DTYPE_FLOAT8E8M0:
     case SP_DTYPE_FLOAT4E2M1:
+    case SP_DTYPE_FLOAT6E2M3:
+    case SP_DTYPE_FLOAT6E3M2:
         return SP_DTYPE_FLOAT;
     case SP_DTYPE_BOOL:
     case SP_DTYPE_INT8:

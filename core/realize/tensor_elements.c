@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/packed.h"
 #include "onnx/wire.h"
 #include "realize/protobuf_fields.h"
 
@@ -33,35 +34,22 @@ static enum sp_status next_chunk(struct sp_wire *wire, uint32_t number, struct s
     return status;
 }
 
-/* Elements per item: one, but for 2- and 4-bit types as many as the number of items says. */
-static uint32_t elements_per_item(uint64_t elements, uint32_t bits, uint64_t items)
-{
-    for (uint32_t count = bits < 8 ? 32 / bits : 1; count > 1; count /= 2) {
-        if (items == (elements + count - 1) / count)
-            return count;
-    }
-    return 1;
-}
-
-/* Packed elements being written. */
+/* Elements being written one behind the other; positions are bits. */
 struct packing {
     unsigned char *bytes;
-    uint64_t next, count; /* elements */
-    uint32_t bits;
+    uint64_t at, end;
 };
 
-static void pack(struct packing *packing, uint64_t item)
+/* The lowest `bits` of an item. */
+static void pack(struct packing *packing, uint64_t item, uint32_t bits)
 {
-    const uint64_t at = packing->next * packing->bits;
-    if (packing->next == packing->count)
-        return;
-    if (packing->bits < 8) {
-        packing->bytes[at / 8] |= (unsigned char)((item & ((1U << packing->bits) - 1)) << (at % 8));
-    } else {
-        for (uint32_t i = 0; i < packing->bits; i += 8)
-            packing->bytes[(at + i) / 8] = (unsigned char)(item >> i);
+    while (bits > 0 && packing->at < packing->end) {
+        const uint32_t shift = (uint32_t)(packing->at % 8), room = 8 - shift, step = bits < room ? bits : room;
+        packing->bytes[packing->at / 8] |= (unsigned char)((item & ((1U << step) - 1)) << shift);
+        item >>= step;
+        bits -= step;
+        packing->at += step;
     }
-    packing->next++;
 }
 
 static enum sp_status count_items(const struct sp_model *model, const struct sp_tensor *tensor, uint64_t *ret_items,
@@ -86,26 +74,27 @@ enum sp_status sp_unpack_typed(const struct sp_model *model, const struct sp_ten
                                struct sp_error *err)
 {
     const bool is_complex = tensor->dtype == SP_DTYPE_COMPLEX64 || tensor->dtype == SP_DTYPE_COMPLEX128;
-    struct packing packing = {bytes, 0, (uint64_t)tensor->elements, (uint32_t)sp_dtype_bits(tensor->dtype)};
+    uint64_t count = (uint64_t)tensor->elements;
+    uint32_t bits = (uint32_t)sp_dtype_bits(tensor->dtype);
     struct sp_wire wire = sp_wire_of(model->bytes, tensor->span);
     struct sp_wire_field field;
     uint64_t items, total = 0;
     if (is_complex) { /* real and imaginary parts are items of their own */
-        packing.bits /= 2;
-        packing.count *= 2;
+        bits /= 2;
+        count *= 2;
     }
     enum sp_status status = count_items(model, tensor, &total, err);
-    const uint32_t per_item = elements_per_item(packing.count, packing.bits, total);
+    const uint32_t item_bits = sp_packed_item_bits(count, bits, total);
+    struct packing packing = {bytes, 0, count * bits};
     while (status == SP_OK && (status = next_chunk(&wire, tensor->field, &field, err)) == SP_OK && field.number != 0) {
         uint64_t at = field.payload.offset;
         status = sp_wire_count_items(model->bytes, &field, item_type(tensor->dtype), &items, err);
         for (uint64_t i = 0; status == SP_OK && i < items; i++) {
             const uint64_t item = sp_wire_item(model->bytes, &field, item_type(tensor->dtype), &at);
-            for (uint32_t k = 0; k < per_item; k++)
-                pack(&packing, item >> (k * packing.bits % 64));
+            pack(&packing, item, item_bits);
         }
     }
-    if (status == SP_OK && packing.next < packing.count)
+    if (status == SP_OK && packing.at < packing.end)
         status = sp_fail(err, SP_ERR_MODEL, "TENSOR_SIZE_MISMATCH",
                          "The tensor '%.120s' has fewer items than its dims say.", tensor->name);
     return status;
@@ -218,8 +207,7 @@ static void pick_run(void *context, int64_t first, int64_t count)
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        const unsigned element = picking->bytes[from / 8] >> (from % 8) & ((1U << picking->bits) - 1);
-        picking->out[picking->next / 8] |= (unsigned char)(element << (picking->next % 8));
+        sp_packed_put(picking->out, picking->next, picking->bits, sp_packed_get(picking->bytes, from, picking->bits));
         picking->next += picking->bits;
         from += picking->bits;
     }

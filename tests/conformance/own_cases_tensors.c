@@ -86,6 +86,8 @@ const struct own_case own_cases_tensors[] = {
     /* SpaceToDepth: [N, C*bs*bs, H/bs, W/bs], the channel innermost. */
     {"SpaceToDepth", 1, "float32[1,2,4,6]", "blocksize=2", "float32[1,8,2,3]", "[n,c,h*b1,w*b2] -> [n,b1*b2*c,h,w]"},
     {"SpaceToDepth", 13, "float32[n,2,4,6]", "blocksize=2", "float32[n,8,2,3]", "[n,c,h*b1,w*b2] -> [n,b1*b2*c,h,w]"},
+    {"SpaceToDepth", 28, "float32[1,2,4,6]", "blocksize=2 mode='CRD'", "float32[1,8,2,3]",
+     "[n,c,h*b1,w*b2] -> [n,c*b1*b2,h,w]"},
 
     /* Tile: every extent times its number of repeats. */
     {"Tile", 6, "float32[2,3] int64=1,4", "", "float32[2,12]", "[d0,d1] [_] -> [d0,r1*d1]"},

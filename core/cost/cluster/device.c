@@ -155,6 +155,8 @@ double sp_device_flops(const struct sp_device *device, enum sp_dtype dtype)
     case SP_DTYPE_FLOAT8E5M2FNUZ:
     case SP_DTYPE_FLOAT8E8M0:
     case SP_DTYPE_FLOAT4E2M1:
+    case SP_DTYPE_FLOAT6E2M3:
+    case SP_DTYPE_FLOAT6E3M2:
         return float8_figure(device) > 0 ? float8_figure(device) : half;
     case SP_DTYPE_DOUBLE:
     case SP_DTYPE_COMPLEX128:

@@ -24,6 +24,8 @@ static const struct narrow narrow_floats[] = {
     {SP_DTYPE_FLOAT8E5M2, 0x7b, 0x7c, 0x7e, 0x80},
     {SP_DTYPE_FLOAT8E5M2FNUZ, 0x7f, 0, 0x80, 0x80},
     {SP_DTYPE_FLOAT4E2M1, 0x7, 0, 0, 0x8},
+    {SP_DTYPE_FLOAT6E2M3, 0x1f, 0, 0, 0x20},
+    {SP_DTYPE_FLOAT6E3M2, 0x1f, 0, 0, 0x20},
     {SP_DTYPE_FLOAT8E8M0, 0xfe, 0, 0xff, 0},
 };
 

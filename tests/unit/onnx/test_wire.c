@@ -192,6 +192,10 @@ Test(float_bits, decodes_every_format)
         {SP_DTYPE_FLOAT4E2M1, 0x7, 6},
         {SP_DTYPE_FLOAT4E2M1, 0x1, 0.5},
         {SP_DTYPE_FLOAT4E2M1, 0x9, -0.5},
+        {SP_DTYPE_FLOAT6E2M3, 0x1f, 7.5}, /* largest and smallest numbers: OCP MX 1.0, table 2 */
+        {SP_DTYPE_FLOAT6E2M3, 0x21, -0.125},
+        {SP_DTYPE_FLOAT6E3M2, 0x1f, 28},
+        {SP_DTYPE_FLOAT6E3M2, 0x01, 0.0625},
         {SP_DTYPE_FLOAT8E8M0, 127, 1},
         {SP_DTYPE_FLOAT8E8M0, 0, 0x1p-127},
     };

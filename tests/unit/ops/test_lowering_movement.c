@@ -222,6 +222,29 @@ Test(lowering_movement, blocks_that_are_cut_are_moved_by_transposition)
                "output 0 = %1\n");
 }
 
+/* [n, c, h, b1, w, b2] -> [n, c, b1, b2, h, w] */
+Test(lowering_movement, the_mode_says_where_blocks_go)
+{
+    start(28);
+    input("x", "n,3,4,6");
+    struct sp_node *node = build_node(&build, "SpaceToDepth", "x", "y");
+    build_attr_int(&build, node, "blocksize", 2);
+    build_attr_string(&build, node, "mode", "CRD");
+    infer();
+    EXPECT_CUT(node, "b1=1/2",
+               "%0 = part 0 [0:?,0:3,1:2+3:4,0:6] float32[?,3,2,6]\n"
+               "%1 = int64[6] {-1,3,2,1,3,2}\n"
+               "%2 = .Reshape(%0, %1) float32[?,3,2,1,3,2]\n"
+               "%3 = .Transpose(%2) {perm=[0,1,3,5,2,4]} float32[?,3,1,2,2,3]\n"
+               "%4 = int64[4] {-1,6,2,3}\n"
+               "%5 = .Reshape(%3, %4) float32[?,6,2,3]\n"
+               "output 0 = %5\n");
+    EXPECT_CUT(node, "c=1/3",
+               "%0 = part 0 [0:?,1:2,0:4,0:6] float32[?,1,4,6]\n"
+               "%1 = SpaceToDepth(%0) float32[?,4,2,3]\n"
+               "output 0 = %1\n");
+}
+
 /* Rows from 3, columns from 2: what was diagonal 1 is diagonal 1 + 3 - 2. In rows of 3 columns
    the first two are 0, 1, 3 and 4. */
 Test(lowering_movement, diagonals_move_by_where_the_part_begins)

@@ -30,6 +30,10 @@ Test(op_quantization, result_has_the_type_of_the_zero_point)
     linear("QuantizeLinear", 25, "n,3", "", SP_DTYPE_INT2);
     infer();
     EXPECT_TYPE("y", "int2[n,3]");
+    stop();
+    linear("QuantizeLinear", 28, "n,3", "", SP_DTYPE_FLOAT6E3M2);
+    infer();
+    EXPECT_TYPE("y", "float6e3m2[n,3]");
 }
 
 Test(op_quantization, output_dtype_says_it_where_no_zero_point_does)

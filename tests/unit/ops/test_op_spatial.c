@@ -33,6 +33,12 @@ Test(op_spatial, space_becomes_depth)
     infer();
     EXPECT_TYPE("y", "float32[1,4,2,3]");
     EXPECT_RULE(node, "[n,c,h*b1,w*b2] -> [n,b1*b2*c,h,w]");
+    stop();
+    node = blocks("SpaceToDepth", "n,3,4,6", 2);
+    build_attr_string(&build, node, "mode", "CRD"); /* since operator set 28 */
+    infer();
+    EXPECT_TYPE("y", "float32[n,12,2,3]");
+    EXPECT_RULE(node, "[n,c,h*b1,w*b2] -> [n,c*b1*b2,h,w]");
 }
 
 Test(op_spatial, blocks_that_do_not_divide_are_refused)

@@ -3,7 +3,8 @@
  *
  *     DepthToSpace DCR   [n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]
  *     DepthToSpace CRD   [n, c*b1*b2, h, w] -> [n, c, h*b1, w*b2]
- *     SpaceToDepth       [n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]
+ *     SpaceToDepth DCR   [n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]
+ *     SpaceToDepth CRD   [n, c, h*b1, w*b2] -> [n, c*b1*b2, h, w]     since operator set 28
  *     Col2Im             [n, c*kh*kw, l]    -> [n, c, h, w]          l, kh and kw sum
  *
  * The compound axes say which cuts line up: a cut of h goes with one of h*b1, and one of the channels with a channel
@@ -87,17 +88,23 @@ static enum sp_status rule_blocks(struct sp_op_context *context, struct sp_rule 
     return sp_rule_from_text(context, rule, text, sizeof sizes / sizeof sizes[0], sizes);
 }
 
+static bool is_crd(const struct sp_node *node)
+{
+    return strcmp(sp_node_string(node, "mode", "DCR"), "CRD") == 0;
+}
+
 static enum sp_status rule_depth_to_space(struct sp_op_context *context, struct sp_rule *rule)
 {
-    bool is_crd = strcmp(sp_node_string(context->node, "mode", "DCR"), "CRD") == 0;
     return rule_blocks(context, rule,
-                       is_crd ? "[n, c*b1*b2, h, w] -> [n, c, h*b1, w*b2]"
-                              : "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]");
+                       is_crd(context->node) ? "[n, c*b1*b2, h, w] -> [n, c, h*b1, w*b2]"
+                                             : "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]");
 }
 
 static enum sp_status rule_space_to_depth(struct sp_op_context *context, struct sp_rule *rule)
 {
-    return rule_blocks(context, rule, context->node->op->text);
+    return rule_blocks(context, rule,
+                       is_crd(context->node) ? "[n, c, h*b1, w*b2] -> [n, c*b1*b2, h, w]"
+                                             : "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]");
 }
 
 /* ---- Col2Im --------------------------------------------------------------------------------------------------- */
@@ -253,9 +260,10 @@ const struct sp_op sp_ops_spatial[] = {
              "[n, b1*b2*c, h, w] -> [n, c, h*b1, w*b2]; with mode CRD [n, c*b1*b2, h, w]", "ONNX operator DepthToSpace",
              .flags = SP_OP_PERMUTES, .shapes = shapes_depth_to_space, .rule = rule_depth_to_space,
              .lower = sp_lower_node_depth_to_space),
-    SP_ENTRY("", "SpaceToDepth", 1, 0, 1, 1, 1, 1, "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]",
-             "ONNX operator SpaceToDepth", .flags = SP_OP_PERMUTES, .shapes = shapes_space_to_depth,
-             .rule = rule_space_to_depth, .lower = sp_lower_node_space_to_depth),
+    SP_ENTRY("", "SpaceToDepth", 1, 0, 1, 1, 1, 1,
+             "[n, c, h*b1, w*b2] -> [n, b1*b2*c, h, w]; with mode CRD [n, c*b1*b2, h, w]", "ONNX operator SpaceToDepth",
+             .flags = SP_OP_PERMUTES, .shapes = shapes_space_to_depth, .rule = rule_space_to_depth,
+             .lower = sp_lower_node_space_to_depth),
     SP_ENTRY("", "Col2Im", 18, 0, 3, 3, 1, 1, "[n, c*kh.., l] [_] [_] -> [n, c, h..]; l, kh.. sum",
              "ONNX operator Col2Im", .shapes = shapes_col2im, .rule = rule_col2im, .lower = sp_lower_col2im),
     {.name = NULL},

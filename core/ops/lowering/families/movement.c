@@ -111,23 +111,28 @@ static bool is_block_cut(const struct sp_lowering *lower)
            sp_lower_split_named(lower, "b2") != SP_RULE_NO_FACTOR;
 }
 
+static bool is_crd(const struct sp_lowering *lower)
+{
+    return strcmp(sp_node_string(lower->node, "mode", "DCR"), "CRD") == 0;
+}
+
 enum sp_status sp_lower_node_depth_to_space(struct sp_lowering *lower)
 {
     static const struct blocks dcr = {{"n", "b1", "b2", "c", "h", "w"}, {0, 3, 4, 1, 5, 2}};
     static const struct blocks crd = {{"n", "c", "b1", "b2", "h", "w"}, {0, 1, 4, 2, 5, 3}};
     if (!is_block_cut(lower))
         return sp_lower_default(lower);
-    bool is_crd = strcmp(sp_node_string(lower->node, "mode", "DCR"), "CRD") == 0;
-    move_blocks(lower, is_crd ? &crd : &dcr);
+    move_blocks(lower, is_crd(lower) ? &crd : &dcr);
     return sp_lower_status(lower);
 }
 
 enum sp_status sp_lower_node_space_to_depth(struct sp_lowering *lower)
 {
-    static const struct blocks blocks = {{"n", "c", "h", "b1", "w", "b2"}, {0, 3, 5, 1, 2, 4}};
+    static const struct blocks dcr = {{"n", "c", "h", "b1", "w", "b2"}, {0, 3, 5, 1, 2, 4}};
+    static const struct blocks crd = {{"n", "c", "h", "b1", "w", "b2"}, {0, 1, 3, 5, 2, 4}};
     if (!is_block_cut(lower))
         return sp_lower_default(lower);
-    move_blocks(lower, &blocks);
+    move_blocks(lower, is_crd(lower) ? &crd : &dcr);
     return sp_lower_status(lower);
 }
 
