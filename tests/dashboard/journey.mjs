@@ -90,6 +90,26 @@ await check('journey/a form that the daemon refuses says why', async () => {
   await page.getByRole('alert').getByText('The cluster is not JSON').waitFor();
 });
 
+await check('journey/what a model does not say is told in the form', async () => {
+  const operators = [{ domain: 'com.example', name: 'FusedGate', versions: [1], rule: '[b.., k] [k, n] -> [b.., n]; k sum', flops: '2*b..*k*n' }];
+  const described = { opset: 21, inputs: [{ name: 'x', dtype: 'float32', shape: ['past + seq', 64] }],
+    initializers: [{ name: 'w', dtype: 'float32', shape: [64, 32] }], outputs: ['y'],
+    nodes: [{ op: 'FusedGate', domain: 'com.example', inputs: ['x', 'w'], outputs: ['y'] }] };
+  await go('');
+  await page.getByLabel('Model file').setInputFiles({ name: 'gate.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(described)) });
+  await page.waitForURL((url) => /#\/models\/[0-9a-f]{64}\/plan/.test(url.hash) && !url.hash.includes(model));
+  await page.getByLabel('Dimension past').fill('4');
+  await page.getByText('Sizes, values, shapes and operators').click();
+  await page.getByLabel('Sizes of other dimensions').fill('{"past + seq": 12}');
+  await page.getByLabel('Shapes of tensors').fill('{"y": ["past + seq", 32]}');
+  await page.getByLabel('Operators of your own').fill(JSON.stringify(operators));
+  const { plan: found } = await daemon.json(`v1/plans/${await planned()}`);
+  equal(found.options.operators, operators, 'operators');
+  equal(found.options.dims, { past: 4, 'past + seq': 12 }, 'dims');
+  equal(found.options.shapes, { y: ['past + seq', 32] }, 'shapes');
+  equal(found.devices.reduce((sum, device) => sum + device.flops, 0), 2 * 12 * 64 * 32, 'FLOPs');
+});
+
 await check('journey/watch progress arrive', async () => {
   // Everything that the page shows of the search while it runs is noted as it changes.
   await page.addInitScript(() => {

@@ -24,8 +24,10 @@ interface Form {
   replicas: string;
   batch: string;
   dims: Record<string, string>;
+  sizes: string;
   values: string;
   shapes: string;
+  operators: string;
   limit: string;
   whatIf: boolean;
   stages: string;
@@ -47,8 +49,10 @@ const EMPTY: Form = {
   replicas: '',
   batch: '',
   dims: {},
+  sizes: '',
   values: '',
   shapes: '',
+  operators: '',
   limit: '',
   whatIf: false,
   stages: '',
@@ -74,6 +78,18 @@ const PLACEMENTS: Record<string, string> = {
   any: 'A device may hold any nodes, in several stages, if that gives more throughput.',
 };
 
+/** What people know of a model beside its file, as the daemon takes it: JSON, each in a field of its own. */
+const GIVEN = {
+  sizes: { label: 'Sizes of other dimensions', hint: '{"pixels:2": 224, "past + seq": 128}' },
+  values: { label: 'Values of inputs: what follows from them is known, too', hint: '{"use_cache_branch": true}' },
+  shapes: { label: 'Shapes of tensors', hint: '{"tokens": [2, "seq", 64]}' },
+  operators: {
+    label: 'Operators of your own',
+    hint: '[{"domain": "com.example", "name": "FusedGate", "rule": "[b.., k] [k, n] -> [b.., n]; k sum"}]',
+  },
+} satisfies Partial<Record<keyof Form, { label: string; hint: string }>>;
+const GIVEN_NAMES = Object.keys(GIVEN) as (keyof typeof GIVEN)[];
+
 function parsed(text: string, what: string): unknown {
   try {
     return JSON.parse(text);
@@ -87,14 +103,18 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
   const options: Record<string, unknown> = {};
   const constraints: Record<string, unknown> =
     form.constraints.trim() === '' ? {} : (parsed(form.constraints, 'What the plan must keep') as Record<string, unknown>);
-  const dims = Object.entries(form.dims).filter(([, value]) => value !== '');
+  const given: Record<string, unknown> = Object.fromEntries(
+    GIVEN_NAMES.filter((name) => form[name].trim() !== '').map((name) => [name, parsed(form[name], `'${GIVEN[name].label}'`)]),
+  );
+  const { sizes, ...others } = given;
+  const numbers = Object.entries(form.dims).filter(([, value]) => value !== '');
   if (form.strategy !== 'auto') options['strategy'] = form.strategy;
   if (form.placement !== 'contiguous') options['placement'] = form.placement;
   if (form.replicas !== '') options['replicas'] = Number(form.replicas);
   if (form.batch !== '') options['batch'] = Number(form.batch);
-  if (dims.length > 0) options['dims'] = Object.fromEntries(dims.map(([name, value]) => [name, Number(value)]));
-  if (form.values.trim() !== '') options['values'] = parsed(form.values, 'What the inputs are');
-  if (form.shapes.trim() !== '') options['shapes'] = parsed(form.shapes, 'What the shapes are');
+  if (sizes !== undefined || numbers.length > 0)
+    options['dims'] = { ...(sizes as object), ...Object.fromEntries(numbers.map(([name, value]) => [name, Number(value)])) };
+  Object.assign(options, others);
   if (form.limit !== '') options['time_limit_seconds'] = Number(form.limit);
   if (form.whatIf) options['what_if'] = true;
   if (form.stages !== '') constraints['max_stages'] = Number(form.stages);
@@ -286,29 +306,20 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
       </div>
       {!props.isCosts && (
         <details>
-          <summary>Values of inputs, and shapes that the model does not say, in JSON</summary>
-          <label>
-            Values of inputs: what follows from them is known, too
-            <textarea
-              rows={2}
-              spellcheck={false}
-              class="mono"
-              placeholder={'{"use_cache_branch": true}'}
-              value={form.values}
-              onInput={(event) => set({ values: event.currentTarget.value })}
-            />
-          </label>
-          <label>
-            Shapes of tensors
-            <textarea
-              rows={2}
-              spellcheck={false}
-              class="mono"
-              placeholder={'{"tokens": [2, "seq", 64]}'}
-              value={form.shapes}
-              onInput={(event) => set({ shapes: event.currentTarget.value })}
-            />
-          </label>
+          <summary>Sizes, values, shapes and operators that the model does not say, in JSON</summary>
+          {GIVEN_NAMES.map((name) => (
+            <label key={name}>
+              {GIVEN[name].label}
+              <textarea
+                rows={2}
+                spellcheck={false}
+                class="mono"
+                placeholder={GIVEN[name].hint}
+                value={form[name]}
+                onInput={(event) => set({ [name]: event.currentTarget.value })}
+              />
+            </label>
+          ))}
         </details>
       )}
       <p class="muted small">
