@@ -39,13 +39,6 @@ static enum sp_status refuse_value(const struct sp_model *model, const struct sp
     bool fresh = false;
 
     (void)sp_workload_shorten(value->name, name, sizeof name);
-    if (value->type.kind != SP_TYPE_TENSOR && value->type.kind != SP_TYPE_NONE) {
-        (void)sp_fail(err, SP_ERR_UNSUPPORTED, "VALUE_NOT_A_TENSOR",
-                      "The value '%s' is no tensor but a sequence, an optional, a map or sparse; its size cannot be "
-                      "told.",
-                      name);
-        return sp_error_at(err, "%s", name);
-    }
     for (uint32_t i = 0; symbol == NULL && value->type.shape.has_rank && i < value->type.shape.rank; i++) {
         if (value->type.shape.dims[i].kind == SP_DIM_SYMBOLIC)
             symbol = find_symbol(model->arena, model->dims, value->type.shape.dims[i], &fresh);
@@ -83,15 +76,21 @@ static bool is_needed(const struct sp_work_tensor *tensor)
     return tensor->consumer_count > 0 || (tensor->is_output && tensor->kind != SP_WORK_WEIGHT);
 }
 
-/* A map, or a sequence of them: a few words and numbers, which count as nothing where nobody says how many. */
-static bool holds_map(const struct sp_type *type)
-{
-    return type->kind == SP_TYPE_MAP || (type->elem != NULL && type->elem->kind == SP_TYPE_MAP);
-}
-
 static bool is_tensor(const struct sp_value *value)
 {
     return value->type.kind == SP_TYPE_TENSOR || value->type.kind == SP_TYPE_NONE;
+}
+
+/* What is no tensor, where nothing goes into it that says more: one tensor of its type, or nothing where that has no
+   size. A map has a few words and numbers. */
+static double container_bytes(const struct sp_type *type)
+{
+    while (type->elem != NULL && type->kind != SP_TYPE_MAP)
+        type = type->elem;
+    const int64_t elements =
+        type->kind == SP_TYPE_TENSOR || type->kind == SP_TYPE_SPARSE_TENSOR ? sp_shape_estimate(&type->shape) : -1;
+    const int64_t bytes = elements < 0 ? 0 : sp_dtype_bytes(type->dtype, elements);
+    return bytes > 0 ? (double)bytes : 0;
 }
 
 static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_model *model, uint32_t t,
@@ -100,9 +99,9 @@ static enum sp_status size_tensor(struct sp_workload *workload, const struct sp_
     struct sp_work_tensor *tensor = &workload->tensors[t];
     int64_t bytes = value_bytes(tensor);
 
-    if (bytes < 0 && is_needed(tensor) && !holds_map(&tensor->value->type))
+    if (bytes < 0 && is_tensor(tensor->value) && is_needed(tensor))
         return refuse_value(model, tensor->value, err);
-    tensor->bytes = bytes > 0 ? (double)bytes : 0;
+    tensor->bytes = bytes >= 0 ? (double)bytes : container_bytes(&tensor->value->type);
     return SP_OK;
 }
 
@@ -177,8 +176,10 @@ enum sp_status sp_workload_size_tensors(struct sp_workload *workload, const stru
     enum sp_status status = is_guessed != NULL ? SP_OK : sp_fail_memory(err);
 
     for (uint32_t t = 0; status == SP_OK && t < workload->tensor_count; t++) {
-        if (workload->tensors[t].producer == SP_NO_WORK)
-            status = size_tensor(workload, model, t, err);
+        if (workload->tensors[t].producer != SP_NO_WORK)
+            continue;
+        status = size_tensor(workload, model, t, err);
+        is_guessed[t] = !is_tensor(workload->tensors[t].value);
     }
     for (uint32_t n = 0; status == SP_OK && n < workload->node_count; n++)
         status = size_outputs(workload, model, &workload->nodes[n], is_guessed, err);

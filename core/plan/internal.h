@@ -68,6 +68,9 @@ bool sp_note_accepted(const struct sp_accepted *accepted, struct sp_bindings *bi
 /* Warns of nodes whose work is not known. False without memory. */
 bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp_bindings *bindings);
 
+/* Says what is taken of inputs that are no tensors. The model may be NULL. False without memory. */
+bool sp_note_containers(const struct sp_model *model, struct sp_bindings *bindings);
+
 /* Says what came of measured times. False without memory. */
 bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings);
 

@@ -343,7 +343,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
     if (plan == NULL || !sp_note_replaced(job->model, bindings) || !sp_note_accepted(&job->accepted, bindings) ||
-        !sp_note_unknown_operators(&job->summary, bindings))
+        !sp_note_unknown_operators(&job->summary, bindings) || !sp_note_containers(job->model, bindings))
         return sp_fail_memory(err);
     plan->arena = job->arena;
     plan->model = job->model;

@@ -76,6 +76,28 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
     return true;
 }
 
+bool sp_note_containers(const struct sp_model *model, struct sp_bindings *bindings)
+{
+    const char *first = NULL;
+    for (uint32_t i = 0; model != NULL && first == NULL && i < model->graph->input_count; i++) {
+        const struct sp_value *input = model->graph->inputs[i];
+        if (input->type.kind != SP_TYPE_TENSOR && input->type.kind != SP_TYPE_NONE)
+            first = input->name;
+    }
+    if (first == NULL)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "INPUT_NOT_A_TENSOR",
+        .severity = "note",
+        .message = sp_arena_printf(bindings->arena,
+                                   "Inputs that are no tensors (first '%.80s') are placed whole; each counts as one "
+                                   "tensor of its type.",
+                                   first),
+        .hint = "A type without a shape counts as nothing; --shape tells the shapes of tensors that are taken out.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
 bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings)
 {
     struct sp_plan_note used = {

@@ -4,14 +4,15 @@
 //
 // ONNX's backend cases and the models of tests/fuzz/corpus/plan are planned on 1, 2, 3, 4 and 8 devices that are so slow
 // that splitting the smallest operator pays. No plan may end with status 4 or with a signal or come of a search that
-// failed in part, and the simulation must compute what the model does. A part of the cases runs, every N-th one, and all
-// with SHARDPLAN_TEST_THOROUGH=1; of TEXT only those whose name has it. FOLDER has the unpacked onnx-backend-tests.
+// failed in part, and the simulation must compute what the model does. A part of the cases runs, every N-th one and
+// those that take sequences or optionals, and all with SHARDPLAN_TEST_THOROUGH=1; of TEXT only those whose name has it. FOLDER has the unpacked onnx-backend-tests.
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { simulate } from './simulate.mjs';
+import { readContainer } from './simulate_tensor.mjs';
 import { keep, readArguments, run } from './simulate_tools.mjs';
 import { fields } from './wire.mjs';
 
@@ -45,12 +46,15 @@ function interfaceOf(bytes) {
   return found;
 }
 
-// Name, type and extents in a ValueInfoProto; -1 for an extent that is no number.
+// Name, type and extents in a ValueInfoProto; -1 for an extent that is no number. Of what is a sequence or an optional
+// (of a tensor or a sequence) that it is, and the type of its tensors.
 function valueOf(parts, name) {
   const inside = (message, field) => [...fields(message ?? Buffer.alloc(0))].find(([other]) => other === field)?.[1];
-  const tensor = inside(parts.find(([field]) => field === 2)?.[1], 1);
+  const type = parts.find(([field]) => field === 2)?.[1], tensor = inside(type, 1), optional = inside(type, 9);
+  const sequence = inside(optional ? inside(optional, 1) : type, 4), elem = inside(inside(sequence ? inside(sequence, 1) : inside(optional, 1), 1), 1);
+  const container = optional || sequence ? { isOptional: Boolean(optional), isSequence: Boolean(sequence) } : undefined;
   const dims = [...fields(inside(tensor, 2) ?? Buffer.alloc(0))].filter(([field]) => field === 1).map(([, dim]) => Number(inside(dim, 1) ?? -1));
-  return { name, type: Number(inside(tensor, 1) ?? 0), dims };
+  return { name, type: Number(inside(tensor, 1) ?? 0), dims, container, elem: Number(elem ?? 0) };
 }
 
 function* backendCases(folder) {
@@ -60,7 +64,10 @@ function* backendCases(folder) {
       if (!fs.existsSync(path.join(home, 'model.onnx'))) continue;
       const { inputs: taken, outputs, isRandom } = interfaceOf(fs.readFileSync(path.join(home, 'model.onnx')));
       const count = fs.existsSync(inputs) ? fs.readdirSync(inputs).filter((file) => file.startsWith('input_')).length : 0;
-      yield { name, file: path.join(home, 'model.onnx'), outputs, shapesOnly: isRandom,
+      const containers = Object.fromEntries(taken.filter((input) => input.container).map((input) => [input.name, input.container]));
+      for (const [i, output] of outputs.entries())
+        if (output.container?.isSequence) output.count = readContainer(path.join(inputs, `output_${i}.pb`), output.container).length;
+      yield { name, file: path.join(home, 'model.onnx'), outputs, containers, shapesOnly: isRandom,
         inputNames: taken.slice(0, count).map((input) => input.name), inputs: Array.from({ length: count }, (_, i) => path.join(inputs, `input_${i}.pb`)) };
     }
 }
@@ -145,7 +152,8 @@ try {
     console.log(`ok plan backend cases # SKIP ${archive} is not there`);
   } else {
     if (!values.cases) run('tar', '-xzf', archive, '-C', folder);
-    const all = [...backendCases(values.cases ?? folder)].filter((item, i) => isAsked(item) && (values.only || i % Number(values.every) === 0));
+    const all = [...backendCases(values.cases ?? folder)].filter((item, i) =>
+      isAsked(item) && (values.only || Object.keys(item.containers).length > 0 || i % Number(values.every) === 0));
     failed += await check(folder, 'backend cases', all);
   }
   process.exitCode = failed ? 1 : 0;

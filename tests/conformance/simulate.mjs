@@ -10,7 +10,10 @@
 //     inputs    TensorProto files of the inputs in `inputNames`
 //     feeds     instead of them: {NAME: {"type", "dims", "below", "from" and "to", "fill" or "step"}}: made by a fixed generator
 //     expected  TensorProto files that the original's own results are compared with, to be told; may be absent
-//     outputs   [{"name", "type"}]: what is compared; type is TensorProto.DataType
+//     containers  {NAME: {"isOptional", "isSequence"}} of the inputs that are no tensors; their files are SequenceProto
+//               or OptionalProto
+//     outputs   [{"name", "type"}]: what is compared; type is TensorProto.DataType; of a sequence "elem", and "count"
+//               tensors
 //     rtol, atol  1e-3 and 1e-6 unless given; shapesOnly: values are random
 //
 // Each line of RESULTS: {"name", "status", "why", "error"}. Status: "ok", "wrong", "refused" (the runtime does not load
@@ -23,7 +26,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
-import { changeModel, difference, isFed, isReal, makeTensor, readTensor, toFeed } from './simulate_tensor.mjs';
+import { changeModel, difference, isFed, isReal, makeTensor, partsOf, readContainer, readTensor, toFeed } from './simulate_tensor.mjs';
 
 const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, executionMode: 'sequential',
   enableCpuMemArena: false, enableMemPattern: false, logSeverityLevel: 4 };
@@ -55,18 +58,26 @@ export function generate(name, { type, dims, below = 2, from = -1, to = 1, fill,
 
 // The bytes to run and what to feed: { bytes, feeds, fetches }.
 export function prepare(file, run) {
-  const constants = new Map(), casts = new Map(), feeds = {};
+  const constants = new Map(), casts = new Map(), containers = new Map(), sequences = new Map(), feeds = {};
   for (const [name, feed] of Object.entries(run.feeds ?? {})) feeds[name] = generate(name, feed);
   for (const [index, input] of (run.inputs ?? []).entries()) {
+    const name = run.inputNames[index], container = run.containers?.[name];
+    if (container) {
+      containers.set(name, { ...container, tensors: readContainer(input, container) });
+      continue;
+    }
     const tensor = readTensor(input);
     if (isFed(tensor.type)) feeds[run.inputNames[index]] = toFeed(tensor);
     else constants.set(run.inputNames[index], tensor);
   }
-  for (const { name, type } of run.outputs) if (!isFed(type)) casts.set(name, castOf(name));
-  const fetches = run.outputs.map(({ name }) => casts.get(name) ?? name);
+  for (const output of run.outputs) {
+    if (output.count > 0) sequences.set(output.name, output);
+    else if (!isFed(output.type)) casts.set(output.name, castOf(output.name));
+  }
+  const fetches = run.outputs.flatMap((output) => (output.count > 0 ? partsOf(output) : [casts.get(output.name) ?? output.name]));
   const isPacked = [...constants.values(), ...run.outputs].some(({ type }) => packed.has(type));
-  const isChanged = constants.size + casts.size > 0;
-  const bytes = isChanged ? changeModel(fs.readFileSync(file), constants, casts) : fs.readFileSync(file);
+  const isChanged = constants.size + casts.size + containers.size + sequences.size > 0;
+  const bytes = isChanged ? changeModel(fs.readFileSync(file), { constants, casts, containers, sequences }) : fs.readFileSync(file);
   return { bytes, feeds, fetches, isPacked };
 }
 

@@ -1,7 +1,8 @@
 // Tensors of test cases: TensorProto files by hand, their elements as numbers, and how close two of them are.
 //
 // What the runtime's binding cannot take or hand out (bfloat16, 8-bit and 4-bit floats, 4-bit integers) goes another
-// way: an input becomes an initializer of the model, an output is cast to float32 in the model.
+// way: an input becomes an initializer of the model, an output is cast to float32 in the model. Nodes make inputs that are
+// sequences or optionals, and take sequences apart that are outputs.
 import fs from 'node:fs';
 import ort from 'onnxruntime-node';
 import { fields } from './wire.mjs';
@@ -65,6 +66,13 @@ export function readTensor(file) {
   return parseTensor(fs.readFileSync(file));
 }
 
+// The TensorProtos in a SequenceProto, or in an OptionalProto of a tensor or of a sequence.
+export function readContainer(file, { isOptional, isSequence }) {
+  const of = (number, bytes) => [...fields(bytes)].filter(([field]) => field === number).map(([, payload]) => payload);
+  const bytes = fs.readFileSync(file), [whole] = isOptional && isSequence ? of(5, bytes) : [bytes];
+  return whole ? of(3, whole) : [];
+}
+
 export function toFeed(tensor) {
   if (tensor.type === STRING) return new ort.Tensor('string', tensor.strings, tensor.dims);
   return new ort.Tensor(fed.get(tensor.type)[0], arrayOf(tensor), tensor.dims);
@@ -94,9 +102,25 @@ const toFloat = message(5, message(1, 'to'), integer(3, FLOAT), integer(20, 2));
 const floatType = message(2, message(1, integer(1, FLOAT)));
 const castNode = (name, castName) => message(1, message(1, name), message(2, castName), message(4, 'Cast'), toFloat);
 
+const call = (op, inputs, output) => message(1, ...inputs.map((name) => message(1, name)), message(2, output), message(4, op));
+
+// An input that is a sequence or an optional, made of its tensors.
+function makeContainer([name, { isOptional, isSequence, tensors }]) {
+  const parts = tensors.map((_, i) => `${name}.${i}`), whole = isSequence && isOptional ? `${name}.whole` : isSequence ? name : parts[0];
+  return [...tensors.map((bytes, i) => message(5, bytes, message(8, parts[i]))),
+    ...(isSequence ? [call('SequenceConstruct', parts, whole)] : []), ...(isOptional ? [call('Optional', [whole], name)] : [])];
+}
+
+// The tensors of an output that is a sequence, as outputs.
+export const partsOf = ({ name, count }) => Array.from({ length: count }, (_, i) => `${name}.out.${i}`);
+const takeApart = (output) => partsOf(output).flatMap((part, i) => [
+  message(5, integer(2, 7), integer(7, i), message(8, `${part}.at`)), call('SequenceAt', [output.name, `${part}.at`], part),
+  message(12, message(1, part), message(2, message(1, integer(1, output.elem))))]);
+
 // ModelProto.graph is 7; GraphProto: node 1, initializer 5, input 11, output 12. `constants` maps names of inputs to
-// tensors, `casts` names of outputs to the names of what they are cast to.
-export function changeModel(bytes, constants, casts) {
+// tensors, `casts` names of outputs to the names of what they are cast to; `containers` are inputs by name, and
+// `sequences` outputs by name.
+export function changeModel(bytes, { constants, casts, containers, sequences }) {
   const parts = [];
   for (const [number, payload] of fields(bytes)) {
     if (number !== 7) {
@@ -105,13 +129,15 @@ export function changeModel(bytes, constants, casts) {
     }
     const graph = [];
     for (const [inner, record] of fields(payload)) {
-      const isInput = inner === 11 && constants.has(nameOf(record)), isOutput = inner === 12 && casts.has(nameOf(record));
+      const isOutput = inner === 12 && casts.has(nameOf(record));
+      const isOther = (inner === 11 && (constants.has(nameOf(record)) || containers.has(nameOf(record)))) || (inner === 12 && sequences.has(nameOf(record)));
       if (isOutput) graph.push(message(12, message(1, casts.get(nameOf(record))), floatType));
-      else if (!isInput) graph.push(again([inner, record]));
+      else if (!isOther) graph.push(again([inner, record]));
     }
     // Of a field that is no list the last one counts.
     for (const [name, tensor] of constants) graph.push(message(5, tensor.bytes, message(8, name)));
     for (const [name, castName] of casts) graph.push(castNode(name, castName));
+    graph.push(...[...containers].flatMap(makeContainer), ...[...sequences.values()].flatMap(takeApart));
     parts.push(message(7, ...graph));
   }
   return Buffer.concat(parts);

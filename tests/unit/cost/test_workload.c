@@ -471,15 +471,22 @@ Test(workload, a_sequence_is_as_large_as_what_goes_into_it)
     cr_assert_eq(tensor(made(), "y")->bytes, 40);
 }
 
-Test(workload, inputs_that_are_no_tensors_are_refused_unless_maps)
+/* One tensor of the type, also inside an optional sequence; what is taken out and has no shape is as large. */
+Test(workload, inputs_that_are_no_tensors_count_as_one)
 {
     struct sp_value *x = build_input(&build, "x", SP_DTYPE_FLOAT, "8");
-    node(&relu, "Relu", "x", "y", SP_DTYPE_FLOAT, "8");
+    struct sp_value *y = node(&relu, "SequenceAt", "x", "y", SP_DTYPE_FLOAT, "8")->outputs[0];
+    const struct sp_type tensor_type = x->type, sequence = {.kind = SP_TYPE_SEQUENCE, .elem = &tensor_type};
     build_outputs(&build, "y");
+    y->type.shape.has_rank = false;
+    x->type = sequence;
+    cr_assert_eq(tensor(made(), "x")->bytes, 32);
+    cr_assert_eq(tensor(made(), "y")->bytes, 32);
+    x->type = (struct sp_type){.kind = SP_TYPE_OPTIONAL, .elem = &sequence};
+    cr_assert_eq(tensor(made(), "x")->bytes, 32);
     x->type = (struct sp_type){.kind = SP_TYPE_SEQUENCE};
-    cr_assert_eq(refused(), SP_ERR_UNSUPPORTED);
-    cr_assert_str_eq(build.err.code, "VALUE_NOT_A_TENSOR");
-    x->type.kind = SP_TYPE_MAP;
+    cr_assert_eq(tensor(made(), "x")->bytes, 0);
+    x->type = (struct sp_type){.kind = SP_TYPE_MAP, .dtype = SP_DTYPE_STRING, .elem = &tensor_type};
     cr_assert_eq(tensor(made(), "x")->bytes, 0);
 }
 
