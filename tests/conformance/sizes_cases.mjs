@@ -1,10 +1,12 @@
-// Models whose sizes the file does not say (sizes_models.py), planned with what the options say of them: on 2 and 4 slow
-// devices, by each strategy. ONNX Runtime computes the original and the simulation. TAP on standard output.
+// Models whose sizes the file does not say (sizes_models.py, and detectors as an exporter wrote them), planned with what
+// the options say of them: on 2 and 4 slow devices, by each strategy. ONNX Runtime computes the original and the simulation.
+// TAP on standard output.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 import ort from 'onnxruntime-node';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -70,16 +72,28 @@ async function run(test, devices, strategy) {
       Object.fromEntries(simulation.inputNames.map((input) => [input, feeds[input]]))));
     const used = new Set(plan.devices.filter((device) => device.stage !== null)).size;
     if (strategy === 'tensor' && used < 2) problems.push('one device does all');
+    if (strategy === 'tensor' && test.isSplit && plan.collectives.length === 0) problems.push('nothing is split');
     report(name, problems);
   } catch (error) {
     report(name, [String(error.stderr ?? error).trim()]);
   }
 }
 
+/** Detectors of exported/export_detectors.py. Without options a plan assumes a picture of 128 x 128. */
+function exported() {
+  const pictures = [[['--dim', 'height=64', '--dim', 'width=80'], [3, 64, 80]], [[], [3, 128, 128]]];
+  return ['ssd', 'rcnn'].flatMap((name) => {
+    const path = join(folder, `${name}.onnx`);
+    writeFileSync(path, gunzipSync(readFileSync(join(HERE, 'exported', `${name}.onnx.gz`))));
+    return pictures.map(([options, dims]) => ({ name, path, options, feeds: { image: [dims] }, isSplit: true,
+      strategies: options.length ? ['auto', 'grouping', 'pipeline', 'tensor'] : ['tensor'] }));
+  });
+}
+
 execFileSync('python3', [join(HERE, 'sizes_models.py'), folder], { stdio: ['ignore', 'inherit', 'inherit'] });
-for (const test of JSON.parse(readFileSync(join(folder, 'cases.json'), 'utf8')))
+for (const test of [...JSON.parse(readFileSync(join(folder, 'cases.json'), 'utf8')), ...exported()])
   for (const devices of [2, 4])
-    for (const strategy of ['auto', 'tensor', 'pipeline'])
+    for (const strategy of test.strategies ?? ['auto', 'tensor', 'pipeline'])
       await run(test, devices, strategy);
 rmSync(folder, { recursive: true, force: true });
 process.exit(failures > 0 ? 1 : 0);
