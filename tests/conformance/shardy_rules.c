@@ -80,8 +80,6 @@ static const struct {
     {"concat_operands_are_on_the_same_tensor_one_is_slice", CONCAT},
     {"custom_call_topk_of_1d", WINNERS},
     {"custom_call_topk_of_2d", WINNERS},
-    {"sort", WINNERS},
-    {"sort_all_other_dims_size_one", WINNERS},
     {"reshape_swap_dims_with_common_divisor", UNRELATED},
     {"reshape_swap_with_dim_before_and_in_between", UNRELATED},
     {"reshape_swap_and_merge", UNRELATED},

@@ -122,6 +122,13 @@ static void map_output_if_there(struct sp_op_context *context, struct sp_rule *r
     }
 }
 
+/* Whether the winners of two parts are at least as many as all elements: a sort, for one. Then nothing is gained by
+   selecting from parts first. */
+static bool selects_most(struct sp_dim k, struct sp_dim extent)
+{
+    return sp_dim_is_known(k) && sp_dim_is_known(extent) && k.value >= extent.value - k.value;
+}
+
 static enum sp_status rule_topk(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *x = sp_in_shape(context, 0);
@@ -140,7 +147,8 @@ static enum sp_status rule_topk(struct sp_op_context *context, struct sp_rule *r
         uint8_t factor;
         numbered(name, 'd', axis);
         if (axis == selected) {
-            factor = sp_factor_reduction(rule, name, x->dims[axis], SP_COMBINE_SELECT);
+            factor = selects_most(k, x->dims[axis]) ? sp_rule_factor(rule, name, SP_FACTOR_REPLICATE, x->dims[axis])
+                                                    : sp_factor_reduction(rule, name, x->dims[axis], SP_COMBINE_SELECT);
             if (rule->output_count > 1 && context->node->outputs[1] != NULL)
                 sp_rule_positions_output(rule, 1, factor);
             map_output_if_there(context, rule, axis, sp_rule_factor(rule, "k", SP_FACTOR_REPLICATE, k));
