@@ -1,6 +1,7 @@
 /* What all parts of a description are read with. */
 #include <string.h>
 
+#include "ops/table/private.h"
 #include "json/graph.h"
 
 enum sp_status sp_description_members(const struct sp_tree *tree, uint32_t object, const char *what,
@@ -54,6 +55,42 @@ enum sp_status sp_description_text(struct sp_description *description, uint32_t 
         sp_emit_bytes(&description->emit, field, text.bytes, text.size);
     sp_arena_rewind(tree->arena, mark);
     return status;
+}
+
+/* The bytes of an array that has been read, brackets included. */
+static size_t array_size(const char *text)
+{
+    size_t at = 0;
+    uint32_t depth = 0;
+    bool in_text = false;
+    do {
+        const char c = text[at++];
+        if (in_text && c == '\\')
+            at++;
+        else if (c == '"')
+            in_text = !in_text;
+        else if (!in_text && (c == '[' || c == '{'))
+            depth++;
+        else if (!in_text && (c == ']' || c == '}'))
+            depth--;
+    } while (depth > 0);
+    return at;
+}
+
+enum sp_status sp_description_operators(struct sp_description *description, uint32_t value)
+{
+    const struct sp_tree *tree = description->tree;
+    if (value == SP_TREE_NONE)
+        return SP_OK;
+    enum sp_status status = sp_description_array(tree, value, "'operators'");
+    if (status != SP_OK)
+        return status;
+    const char *text = tree->text + tree->values[value].start;
+    sp_emit_begin(&description->emit, SP_FIELD_MODEL_METADATA);
+    sp_emit_word(&description->emit, SP_FIELD_ENTRY_KEY, SP_PRIVATE_METADATA_KEY);
+    sp_emit_bytes(&description->emit, SP_FIELD_ENTRY_VALUE, text, array_size(text));
+    sp_emit_end(&description->emit);
+    return SP_OK;
 }
 
 enum sp_status sp_description_metadata(struct sp_description *description, uint32_t field, uint32_t value)

@@ -197,10 +197,10 @@ static enum sp_status begin_node(struct writer *writer, uint32_t value)
 /* ---- graphs ---------------------------------------------------------------------------------------------------- */
 
 enum { NAME, INPUTS, INITIALIZERS, OUTPUTS, VALUES, NODES, GRAPH_MEMBERS };
-enum { DOC = GRAPH_MEMBERS, OPSET, IR_VERSION, METADATA, CONFIGURATIONS, DOCUMENT_MEMBERS };
-static const char *const member_names[DOCUMENT_MEMBERS] = {"name",       "inputs",   "initializers",  "outputs",
-                                                           "values",     "nodes",    "doc",           "opset",
-                                                           "ir_version", "metadata", "configurations"};
+enum { DOC = GRAPH_MEMBERS, OPSET, IR_VERSION, METADATA, CONFIGURATIONS, OPERATORS, DOCUMENT_MEMBERS };
+static const char *const member_names[DOCUMENT_MEMBERS] = {
+    "name", "inputs", "initializers", "outputs",  "values",         "nodes",
+    "doc",  "opset",  "ir_version",   "metadata", "configurations", "operators"};
 
 static enum sp_status put_values(struct sp_description *description, uint32_t field, uint32_t value, const char *what)
 {
@@ -382,6 +382,8 @@ static enum sp_status begin_model(struct writer *writer, const uint32_t *slots)
         status = sp_description_text(description, SP_FIELD_MODEL_DOC, slots[DOC], "'doc'");
     if (status == SP_OK)
         status = sp_description_metadata(description, SP_FIELD_MODEL_METADATA, slots[METADATA]);
+    if (status == SP_OK)
+        status = sp_description_operators(description, slots[OPERATORS]);
     if (status == SP_OK && slots[CONFIGURATIONS] != SP_TREE_NONE) {
         sp_description_needs(description, 11);
         status = put_messages(description, SP_FIELD_MODEL_CONFIGURATION, slots[CONFIGURATIONS], "'configurations'",

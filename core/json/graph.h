@@ -97,6 +97,8 @@ enum sp_status sp_description_text(struct sp_description *description, uint32_t 
                                    const char *what);
 
 /* {KEY: TEXT} as StringStringEntryProtos. */
+/* Rules of operators as they stand, where the model's metadata has them (ops/table/private.h). */
+enum sp_status sp_description_operators(struct sp_description *description, uint32_t value);
 enum sp_status sp_description_metadata(struct sp_description *description, uint32_t field, uint32_t value);
 
 /* ---- graph_value.c: VALUEs and tensors -------------------------------------------------------------------------- */

@@ -12,7 +12,8 @@
  * Tensor graph
  *
  *   document     name, doc, opset (a number, or {DOMAIN: N}), ir_version, metadata {KEY: TEXT}, configurations
- *                [DeviceConfigurationProto], and the members of a graph; "opset" and "nodes" must be there
+ *                [DeviceConfigurationProto], operators [rules of operators of one's own: ops/table/private.h], and the
+ *                members of a graph; "opset" and "nodes" must be there
  *   graph        name, inputs [VALUE], initializers [VALUE with "data"], outputs [NAME or VALUE], values [VALUE],
  *                nodes [NODE]
  *                (a NAME alone is an output whose type is inferred: files state it)

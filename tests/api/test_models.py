@@ -112,6 +112,9 @@ class Models(DaemonCase):
         inspected = self.ask("POST", f"/v1/models/{model_id}/inspect", {"values": True, "options": told}).json
         self.assertEqual(inspected["values"]["y"], {"dtype": "float32", "shape": [8, 128]})
         self.assertEqual(inspected["flops"], 2 * 8 * 64 * 128)
+        carrying = self.ask("POST", "/v1/models", {**graph, "name": "carrying", **told}, (200, 201)).json
+        self.assertEqual(carrying["flops"], 2 * 8 * 64 * 128, "the model has its rules with it")
+        self.assertEqual(carrying["outputs"], [{"name": "y", "dtype": "float32", "shape": [8, 128]}])
         cluster = {"device": {"name": "slow", "memory_bytes": 1e9, "memory_bandwidth": 1e9, "flops": {"float32": 1e7}, "link_bandwidth": 1e9}, "count": 2}
         request = {"model": model_id, "cluster": cluster, "objective": "latency"}
         seconds = [self.ask("POST", "/v1/plans", {**request, "options": options}, Prefer="wait=30").json["plan"]["estimate"]["latency_seconds"]

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "ops/shapes/internal.h"
+#include "ops/table/private.h"
 
 /* An input axis of no stated size is the same size wherever the input goes: it gets a symbol of its own. */
 static enum sp_status set_input_type(struct sp_shape_walk *walk, struct sp_value *value)
@@ -46,7 +47,9 @@ enum sp_status sp_infer_shapes_with(struct sp_model *model, const struct sp_shap
         .model = model, .options = options, .err = &own, .told.arena = model->arena, .kinds.arena = model->arena};
     sp_error_clear(&own);
     walk.free_visits = SP_FREE_LOOP_VISITS + SP_LOOP_VISIT_FACTOR * model->counts.nodes;
-    enum sp_status status = start(&walk);
+    enum sp_status status = sp_private_adopt(model, &own);
+    if (status == SP_OK)
+        status = start(&walk);
     if (status == SP_OK)
         status = sp_shape_walk(&walk);
     if (status != SP_OK) {

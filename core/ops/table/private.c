@@ -180,6 +180,51 @@ enum sp_status sp_private_parse(struct sp_arena *arena, const json_t *json, cons
     return SP_OK;
 }
 
+static enum sp_status parse_metadata(const struct sp_model *model, const char *text,
+                                     struct sp_private_operators *ret_operators, struct sp_error *err)
+{
+    static const char pointer[] = "/metadata/" SP_PRIVATE_METADATA_KEY;
+    const size_t size = strlen(text);
+    if (size > SP_MAX_PRIVATE_BYTES)
+        return sp_fail_limit(err, "TOO_MANY_OPERATORS", "SP_MAX_PRIVATE_BYTES", (int64_t)SP_MAX_PRIVATE_BYTES,
+                             (int64_t)size, "The operators in a model's metadata may have at most %zu bytes.",
+                             SP_MAX_PRIVATE_BYTES);
+    struct sp_error what = {0};
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    enum sp_status status = sp_private_parse(model->arena, json, pointer, ret_operators, &what);
+    json_decref(json);
+    if (status == SP_OK)
+        return SP_OK;
+    (void)sp_fail(err, status == SP_ERR_REQUEST ? SP_ERR_MODEL : status, what.code, "%s", what.message);
+    return sp_error_at(err, "%s", what.where);
+}
+
+enum sp_status sp_private_adopt(struct sp_model *model, struct sp_error *err)
+{
+    const struct sp_private_operators *given = model->operators;
+    const char *text = NULL;
+    struct sp_private_operators own = {0};
+    for (uint32_t i = 0; i < model->metadata_count; i++) {
+        if (strcmp(model->metadata[i].key, SP_PRIVATE_METADATA_KEY) == 0)
+            text = model->metadata[i].value;
+    }
+    if (text == NULL || (given != NULL && given->has_own_of_model))
+        return SP_OK;
+    enum sp_status status = parse_metadata(model, text, &own, err);
+    if (status != SP_OK)
+        return status;
+    const uint32_t before = given != NULL ? given->count : 0;
+    struct sp_private_operators *all = SP_NEW(model->arena, struct sp_private_operators);
+    struct sp_op *ops = SP_NEW_ARRAY(model->arena, (size_t)before + own.count, struct sp_op);
+    if (all == NULL || ops == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < before + own.count; i++)
+        ops[i] = i < before ? given->ops[i] : own.ops[i - before];
+    *all = (struct sp_private_operators){.count = before + own.count, .ops = ops, .has_own_of_model = true};
+    model->operators = all;
+    return SP_OK;
+}
+
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 static void write_types(const char *types, struct sp_json *json)

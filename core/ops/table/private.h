@@ -1,6 +1,6 @@
 #pragma once
 /*
- * private - operators that a caller describes, beside the table: those of its own domains.
+ * private - operators that a caller, or the model itself, describes beside the table: those of one's own domains.
  *
  *     [{"domain": "com.example", "name": "FusedGate", "versions": [1, 3],
  *       "rule": "[b.., k] [k, n] [n] -> [b.., n]; k sum", "types": [0], "flops": "2*b..*k*n"}]
@@ -15,6 +15,9 @@
  *
  * The rule says that the operator on a part of its inputs gives that part of the result: devices run it as it is on
  * their pieces, as any operator without a lowering of its own.
+ *
+ * A model carries its own rules as such a list in its metadata, under SP_PRIVATE_METADATA_KEY; the models that are made
+ * of it have them, too. Where a caller describes the same operator, the caller's rule holds.
  */
 #include <jansson.h>
 
@@ -24,16 +27,23 @@
 #define SP_MAX_PRIVATE_OPERATORS 256
 #define SP_MAX_RULE_BYTES        2048 /* of a rule, of terms */
 #define SP_MAX_TYPE_WORD         48   /* of one type in sp_op.types */
+#define SP_PRIVATE_METADATA_KEY  "shardplan.operators"
+#define SP_MAX_PRIVATE_BYTES     ((size_t)256 << 10) /* of a list in metadata */
 
 struct sp_private_operators {
     uint32_t count;
-    struct sp_op *ops; /* in the order of the list */
+    struct sp_op *ops;     /* in the order of the list */
+    bool has_own_of_model; /* sp_private_adopt() has been here */
 };
 
 /* Reads a list of operators; `pointer` is its JSON pointer. All is copied into `arena`. SP_ERR_REQUEST with the pointer
    of what is wrong: INVALID_OPERATOR, and INVALID_RULE, whose message has the column. */
 enum sp_status sp_private_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 struct sp_private_operators *ret_operators, struct sp_error *err);
+
+/* Adds the operators that the model's metadata describes to those that it was given, unless that has been done.
+   SP_ERR_MODEL with the codes above. */
+enum sp_status sp_private_adopt(struct sp_model *model, struct sp_error *err);
 
 /* The same list, members in a fixed order. */
 void sp_private_write(const struct sp_private_operators *operators, struct sp_json *json);

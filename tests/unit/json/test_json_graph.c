@@ -55,6 +55,8 @@ Test(json_graph, documents)
     expect_bytes("{\"nodes\":[],\"opset\":{\"\":17,\"com.microsoft\":1},\"name\":\"g\",\"doc\":\"d\",\"ir_version\":7,"
                  "\"metadata\":{\"k\":\"v\"}}",
                  "1:7 8{1'' 2:17} 8{1'com.microsoft' 2:1} 6'd' 14{1'k' 2'v'} 7{2'g'}");
+    expect_bytes("{\"opset\":17,\"operators\": [ {\"a\":\"]\\\"[\"}, [] ] ,\"nodes\":[]}",
+                 "1:8 8{1'' 2:17} 14{1'shardplan.operators' 2'[ {\"a\":\"]\\\"[\"}, [] ]'} 7{2'graph'}");
     expect_bytes(
         "{\"opset\":17,\"nodes\":[{\"op\":\"Clip\",\"name\":\"n\",\"inputs\":[\"x\",\"\",\"m\"],\"outputs\":[\"y\"],"
         "\"domain\":\"d\"}]}",
@@ -387,6 +389,7 @@ Test(json_graph, documents_that_are_refused)
     expect_error("{\"opset\":17,\"nodes\":[],\"metadata\":{\"a\":1}}", "TEXT_EXPECTED", "/metadata/a");
     expect_error("{\"opset\":17,\"nodes\":[],\"configurations\":[{\"devices\":1}]}", "MEMBER_UNKNOWN",
                  "/configurations/0/devices");
+    expect_error("{\"opset\":17,\"nodes\":[],\"operators\":{}}", "ARRAY_EXPECTED", "/operators");
     expect_error("{\"opset\":17,\"nodes\":[],\"ir_version\":\"x\"}", "INTEGER_EXPECTED", "/ir_version");
 }
 

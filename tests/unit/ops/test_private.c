@@ -68,6 +68,49 @@ Test(private_operators, versions_choose_the_rule)
     cr_expect_str_eq(build_type(&build, "y"), "float32[5,7]");
 }
 
+/* The caller's rule of an operator stands before that of the model; adopting twice adds nothing. */
+Test(private_operators, models_carry_their_own)
+{
+    struct sp_metadata entries[] = {{"other", "[]"},
+                                    {SP_PRIVATE_METADATA_KEY,
+                                     "[{\"domain\":\"com.example\",\"name\":\"F\",\"rule\":\"[a] -> [a, 7]\"},"
+                                     "{\"domain\":\"com.example\",\"name\":\"G\",\"rule\":\"[a] -> [a, 8]\"}]"}};
+    build.model->metadata = entries;
+    build.model->metadata_count = 2;
+    cr_assert_eq(sp_private_adopt(build.model, &build.err), SP_OK, "%s", build.err.message);
+    build_input(&build, "x", SP_DTYPE_FLOAT, "5");
+    build_node_in(&build, "com.example", "F", "x", "y");
+    build_node_in(&build, "com.example", "G", "x", "z");
+    cr_assert_eq(build_infer(&build), SP_OK, "%s", build.err.message);
+    cr_expect_str_eq(build_type(&build, "y"), "float32[5,7]");
+    cr_assert_eq(read_list("[{\"domain\":\"com.example\",\"name\":\"F\",\"rule\":\"[a] -> [a, 6]\"}]"), SP_OK);
+    cr_assert_eq(sp_private_adopt(build.model, &build.err), SP_OK, "%s", build.err.message);
+    cr_assert_eq(build_infer(&build), SP_OK, "%s", build.err.message);
+    cr_expect_str_eq(build_type(&build, "y"), "float32[5,6]");
+    cr_expect_str_eq(build_type(&build, "z"), "float32[5,8]");
+    const struct sp_private_operators *adopted = build.model->operators;
+    cr_assert_eq(sp_private_adopt(build.model, &build.err), SP_OK);
+    cr_expect(build.model->operators == adopted && adopted->count == 3);
+}
+
+Test(private_operators, what_a_model_carries_wrongly_is_refused)
+{
+    struct sp_metadata entry = {SP_PRIVATE_METADATA_KEY,
+                                "[{\"domain\":\"com.example\",\"name\":\"F\",\"rule\":\"[a\"}]"};
+    build.model->metadata = &entry;
+    build.model->metadata_count = 1;
+    cr_assert_eq(sp_private_adopt(build.model, &build.err), SP_ERR_MODEL);
+    cr_expect_str_eq(build.err.code, "INVALID_RULE");
+    cr_expect_str_eq(build.err.where, "/metadata/shardplan.operators/0/rule");
+    const char *const texts[] = {"", "[", "{}", "[1]", "[{\"domain\":\"\",\"name\":\"Relu\",\"rule\":\"[a] -> [a]\"}]"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        entry.value = texts[i];
+        sp_error_clear(&build.err);
+        cr_expect_eq(sp_private_adopt(build.model, &build.err), SP_ERR_MODEL, "%s", texts[i]);
+        cr_expect_null(build.model->operators);
+    }
+}
+
 Test(private_operators, inputs_that_do_not_fit_are_refused)
 {
     cr_assert_eq(read_list("[{\"domain\":\"com.example\",\"name\":\"F\",\"rule\":\"[a, b] [b] -> [a]\"}]"), SP_OK);
