@@ -2,7 +2,7 @@
 
 #include "ops/table/op.h"
 
-#define NEVER   SP_LIVE_OUTSIDE  /* the last use of what a graph returns */
+#define NEVER   SP_LIVE_OUTSIDE  /* the last use of what a graph returns, and of what it is given */
 #define OUTSIDE UINT32_MAX       /* the root of a view of an enclosing graph's value */
 #define UNUSED  (UINT32_MAX - 1) /* no node that does work uses it */
 
@@ -60,7 +60,7 @@ static void find_last_uses(const struct sp_graph *graph, struct inner_value *val
             if (!sp_inner_is_folded(value->uses[j].node))
                 values[i].last = later(values[i].last, value->uses[j].node->index);
         }
-        if (value->is_graph_output)
+        if (value->is_graph_output || (value->producer == NULL && values[i].last != UNUSED))
             values[i].last = NEVER;
     }
     /* Nodes are in topological order, so the input's root is known when its view comes. */

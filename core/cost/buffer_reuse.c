@@ -57,7 +57,7 @@ static void find_uses(struct reuse *reuse)
             const struct sp_work_tensor *tensor = &reuse->workload->tensors[node->outputs[o]];
             const uint32_t root = root_of(reuse, node->outputs[o]);
             reuse->last[root] = at;
-            reuse->stays[root] = reuse->stays[root] || tensor->is_output || is_sent(reuse, tensor);
+            reuse->stays[root] = reuse->stays[root] || sp_work_is_held(tensor, true) || is_sent(reuse, tensor);
         }
     }
 }

@@ -20,7 +20,7 @@
  * Liveness within a stage
  *    a tensor made here   from its producer to its last use here; to the end when it is sent or a result of the model
  *    a received tensor    from its first use here (before that it waits in its buffer) to the last
- *    a model input        from the start to its last use here
+ *    a model input        from the start to the end, where a node here takes it (sp_work_is_held())
  *    an alias             is its root: the root lives as long as any alias that is used here; it is held once
  *    inside a node        its workspace, while it runs
  * Outputs are made while inputs are still there: nothing runs in place.

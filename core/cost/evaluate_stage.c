@@ -98,6 +98,8 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
         return;
     if (tensor->kind == SP_WORK_INPUT)
         root->first = 0;
+    if (sp_work_is_held(tensor, false))
+        root->last = SP_LIVE_OUTSIDE;
     if (tensor->producer == SP_NO_WORK || self->received_epoch == evaluator->epoch)
         return;
     uint32_t from = walk->placement->stage_of[tensor->producer];
@@ -119,7 +121,7 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
 
     if (root == NULL)
         return;
-    if (tensor->is_output)
+    if (sp_work_is_held(tensor, true))
         root->last = SP_LIVE_OUTSIDE;
     evaluator->send_epoch++;
     for (uint32_t i = 0; i < tensor->consumer_count; i++) {

@@ -54,8 +54,8 @@ static void look_at_operands(struct builder *b)
             else if (part_at(b, b->last[root]) != part_at(b, p))
                 b->is_known[root] = true;
             b->last[root] = p;
-            b->is_known[root] =
-                b->is_known[root] || tensor->kind == SP_WORK_INPUT || (i >= node->input_count && tensor->is_output);
+            b->is_known[root] = b->is_known[root] || tensor->kind == SP_WORK_INPUT ||
+                                sp_work_is_held(tensor, i >= node->input_count);
         }
     }
 }
@@ -100,7 +100,7 @@ static bool list_touches(struct builder *b)
                 continue;
             struct sp_part_touch *touch = &parts->touches[touch_at(b, root, p, open)];
             touch->is_model_input = touch->is_model_input || tensor->kind == SP_WORK_INPUT;
-            touch->results += i >= node->input_count && tensor->is_output;
+            touch->held += sp_work_is_held(tensor, i >= node->input_count);
         }
     }
     return true;

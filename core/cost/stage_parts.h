@@ -17,7 +17,7 @@ struct sp_part_memory {
 struct sp_part_touch {
     uint32_t memory, part;
     uint32_t from, to;   /* segments, half open: from the first of these operands to the last */
-    uint32_t results;    /* results of the model among what the part makes of it */
+    uint32_t held;       /* operands among these that stay to the end of the stage: sp_work_is_held() */
     uint32_t next;       /* touch of the same part */
     bool is_model_input; /* it is there from the start of the stage */
 };

@@ -5,7 +5,7 @@
 /* What a set knows of a memory. */
 struct interval {
     uint32_t touches, first, last; /* touches of parts that are in: how many, the first and the last one */
-    uint32_t model_inputs, stays;  /* touches that have it from the start; results and tensors that are sent */
+    uint32_t model_inputs, stays;  /* touches that have it from the start; operands that stay to the end */
     uint32_t from, to;             /* segments at which it counts in the tree */
 };
 
@@ -185,7 +185,7 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
         struct interval *interval = &set->intervals[touch->memory];
         interval->touches += step;
         interval->model_inputs += touch->is_model_input ? step : 0;
-        interval->stays += touch->results * step;
+        interval->stays += touch->held * step;
         find_ends(set, interval, i, is_in);
     }
     for (uint32_t i = parts->touch_of[part]; i != SP_NO_TOUCH; i = parts->touches[i].next)

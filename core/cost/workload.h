@@ -46,7 +46,7 @@ struct sp_work_tensor {
     uint32_t alias_of; /* the tensor whose memory this is, or SP_NO_WORK; chains are already followed */
     uint32_t consumer_count;
     uint32_t *consumers; /* ascending, distinct, none of them folded */
-    bool is_output;      /* a result of the model: alive to the end */
+    bool is_output;      /* a result of the model */
     bool has_transfer_seconds;
     double transfer_seconds; /* with has_transfer_seconds: to send it, over whatever link; else its bytes say */
 };
@@ -84,6 +84,17 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
 {
     uint32_t root = workload->tensors[tensor].alias_of;
     return root == SP_NO_WORK ? tensor : root;
+}
+
+/*
+ * Whether an operand stays in the memory of its device until the request is through there, whoever uses it last: an
+ * input of the model that a node takes, or a result of it that a node makes. The caller of the runtime holds both: as
+ * with ONNX Runtime it gives the memory of all inputs when it starts a run, and of what it gets none is an input's, so
+ * past keys and values are there beside the present ones that they are copied into. All that counts memory asks here.
+ */
+static inline bool sp_work_is_held(const struct sp_work_tensor *tensor, bool is_made)
+{
+    return is_made ? tensor->is_output : tensor->kind == SP_WORK_INPUT;
 }
 
 /* What the times of parts of a node have to be multiplied by, where only the whole was measured. */

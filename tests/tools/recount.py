@@ -9,7 +9,7 @@ The rules are those that core/cost/evaluate.h, core/search/joint/joint.h and int
  - A weight is on each device of each stage that uses it: once whole, or once in each layout in which it is used.
  - A constant that is dequantised has the bytes of its quantised elements, their scales and zero points.
  - An activation is there from the node that makes or first uses it to its last use in the stage; to the end where it
-   leaves the stage or is a result; inputs of the model from the start. A view (Reshape, Identity, ..) is its operand,
+   leaves the stage or is a result; inputs of the model from the start to the end. A view (Reshape, Identity, ..) is its operand,
    and so are the results of QuantizeLinear and DequantizeLinear that runtimes join with the operators around them.
  - Where a node wants it in another layout than those that are there, a copy in that layout is there until its own last
    use; it is cut out of one that has these pieces, else brought from how the tensor was made.
@@ -385,6 +385,7 @@ class Stage:
             buffer = self.new(name, layout, at)
             self.births[at] += self.buffers[buffer][0]
         self.buffers[buffer][1] = at
+        self.buffers[buffer][2] |= name in recount.facts.inputs
         return buffer
 
     def make(self, name, layout, at, first):

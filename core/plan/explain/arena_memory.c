@@ -17,20 +17,42 @@ static bool sort_nodes(struct sp_plan *plan)
                         &plan->stage_nodes);
 }
 
-static double runtime_bytes(const struct sp_plan *plan, uint32_t stage)
+/* What a runtime takes on a device of each stage: its arena, and beside it the inputs that its caller holds. NULL without
+   memory. */
+static const double *find_runtime_bytes(struct sp_plan *plan)
 {
-    const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
-    return cost->weights_bytes + cost->cache_bytes + cost->communication_bytes + plan->arena_bytes[stage];
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    double *bytes = SP_NEW_ARRAY(plan->arena, evaluation->stage_count, double);
+    struct sp_places places;
+    if (bytes == NULL || !sp_places_init(plan, &places))
+        return NULL;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *cost = &evaluation->stages[s];
+        bytes[s] = cost->weights_bytes + cost->cache_bytes + cost->communication_bytes + plan->arena_bytes[s];
+    }
+    for (uint32_t t = 0; t < plan->workload->tensor_count; t++) {
+        if (!sp_work_is_held(&plan->workload->tensors[t], false))
+            continue;
+        if (!sp_plan_places(plan, t, &places))
+            return NULL;
+        for (uint32_t i = 0; i < places.place_count; i++)
+            bytes[places.places[i].stage] +=
+                sp_plan_local_bytes(plan, places.places[i].stage, places.places[i].layout, t);
+    }
+    return bytes;
 }
 
 /* One note for all stages that fit, but not with an arena: it names the one that lacks most. */
 static bool note_arenas(struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const double *runtime_bytes = find_runtime_bytes(plan);
     uint32_t worst = 0, count = 0;
     double lack = 0;
+    if (runtime_bytes == NULL)
+        return false;
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        const double more = runtime_bytes(plan, s) - evaluation->stages[s].capacity_bytes;
+        const double more = runtime_bytes[s] - evaluation->stages[s].capacity_bytes;
         count += more > 0;
         if (more > lack) {
             lack = more;
@@ -46,7 +68,7 @@ static bool note_arenas(struct sp_plan *plan)
                   sp_plan_stage_devices(plan, worst) > 1 ? "s" : "");
     sp_reason_devices(plan, worst, &text);
     sp_buf_text(&text, ", but ONNX Runtime would take about ");
-    sp_text_bytes(&text, runtime_bytes(plan, worst));
+    sp_text_bytes(&text, runtime_bytes[worst]);
     sp_buf_text(&text, " of ");
     sp_text_bytes(&text, evaluation->stages[worst].capacity_bytes);
     sp_buf_text(&text, ": its arena gives the memory of a tensor only to tensors of the same shape");

@@ -72,13 +72,16 @@ static void find_lives(struct memory *memory)
         const struct sp_work_node *work = &workload->nodes[intra->nodes[i]];
         for (uint32_t j = 0; j < work->input_count; j++) {
             struct life *life = touch(memory, work->inputs[j], i);
-            if (workload->tensors[work->inputs[j]].kind == SP_WORK_INPUT)
+            const struct sp_work_tensor *tensor = &workload->tensors[work->inputs[j]];
+            if (tensor->kind == SP_WORK_INPUT)
                 life->first = 0;
+            if (sp_work_is_held(tensor, false))
+                life->last = SP_LIVE_OUTSIDE;
         }
         for (uint32_t j = 0; j < work->output_count; j++) {
             const struct sp_work_tensor *tensor = &workload->tensors[work->outputs[j]];
             struct life *life = touch(memory, work->outputs[j], i);
-            bool stays = tensor->is_output;
+            bool stays = sp_work_is_held(tensor, true);
             for (uint32_t k = 0; k < tensor->consumer_count && !stays; k++)
                 stays = intra->position_of[tensor->consumers[k]] == SP_INTRA_NONE;
             life->last = stays ? SP_LIVE_OUTSIDE : life->last;
@@ -214,7 +217,7 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
     }
     bool is_made = group->producer != SP_INTRA_NONE;
     const struct sp_intra_operand_use *use =
-        life->has_view || (is_made && (life->last == SP_LIVE_OUTSIDE || life->last == life->first))
+        life->has_view || life->last == SP_LIVE_OUTSIDE || (is_made && life->last == life->first)
             ? NULL
             : use_of(memory, group, life->last);
     if (is_made) {

@@ -15,7 +15,7 @@
 struct buffer {
     double bytes;
     uint32_t tensor, layout; /* as which it came into being */
-    uint32_t first, last; /* entries at which it is alive; of what is sent, and of results of the model, to the end */
+    uint32_t first, last; /* entries at which it is alive; of what is sent, and of what the caller holds, to the end */
 };
 
 struct held {
@@ -176,6 +176,8 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
     use_buffer(counter, *ret_buffer, entry);
     if (is_input) /* there before the stage runs, also where another name of it was used first */
         counter->buffers[*ret_buffer].first = 0;
+    if (sp_work_is_held(&workload->tensors[tensor], false))
+        counter->buffers[*ret_buffer].last = SP_LIVE_OUTSIDE;
     return SP_OK;
 }
 
@@ -183,7 +185,7 @@ static enum sp_status use_tensor(struct counter *counter, uint32_t tensor, uint3
 
 static bool leaves_stage(const struct counter *counter, const struct sp_work_tensor *tensor)
 {
-    if (tensor->is_output)
+    if (sp_work_is_held(tensor, true))
         return true;
     for (uint32_t i = 0; i < tensor->consumer_count; i++)
         if (!counter->is_here[tensor->consumers[i]])

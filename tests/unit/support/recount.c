@@ -188,6 +188,7 @@ static struct copy *use(struct stage *stage, const struct touch *touch)
     }
     copy->death = touch->entry;
     copy->from_start = copy->from_start || is_input;
+    copy->to_end = copy->to_end || is_input;
     return copy;
 }
 
