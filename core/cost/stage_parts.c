@@ -54,8 +54,8 @@ static void look_at_operands(struct builder *b)
             else if (part_at(b, b->last[root]) != part_at(b, p))
                 b->is_known[root] = true;
             b->last[root] = p;
-            b->is_known[root] = b->is_known[root] || tensor->kind == SP_WORK_INPUT ||
-                                sp_work_is_held(tensor, i >= node->input_count);
+            b->is_known[root] =
+                b->is_known[root] || tensor->kind == SP_WORK_INPUT || sp_work_is_held(tensor, i >= node->input_count);
         }
     }
 }
