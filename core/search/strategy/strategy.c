@@ -55,20 +55,24 @@ static enum sp_status find_own_weights(struct sp_strategy_table *table, struct s
 static enum sp_status fill_classes(struct sp_strategy_table *table, const struct sp_watch *watch, struct sp_error *err)
 {
     const struct sp_workload *workload = table->workload;
-    for (uint32_t i = 0; i < workload->node_count; i++) {
-        bool is_new = false;
-        enum sp_status status = SP_OK;
-        if (i % NODES_PER_TICK == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
-            return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+    enum sp_status status = SP_OK;
+    bool has_compounds = false;
+    for (uint32_t i = 0; i < workload->node_count && status == SP_OK; i++) {
         if (workload->nodes[i].folded)
             continue;
-        status = sp_strategy_class_find(table, i, &table->class_of[i], &is_new, err);
-        if (status == SP_OK && is_new)
-            status = sp_strategy_enumerate(table, table->class_of[i], err);
-        if (status != SP_OK)
-            return status;
+        status = sp_strategy_class_find(table, i, 0, NULL, &table->class_of[i], err);
+        if (status == SP_OK && table->class_of[i]->node == i) /* the first of its class */
+            has_compounds = has_compounds || sp_strategy_is_compound(table, table->class_of[i]->strategies.rule);
     }
-    return SP_OK;
+    if (status == SP_OK && has_compounds)
+        status = sp_strategy_take_apart(table, err);
+    for (uint32_t i = 0; i < workload->node_count && status == SP_OK; i++) {
+        if (i % NODES_PER_TICK == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
+            return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+        if (table->class_of[i] != NULL && table->class_of[i]->strategies.items == NULL)
+            status = sp_strategy_enumerate(table, table->class_of[i], err);
+    }
+    return status;
 }
 
 enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_workload *workload,

@@ -15,13 +15,15 @@
  *
  * Which factors may be split: those that partition/ really runs on shards, in multiples of their block, and evenly on
  * every axis of every operand. What that means is not said twice: each way is tried by calling the operator's own
- * lowering (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements come
- * from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders and
- * further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout gives
- * whole mesh axes to tensor axes; of weights also one behind factors that are whole (scales of quantised weights that lie
- * in one row). All mesh axes of one partial output are reduced, or all scattered to one axis: so the
- * partition does it in one step. Weights that are quantised are cut before they are dequantised: where the operators in
- * between do not run on the part, in whole blocks, it is no strategy.
+ * lowering (ops/lowering/lowering.h), as the partition does, on a device at the border of the mesh and, where elements
+ * come from neighbours, on one in its middle. A way that the function refuses is no strategy; the collectives, borders
+ * and further operators that it asks for are timed. Of a compound axis only the major factors are cut, since a layout
+ * gives whole mesh axes to tensor axes; but of weights also one behind factors that are whole (scales of quantised
+ * weights that lie in one row), and of all tensors one behind a major part, where a weight holds several in one and
+ * something takes them apart (queries, keys and values of one product: strategy_inner.c). All mesh axes of one partial
+ * output are reduced, or all scattered to one axis: so the partition does it in one step. Weights that are quantised
+ * are cut before they are dequantised: where the operators in between do not run on the part, in whole blocks, it is no
+ * strategy.
  *
  * A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
  * nothing is split is always there. Dominated ways (the same operand layouts at no better time and memory) are dropped.
@@ -94,7 +96,8 @@ enum sp_status sp_strategy_folded_layouts(struct sp_strategy_table *table, uint3
                                           uint32_t *ret_layouts, struct sp_error *err);
 
 /* A layout of the table, by the number that strategies have. Equal numbers are equal layouts; layout 0 is whole on
-   every device. Layouts are of tensor axes, so one number serves tensors of any shape. */
+   every device. Layouts are of tensor axes, so one number serves tensors of any shape; what is cut behind the major
+   part of an axis is one more axis, numbered from SP_MAX_RANK on. */
 const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table, uint32_t layout);
 
 /* Bytes that a device has of a work tensor under a layout. */

@@ -216,8 +216,18 @@ static bool is_same_operand(const struct sp_strategy_table *table, const struct 
 
 struct node_key {
     const struct sp_strategy_table *table;
-    uint32_t node;
+    uint32_t node, apart_count;
+    const struct sp_strategy_apart *apart;
 };
+
+static bool is_taken_apart_alike(const struct sp_strategy_class *class, const struct node_key *key)
+{
+    bool is_same = class->apart_count == key->apart_count;
+    for (uint32_t i = 0; i < key->apart_count && is_same; i++)
+        is_same = class->apart[i].operand == key->apart[i].operand && class->apart[i].axis == key->apart[i].axis &&
+                  class->apart[i].before == key->apart[i].before;
+    return is_same;
+}
 
 static bool is_same_node(const void *item, const void *key)
 {
@@ -228,6 +238,8 @@ static bool is_same_node(const void *item, const void *key)
     const struct sp_work_node *right = &table->workload->nodes[wanted->node];
     const struct sp_node *a = left->node, *b = right->node;
     bool has_inside = sp_strategy_has_inside(a);
+    if (!is_taken_apart_alike(item, wanted))
+        return false;
     if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
         left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes ||
         left->resident_bytes != right->resident_bytes || !sp_cache_is_same(left->cache, right->cache))
@@ -243,18 +255,55 @@ static bool is_same_node(const void *item, const void *key)
     return has_same_attributes(a, b);
 }
 
-enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node,
-                                      struct sp_strategy_class **ret_class, bool *ret_is_new, struct sp_error *err)
+/* The rule, in the table's memory; NULL where nothing may be split. */
+static enum sp_status take_rule(struct sp_strategy_table *table, const struct sp_node *known,
+                                const struct sp_rule **ret_rule, struct sp_error *err)
 {
-    struct node_key key = {table, node};
+    struct sp_rule *rule = NULL;
+    *ret_rule = NULL;
+    if (known == NULL || table->mesh.axis_count == 0 || known->op == NULL || sp_strategy_has_inside(known))
+        return SP_OK;
+    enum sp_status status =
+        sp_op_rule(table->dataflow->model, &known->graph->nodes[known->index], table->arena, &rule, err);
+    if (status == SP_OK && rule->input_count == known->input_count && rule->output_count == known->output_count)
+        *ret_rule = rule;
+    return status;
+}
+
+static enum sp_status make_class(const struct node_key *key, struct sp_strategy_table *table,
+                                 struct sp_strategy_class **ret_class, struct sp_error *err)
+{
+    struct sp_strategy_class *class = SP_NEW(table->arena, struct sp_strategy_class);
+    struct sp_strategy_apart *apart = SP_NEW_ARRAY(table->arena, key->apart_count, struct sp_strategy_apart);
+    if (class == NULL || apart == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
+    }
+    if (key->apart_count > 0)
+        memcpy(apart, key->apart, key->apart_count * sizeof *apart);
+    class->node = key->node;
+    class->apart_count = key->apart_count;
+    class->apart = apart;
+    *ret_class = class;
+    if (key->apart_count == 0)
+        return take_rule(table, table->workload->nodes[key->node].node, &class->strategies.rule, err);
+    class->strategies.rule = table->class_of[key->node]->strategies.rule;
+    return SP_OK;
+}
+
+enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node, uint32_t apart_count,
+                                      const struct sp_strategy_apart *apart, struct sp_strategy_class **ret_class,
+                                      struct sp_error *err)
+{
+    struct node_key key = {table, node, apart_count, apart};
     uint64_t hash = hash_node(table, &table->workload->nodes[node]);
     struct sp_strategy_class *known = sp_hash_set_find(&table->class_set, hash, is_same_node, &key);
-    *ret_is_new = known == NULL;
     if (known == NULL) {
-        known = SP_NEW(table->arena, struct sp_strategy_class);
-        if (known == NULL || !sp_hash_set_add(&table->class_set, hash, known))
+        enum sp_status status = make_class(&key, table, &known, err);
+        if (status != SP_OK)
+            return status;
+        if (!sp_hash_set_add(&table->class_set, hash, known))
             return sp_fail_memory(err);
-        known->node = node;
     }
     *ret_class = known;
     return SP_OK;

@@ -15,40 +15,86 @@ int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis)
     return type->shape.dims[axis].value;
 }
 
-/* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
-   is cut behind one that is not cut to single elements. Only weights, which nobody reshards, may be cut behind a factor
-   that is whole. */
-static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_factors *list, uint32_t axis,
-                     const struct sp_value *value, struct sp_strategy_cut *cut)
+bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards)
 {
+    if (factor->kind == SP_FACTOR_REPLICATE || factor->kind == SP_FACTOR_SEQUENTIAL ||
+        !sp_dim_is_known(factor->extent) || factor->extent.value % before != 0)
+        return false;
+    const int64_t rest = factor->extent.value / before;
+    return rest % shards == 0 && (shards == 1 || factor->block <= 1 || rest / shards % factor->block == 0);
+}
+
+/* One axis of an operand while it is cut as its factors are. */
+struct axis_cut {
+    const struct sp_strategy_way *way;
+    struct sp_strategy_cut *cut;
+    uint32_t operand, axis;
+    bool is_constant;
+    uint8_t number;         /* of the axis in layouts */
+    int64_t shards, before; /* so far */
+    bool may_follow;        /* what was so far is cut to single elements */
+};
+
+/* Only weights, which nobody reshards, may be cut behind what is whole, and what something else takes apart there. */
+static bool begin_inner(struct axis_cut *at)
+{
+    bool may = at->is_constant;
+    for (uint32_t i = 0; i < at->way->apart_count && !may; i++)
+        may = at->way->apart[i].operand == at->operand && at->way->apart[i].axis == at->axis &&
+              at->way->apart[i].before == at->before;
+    return may && at->shards == 1 && sp_strategy_inner_axis(at->way->table, at->axis, at->before, &at->number);
+}
+
+/* Puts the mesh axes of a factor on the axis; false where that cannot be. */
+static bool cut_factor(struct axis_cut *at, uint8_t factor)
+{
+    const struct sp_strategy_way *way = at->way;
+    struct sp_strategy_cut *cut = at->cut;
+    if (!at->may_follow && !begin_inner(at))
+        return false;
+    at->may_follow = true;
+    at->shards *= way->shards[factor];
+    for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
+        if (way->factor_of[a] != factor)
+            continue;
+        for (uint32_t j = 0; j < cut->count; j++)
+            if (cut->mesh_axis[j] == a)
+                return false; /* the factor is in the operand twice */
+        cut->tensor_axis[cut->count] = at->number;
+        cut->mesh_axis[cut->count++] = (uint8_t)a;
+    }
+    return true;
+}
+
+/* Cuts one axis of an operand as its factors are cut; false where that is no whole number of shards, or where a factor
+   is cut behind one that is not cut to single elements and may not be so. A factor may be two: a major part that is
+   whole, and the rest. */
+static bool cut_axis(const struct sp_strategy_way *way, const struct sp_axis_factors *list, uint32_t operand,
+                     uint32_t axis, struct sp_strategy_cut *cut)
+{
+    const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
     const int64_t extent = sp_strategy_axis_extent(value, axis);
-    int64_t shards = 1, before = 1;
-    bool may_follow = true;
+    struct axis_cut at = {.way = way,
+                          .cut = cut,
+                          .operand = operand,
+                          .axis = axis,
+                          .is_constant = value->tensor != NULL || value->is_constant,
+                          .number = (uint8_t)axis,
+                          .shards = 1,
+                          .before = 1,
+                          .may_follow = true};
     for (uint32_t i = 0; i < list->count; i++) {
         uint8_t factor = list->factors[i];
         struct sp_dim own = way->rule->factors[factor].extent;
-        if (way->shards[factor] > 1) {
-            if (!may_follow && (shards > 1 || value->tensor == NULL || cut->inner.before > 0))
-                return false;
-            if (!may_follow)
-                cut->inner = (struct sp_strategy_inner){before, axis};
-            may_follow = true;
-            shards *= way->shards[factor];
-            for (uint32_t a = 0; a < way->table->mesh.axis_count; a++) {
-                if (way->factor_of[a] != factor)
-                    continue;
-                for (uint32_t j = 0; j < cut->count; j++)
-                    if (cut->mesh_axis[j] == a)
-                        return false; /* the factor is in the operand twice */
-                cut->tensor_axis[cut->count] = (uint8_t)axis;
-                cut->mesh_axis[cut->count++] = (uint8_t)a;
-            }
-        }
-        may_follow = may_follow && sp_dim_is_known(own) && way->shards[factor] == own.value;
-        if (!sp_dim_is_known(own) || !sp_mul_i64(before, own.value, &before))
-            return shards == 1;
+        int64_t major = way->before[factor];
+        at.may_follow = at.may_follow && major == 1;
+        if (!sp_mul_i64(at.before, major, &at.before) || (way->shards[factor] > 1 && !cut_factor(&at, factor)))
+            return false;
+        at.may_follow = at.may_follow && sp_dim_is(own, way->shards[factor] * major);
+        if (!sp_dim_is_known(own) || !sp_mul_i64(at.before, own.value / major, &at.before))
+            return at.shards == 1;
     }
-    return shards == 1 || (extent > 0 && extent % shards == 0);
+    return at.shards == 1 || (extent > 0 && extent % at.shards == 0);
 }
 
 enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
@@ -62,14 +108,14 @@ enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struc
         cuts[o] = (struct sp_strategy_cut){0};
         layouts[o] = 0;
         for (uint32_t a = 0; value != NULL && a < rule->rank; a++)
-            if (!cut_axis(way, &rule->axes[a], a, value, &cuts[o])) {
+            if (!cut_axis(way, &rule->axes[a], o, a, &cuts[o])) {
                 *ret_ok = false;
                 return SP_OK;
             }
         if (cuts[o].count == 0)
             continue;
         sp_strategy_cut_layout(way->table, &cuts[o], 0, &layout);
-        enum sp_status status = sp_strategy_layout_number(way->table, &layout, &cuts[o].inner, &layouts[o], err);
+        enum sp_status status = sp_strategy_layout_number(way->table, &layout, &layouts[o], err);
         if (status != SP_OK)
             return status;
     }
@@ -78,49 +124,68 @@ enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struc
 
 /* ---- folded nodes ----------------------------------------------------------------------------------------------- */
 
-static bool may_cut(const struct sp_factor *factor, int64_t shards)
+/* Leaves factors whole that are `before` elements together, the last of them perhaps a part of one; the next is the
+   one to cut. False where they are not so many. */
+static bool skip_major(struct sp_strategy_way *way, const struct sp_axis_factors *list, int64_t before, uint32_t *at)
 {
-    return factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL &&
-           sp_dim_is_known(factor->extent) && factor->extent.value % shards == 0 &&
-           (factor->block <= 1 || factor->extent.value / shards % factor->block == 0);
+    for (; before > 1 && *at < list->count; (*at)++) {
+        const struct sp_dim own = way->rule->factors[list->factors[*at]].extent;
+        if (!sp_dim_is_known(own) || own.value <= 0)
+            return false;
+        if (before % own.value != 0) {
+            way->before[list->factors[*at]] = before;
+            return own.value % before == 0;
+        }
+        before /= own.value;
+    }
+    return before == 1;
 }
 
-/* Gives the mesh axes on an axis of the output to its factors, from the major one on; the next has its turn where one
-   is cut to single elements. False where a factor may not be cut so. */
-static bool deal_axes(struct sp_strategy_way *way, int64_t *shards, const struct sp_layout *layout, uint32_t axis)
+/* Gives the mesh axes on an axis of the output to its factors, from the major one on, or from that behind its whole
+   part; the next has its turn where one is cut to single elements. False where a factor may not be cut so. */
+static bool deal_axes(struct sp_strategy_way *way, const struct sp_layout *layout, uint32_t axis)
 {
     const struct sp_strategy_table *table = way->table;
     const struct sp_axis_factors *list = &way->rule->outputs[0].axes[axis];
     uint32_t at = 0, digits = table->first_digit[SP_STRATEGY_AXES];
+    bool is_begun = false;
     for (uint32_t place = 0; place < digits; place++) {
         for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
             const uint32_t digit = table->first_digit[a];
-            if (layout->axis[digit] != axis || layout->place[digit] != place)
+            if (layout->axis[digit] >= SP_LAYOUT_PARTIAL || layout->place[digit] != place)
                 continue;
-            while (at + 1 < list->count &&
-                   sp_dim_is(way->rule->factors[list->factors[at]].extent, shards[list->factors[at]]))
-                at++;
-            if (at >= list->count ||
-                !may_cut(&way->rule->factors[list->factors[at]], shards[list->factors[at]] * table->mesh.size[a]))
+            const struct sp_strategy_inner inner = sp_strategy_tensor_axis(table, layout->axis[digit]);
+            if (inner.axis != axis)
+                continue;
+            if (!is_begun && !skip_major(way, list, inner.before, &at))
                 return false;
-            way->factor_of[a] = list->factors[at];
-            shards[list->factors[at]] *= table->mesh.size[a];
+            is_begun = true;
+            while (at + 1 < list->count && sp_dim_is(way->rule->factors[list->factors[at]].extent,
+                                                     way->before[list->factors[at]] * way->shards[list->factors[at]]))
+                at++;
+            if (at >= list->count)
+                return false;
+            const uint8_t factor = list->factors[at];
+            way->factor_of[a] = factor;
+            way->shards[factor] *= table->mesh.size[a];
+            if (!sp_strategy_may_cut(&way->rule->factors[factor], way->before[factor], way->shards[factor]))
+                return false;
         }
     }
     return true;
 }
 
 /* Whether the operator runs so, and makes the layout. */
-static enum sp_status try_layout(struct sp_strategy_way *way, int64_t *shards, struct sp_strategy_cut *cuts,
-                                 uint32_t *layouts, uint32_t layout, bool *ret_ok, struct sp_error *err)
+static enum sp_status try_layout(struct sp_strategy_way *way, struct sp_strategy_cut *cuts, uint32_t *layouts,
+                                 uint32_t layout, bool *ret_ok, struct sp_error *err)
 {
     const struct sp_layout *wanted = sp_strategy_layout(way->table, layout);
     memset(way->factor_of, SP_STRATEGY_NO_FACTOR, sizeof way->factor_of);
     *ret_ok = true;
     for (uint32_t f = 0; f < way->rule->factor_count; f++)
-        shards[f] = 1;
+        way->shards[f] = way->before[f] = 1;
     for (uint32_t axis = 0; axis < way->rule->outputs[0].rank && *ret_ok; axis++)
-        *ret_ok = deal_axes(way, shards, wanted, axis);
+        *ret_ok = deal_axes(way, wanted, axis);
     enum sp_status status = *ret_ok ? sp_strategy_cut_operands(way, cuts, layouts, ret_ok, err) : SP_OK;
     *ret_ok = *ret_ok && layouts[way->rule->input_count] == layout;
     if (status != SP_OK || !*ret_ok)
@@ -134,17 +199,17 @@ static enum sp_status find_layouts(struct sp_strategy_way *way, uint32_t layout,
                                    struct sp_error *err)
 {
     struct sp_arena *scratch = way->table->scratch;
-    int64_t *shards = SP_NEW_ARRAY(scratch, way->rule->factor_count, int64_t);
     struct sp_strategy_cut *cuts = SP_NEW_ARRAY(scratch, way->operand_count, struct sp_strategy_cut);
     uint32_t *layouts = SP_NEW_ARRAY(scratch, way->operand_count, uint32_t);
     bool is_ok = false;
+    way->shards = SP_NEW_ARRAY(scratch, way->rule->factor_count, int64_t);
+    way->before = SP_NEW_ARRAY(scratch, way->rule->factor_count, int64_t);
     way->partial = SP_NEW_ARRAY(scratch, 1, uint32_t);
-    if (shards == NULL || cuts == NULL || layouts == NULL || way->partial == NULL)
+    if (way->shards == NULL || way->before == NULL || cuts == NULL || layouts == NULL || way->partial == NULL)
         return sp_fail_memory(err);
-    way->shards = shards;
     way->cuts = cuts;
     way->layouts = layouts;
-    enum sp_status status = try_layout(way, shards, cuts, layouts, layout, &is_ok, err);
+    enum sp_status status = try_layout(way, cuts, layouts, layout, &is_ok, err);
     if (status == SP_OK && is_ok)
         memcpy(ret_layouts, layouts, way->operand_count * sizeof *ret_layouts);
     return status;

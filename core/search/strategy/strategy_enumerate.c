@@ -11,6 +11,14 @@
 #include "ops/table/op.h"
 #include "search/strategy/strategy_internal.h"
 
+#define MOST_CHOICES (SP_RULE_MAX_FACTORS + SP_STRATEGY_MOST_APART)
+
+/* What a mesh axis may split: a factor, or what is behind the major part of one. */
+struct choice {
+    uint8_t factor;
+    int64_t before; /* 1: the factor */
+};
+
 struct found {
     struct sp_strategy strategy; /* layouts in the table's memory */
     uint32_t order;              /* as it was found */
@@ -22,11 +30,10 @@ struct maker {
     struct sp_strategy_class *class;
     const struct sp_work_node *work;
     struct sp_strategy_way way;
-    int64_t *shards;              /* the way's, per factor */
     struct sp_strategy_cut *cuts; /* the way's, per operand */
     uint32_t *layouts;            /* the way's, per operand; then those of one that is kept */
     uint32_t allowed_count;
-    uint8_t allowed[SP_RULE_MAX_FACTORS];
+    struct choice allowed[MOST_CHOICES];
     uint32_t count, capacity;
     struct found *found;
     struct sp_hash_map seen; /* of strategies, by their layouts */
@@ -135,8 +142,7 @@ static struct sp_strategy strategy_of_way(const struct maker *maker)
                                    .output_bytes = output_bytes(maker),
                                    .weight_bytes = way->weight_bytes + maker->work->inner_weight_bytes,
                                    .workspace_bytes = maker->work->workspace_bytes,
-                                   .resident_bytes =
-                                       sp_cache_local_bytes(maker->work->cache, way->rule, maker->shards)};
+                                   .resident_bytes = sp_cache_local_bytes(maker->work->cache, way->rule, way->shards)};
     memcpy(strategy.factor_of, way->factor_of, sizeof strategy.factor_of);
     memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
     return strategy;
@@ -156,6 +162,12 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
     enum sp_status status = sp_strategy_shape_of(maker->table, value->id, &shape, maker->err);
     if (status != SP_OK || shape->extents == NULL)
         return status;
+    if (sp_strategy_has_inner(maker->table->layouts[maker->layouts[operand]])) { /* it keeps its cut */
+        strategy->communication_seconds += sp_strategy_collective(
+            maker->table, SP_ALL_REDUCE, maker->way.partial[output],
+            sp_strategy_local_bytes(maker->table, value->id, maker->layouts[operand]), &strategy->communication_bytes);
+        return SP_OK;
+    }
     sp_strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
     sp_strategy_cut_layout(maker->table, to, 0, &target);
     strategy->communication_seconds +=
@@ -165,16 +177,20 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
 }
 
 /* The mesh axes of output 0's reductions behind its cut, on one axis: in the order in which the devices of a group are
-   numbered, by factors and then by mesh axes. False where the axis does not divide. */
+   numbered, by factors and then by mesh axes. False where the axis does not divide, or another one is cut behind its
+   major part. */
 static bool scatter_cut(const struct maker *maker, uint32_t axis, struct sp_strategy_cut *ret_cut)
 {
     const struct sp_rule *rule = maker->way.rule;
     const struct sp_value *value = value_of(maker, rule->input_count);
     int64_t shards = 1, extent = sp_strategy_axis_extent(value, axis);
     *ret_cut = maker->cuts[rule->input_count];
-    for (uint32_t i = 0; i < ret_cut->count; i++)
+    for (uint32_t i = 0; i < ret_cut->count; i++) {
+        if (ret_cut->tensor_axis[i] >= SP_STRATEGY_INNER)
+            return false;
         if (ret_cut->tensor_axis[i] == axis)
             shards *= maker->table->mesh.size[ret_cut->mesh_axis[i]];
+    }
     for (uint32_t f = 0; f < rule->factor_count; f++)
         for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++) {
             if (maker->way.factor_of[a] != f || !(maker->way.partial[0] >> a & 1))
@@ -207,7 +223,7 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
         status = add_reduction(maker, 0, &cut, &strategy);
         sp_strategy_cut_layout(maker->table, &cut, 0, &layout);
         if (status == SP_OK)
-            status = sp_strategy_layout_number(maker->table, &layout, &cut.inner, &maker->layouts[operand], maker->err);
+            status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
         strategy.output_bytes = output_bytes(maker);
         if (status == SP_OK)
             status = keep(maker, &strategy);
@@ -221,16 +237,9 @@ static enum sp_status try_way(struct maker *maker)
     const struct sp_rule *rule = maker->way.rule;
     struct sp_strategy strategy, scattered;
     bool is_ok = true;
-    for (uint32_t i = 0; i < maker->allowed_count; i++)
-        maker->shards[maker->allowed[i]] = 1;
-    for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++)
-        if (maker->way.factor_of[a] != SP_STRATEGY_NO_FACTOR)
-            maker->shards[maker->way.factor_of[a]] *= maker->table->mesh.size[a];
     for (uint32_t i = 0; i < maker->allowed_count && is_ok; i++) {
-        const struct sp_factor *factor = &rule->factors[maker->allowed[i]];
-        int64_t shards = maker->shards[maker->allowed[i]];
-        is_ok = factor->extent.value % shards == 0 &&
-                (shards == 1 || factor->block <= 1 || factor->extent.value / shards % factor->block == 0);
+        const uint8_t factor = maker->allowed[i].factor;
+        is_ok = sp_strategy_may_cut(&rule->factors[factor], maker->way.before[factor], maker->way.shards[factor]);
     }
     enum sp_status status =
         is_ok ? sp_strategy_cut_operands(&maker->way, maker->cuts, maker->layouts, &is_ok, maker->err) : SP_OK;
@@ -279,7 +288,7 @@ static enum sp_status keep_whole(struct maker *maker)
 
 struct ranked {
     double worth; /* bytes and FLOPs that the factor is in */
-    uint8_t factor;
+    struct choice choice;
 };
 
 static int compare_ranked(const void *a, const void *b)
@@ -287,7 +296,9 @@ static int compare_ranked(const void *a, const void *b)
     const struct ranked *left = a, *right = b;
     if (left->worth != right->worth)
         return left->worth > right->worth ? -1 : 1;
-    return left->factor < right->factor ? -1 : 1;
+    if (left->choice.factor != right->choice.factor)
+        return left->choice.factor < right->choice.factor ? -1 : 1;
+    return left->choice.before < right->choice.before ? -1 : 1;
 }
 
 static double worth_of(const struct maker *maker, uint8_t factor)
@@ -308,22 +319,39 @@ static double worth_of(const struct maker *maker, uint8_t factor)
     return worth;
 }
 
-/* Factors that some axis of the mesh may split, in the rule's order. */
-static void find_allowed(struct maker *maker)
+static bool is_ranked(uint32_t count, const struct ranked *ranked, struct choice choice)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ranked[i].choice.factor == choice.factor && ranked[i].choice.before == choice.before)
+            return true;
+    return false;
+}
+
+/* The choices that some axis of the mesh may have: factors, then what is behind major parts of them. */
+static uint32_t rank_choices(const struct maker *maker, struct ranked ranked[MOST_CHOICES])
 {
     const struct sp_rule *rule = maker->way.rule;
-    struct ranked ranked[SP_RULE_MAX_FACTORS];
-    uint32_t count = 0, most = SP_RULE_MAX_FACTORS;
-    uint64_t ways;
-    for (uint32_t f = 0; f < rule->factor_count; f++) {
-        const struct sp_factor *factor = &rule->factors[f];
-        bool divides = false;
-        for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++)
-            divides = divides || (factor->extent.kind == SP_DIM_KNOWN && factor->extent.value > 1 &&
-                                  factor->extent.value % maker->table->mesh.size[a] == 0);
-        if (divides && factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL)
-            ranked[count++] = (struct ranked){worth_of(maker, (uint8_t)f), (uint8_t)f};
+    uint32_t count = 0;
+    for (uint32_t f = 0; f < rule->factor_count; f++)
+        if (sp_strategy_is_cuttable(maker->table, &rule->factors[f], 1))
+            ranked[count++] = (struct ranked){worth_of(maker, (uint8_t)f), {(uint8_t)f, 1}};
+    for (uint32_t i = 0; i < maker->way.apart_count; i++) {
+        const struct sp_strategy_apart *apart = &maker->way.apart[i];
+        const struct choice choice = {
+            sp_strategy_only_factor(rule, &sp_rule_operand(rule, apart->operand)->axes[apart->axis]), apart->before};
+        if (choice.factor != SP_STRATEGY_NO_FACTOR && !is_ranked(count, ranked, choice) &&
+            sp_strategy_is_cuttable(maker->table, &rule->factors[choice.factor], choice.before))
+            ranked[count++] = (struct ranked){worth_of(maker, choice.factor), choice};
     }
+    return count;
+}
+
+/* What the axes of the mesh may split, in the rule's order. */
+static void find_allowed(struct maker *maker)
+{
+    struct ranked ranked[MOST_CHOICES];
+    uint32_t count = rank_choices(maker, ranked), most = MOST_CHOICES;
+    uint64_t ways;
     do { /* as many as may be tried in all combinations */
         ways = 1;
         for (uint32_t a = 0; a < maker->table->mesh.axis_count && ways <= SP_STRATEGY_MOST_TRIED; a++)
@@ -333,10 +361,30 @@ static void find_allowed(struct maker *maker)
         qsort(ranked, count, sizeof *ranked, compare_ranked);
         count = most;
     }
-    for (uint32_t f = 0; f < rule->factor_count; f++)
+    for (uint32_t f = 0; f < maker->way.rule->factor_count; f++)
         for (uint32_t i = 0; i < count; i++)
-            if (ranked[i].factor == f)
-                maker->allowed[maker->allowed_count++] = (uint8_t)f;
+            if (ranked[i].choice.factor == f)
+                maker->allowed[maker->allowed_count++] = ranked[i].choice;
+}
+
+/* Takes the choice of each mesh axis into the way; false where two cut one factor behind different parts of it. */
+static bool take_choices(struct maker *maker, const uint32_t *choice)
+{
+    struct sp_strategy_way *way = &maker->way;
+    for (uint32_t i = 0; i < maker->allowed_count; i++)
+        way->shards[maker->allowed[i].factor] = way->before[maker->allowed[i].factor] = 1;
+    for (uint32_t a = 0; a < maker->table->mesh.axis_count; a++) {
+        way->factor_of[a] = SP_STRATEGY_NO_FACTOR;
+        if (choice[a] == 0)
+            continue;
+        const struct choice *taken = &maker->allowed[choice[a] - 1];
+        if (way->shards[taken->factor] > 1 && way->before[taken->factor] != taken->before)
+            return false;
+        way->factor_of[a] = taken->factor;
+        way->before[taken->factor] = taken->before;
+        way->shards[taken->factor] *= maker->table->mesh.size[a];
+    }
+    return true;
 }
 
 /* All assignments but the one to no factor at all. */
@@ -350,9 +398,7 @@ static enum sp_status try_all(struct maker *maker)
         if (a == 0)
             return SP_OK;
         choice[a - 1]++;
-        for (uint32_t i = 0; i < axes; i++)
-            maker->way.factor_of[i] = choice[i] == 0 ? SP_STRATEGY_NO_FACTOR : maker->allowed[choice[i] - 1];
-        enum sp_status status = try_way(maker);
+        enum sp_status status = take_choices(maker, choice) ? try_way(maker) : SP_OK;
         if (status != SP_OK)
             return status;
     }
@@ -408,48 +454,34 @@ static enum sp_status finish(struct maker *maker)
     maker->class->strategies.items = items;
     maker->class->strategies.count = maker->count;
     maker->class->strategies.operand_count = maker->way.operand_count;
-    maker->class->strategies.rule = maker->way.rule;
     return SP_OK;
-}
-
-/* The rule, in the table's memory; NULL where nothing may be split. */
-static enum sp_status take_rule(struct maker *maker, const struct sp_rule **ret_rule)
-{
-    struct sp_node *node =
-        maker->work->node != NULL ? &maker->work->node->graph->nodes[maker->work->node->index] : NULL;
-    struct sp_rule *rule = NULL;
-    *ret_rule = NULL;
-    if (node == NULL || maker->table->mesh.axis_count == 0 || node->op == NULL || sp_strategy_has_inside(node))
-        return SP_OK;
-    enum sp_status status = sp_op_rule(maker->table->dataflow->model, node, maker->table->arena, &rule, maker->err);
-    if (status == SP_OK && rule->input_count == node->input_count && rule->output_count == node->output_count)
-        *ret_rule = rule;
-    return status;
 }
 
 static enum sp_status enumerate(struct maker *maker)
 {
     const struct sp_node *node = maker->work->node;
-    const struct sp_rule *rule = NULL;
+    const struct sp_rule *rule = maker->class->strategies.rule;
     struct sp_arena *scratch = maker->table->scratch;
-    enum sp_status status = take_rule(maker, &rule);
-    if (status != SP_OK)
-        return status;
-    maker->way = (struct sp_strategy_way){.table = maker->table, .node = maker->class->node, .rule = rule};
+    maker->way = (struct sp_strategy_way){.table = maker->table,
+                                          .node = maker->class->node,
+                                          .rule = rule,
+                                          .apart_count = maker->class->apart_count,
+                                          .apart = maker->class->apart};
     maker->way.model_node = &node->graph->nodes[node->index];
     maker->way.operand_count = node->input_count + node->output_count;
     maker->layouts = SP_NEW_ARRAY(scratch, maker->way.operand_count, uint32_t);
     maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct sp_strategy_cut);
-    maker->shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
+    maker->way.shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
+    maker->way.before = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
     maker->way.partial = SP_NEW_ARRAY(scratch, node->output_count, uint32_t);
-    if (maker->layouts == NULL || maker->cuts == NULL || maker->shards == NULL || maker->way.partial == NULL)
+    if (maker->layouts == NULL || maker->cuts == NULL || maker->way.shards == NULL || maker->way.before == NULL ||
+        maker->way.partial == NULL)
         return sp_fail_memory(maker->err);
-    maker->way.shards = maker->shards;
     maker->way.cuts = maker->cuts;
     maker->way.layouts = maker->layouts;
-    status = keep_whole(maker);
+    enum sp_status status = keep_whole(maker);
     for (uint32_t f = 0; rule != NULL && f < rule->factor_count; f++)
-        maker->shards[f] = 1;
+        maker->way.shards[f] = maker->way.before[f] = 1;
     if (status == SP_OK && rule != NULL) {
         find_allowed(maker);
         status = maker->allowed_count > 0 ? try_all(maker) : SP_OK;

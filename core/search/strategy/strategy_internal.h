@@ -11,18 +11,26 @@
 /* Operators between a quantised constant and the node that uses it, at most: behind more of them it is not looked. */
 #define SP_STRATEGY_MOST_FOLDED 16
 
-/* A tensor axis of which not the major part is cut, but what is behind `before` elements of it: the axis is [before,
-   rest], and the rest is cut. Zeroed: there is none. */
+/* A tensor axis of which not the major part is cut, but what is behind that: the axis is [before, rest], and the rest
+   is cut. In layouts and cuts it is an axis of its own, with a number from SP_STRATEGY_INNER on. */
 struct sp_strategy_inner {
     int64_t before;
-    uint64_t axis;
+    uint32_t axis;
 };
+#define SP_STRATEGY_INNER      SP_MAX_RANK
+#define SP_STRATEGY_MOST_INNER (SP_LAYOUT_PARTIAL - SP_STRATEGY_INNER) /* in one table */
+
+/* An axis of an operand that may be cut behind a major part of `before` elements, because something takes it apart. */
+struct sp_strategy_apart {
+    uint32_t operand, axis;
+    int64_t before;
+};
+#define SP_STRATEGY_MOST_APART 32 /* of one node; what more there are are not cut so */
 
 struct sp_strategy_layout {
     struct sp_layout layout;
-    struct sp_strategy_inner inner; /* behind `layout`: both together are compared */
     uint32_t number;
-    uint32_t cut_count; /* tensor axes that are cut, ascending, and in how many shards */
+    uint32_t cut_count; /* axes that are cut, ascending, and in how many shards */
     uint8_t axes[SP_STRATEGY_AXES];
     uint32_t shards[SP_STRATEGY_AXES];
 };
@@ -39,8 +47,10 @@ struct sp_strategy_reshard {
 };
 
 struct sp_strategy_class {
-    struct sp_strategies strategies;
-    uint32_t node; /* the first of its nodes */
+    struct sp_strategies strategies; /* the rule from the start, items when it is filled */
+    uint32_t node;                   /* the first of its nodes */
+    uint32_t apart_count;
+    const struct sp_strategy_apart *apart;
 };
 
 struct sp_strategy_table {
@@ -63,14 +73,15 @@ struct sp_strategy_table {
     struct sp_strategy_layout **layouts;
     uint32_t shape_count;
     const struct sp_strategy_shape **shape_of; /* per tensor */
-    bool *is_own_weight;                       /* per tensor: a weight that one node alone uses, under any name */
-    struct sp_strategy_class **class_of;       /* per node */
+    uint32_t inner_count;
+    struct sp_strategy_inner inner[SP_STRATEGY_MOST_INNER];
+    bool *is_own_weight;                 /* per tensor: a weight that one node alone uses, under any name */
+    struct sp_strategy_class **class_of; /* per node */
 };
 
 /* How one operand is cut: tensor axes and the mesh axes on them; those of one tensor axis stand major to minor. */
 struct sp_strategy_cut {
     uint32_t count;
-    struct sp_strategy_inner inner;
     uint8_t tensor_axis[SP_STRATEGY_AXES], mesh_axis[SP_STRATEGY_AXES];
 };
 
@@ -84,11 +95,22 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
 void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct sp_strategy_cut *cut, uint32_t partial,
                             struct sp_layout *ret_layout);
 enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                         const struct sp_strategy_inner *inner, uint32_t *ret_number,
-                                         struct sp_error *err);
+                                         uint32_t *ret_number, struct sp_error *err);
+
+/* The number that an axis has behind `before` of its elements: its own behind one; false beyond
+   SP_STRATEGY_MOST_INNER. */
+bool sp_strategy_inner_axis(struct sp_strategy_table *table, uint32_t axis, int64_t before, uint8_t *ret_number);
+
+/* The other way round: an axis of layouts as the tensor's. */
+struct sp_strategy_inner sp_strategy_tensor_axis(const struct sp_strategy_table *table, uint8_t number);
+
+/* Whether some axis is cut behind a major part. */
+bool sp_strategy_has_inner(const struct sp_strategy_layout *layout);
 
 /* The share of a tensor's elements that a device has: the largest piece where shards are uneven. */
 double sp_strategy_layout_share(const struct sp_strategy_table *table, const struct sp_value *value, uint32_t layout);
+
+/* ---- strategy_reshard.c ---- */
 
 enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
                                     const struct sp_strategy_shape **ret_shape, struct sp_error *err);
@@ -104,12 +126,29 @@ double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_col
 
 /* ---- strategy_class.c ---- */
 
-/* The class of nodes that are equal to this one in all that strategies follow from. A new one has no items yet. */
-enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node,
-                                      struct sp_strategy_class **ret_class, bool *ret_is_new, struct sp_error *err);
+/* The class of nodes that are equal to this one in all that strategies follow from, and of which these axes may be
+   taken apart. A new one has its rule, and no items yet. */
+enum sp_status sp_strategy_class_find(struct sp_strategy_table *table, uint32_t node, uint32_t apart_count,
+                                      const struct sp_strategy_apart *apart, struct sp_strategy_class **ret_class,
+                                      struct sp_error *err);
 
 /* Whether graphs of its own are inside the node. */
 bool sp_strategy_has_inside(const struct sp_node *node);
+
+/* ---- strategy_inner.c ---- */
+
+/* Finds the axes that may be cut behind a major part, and gives their nodes classes that know it. All nodes must have
+   classes. */
+enum sp_status sp_strategy_take_apart(struct sp_strategy_table *table, struct sp_error *err);
+
+/* Whether a rule has compound axes with something that can be cut behind a small major part. */
+bool sp_strategy_is_compound(const struct sp_strategy_table *table, const struct sp_rule *rule);
+
+/* Whether some axis of the mesh can cut a factor behind `before` of its elements. */
+bool sp_strategy_is_cuttable(const struct sp_strategy_table *table, const struct sp_factor *factor, int64_t before);
+
+/* The one factor of an axis that is more than one element, or SP_STRATEGY_NO_FACTOR. */
+uint8_t sp_strategy_only_factor(const struct sp_rule *rule, const struct sp_axis_factors *list);
 
 /* ---- strategy_enumerate.c ---- */
 
@@ -127,7 +166,10 @@ struct sp_strategy_way {
     const struct sp_rule *rule; /* with terms */
     uint32_t operand_count;
     uint8_t factor_of[SP_STRATEGY_AXES];
-    const int64_t *shards;              /* per factor */
+    int64_t *shards; /* per factor */
+    int64_t *before; /* per factor: so much of it is whole, and what is behind that is cut */
+    uint32_t apart_count;
+    const struct sp_strategy_apart *apart;
     const struct sp_strategy_cut *cuts; /* per operand of the rule */
     const uint32_t *layouts;            /* likewise */
     /* what follows */
@@ -141,7 +183,11 @@ struct sp_strategy_way {
 /* The extent of an operand's axis, -1 where it is not known or no tensor's. */
 int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis);
 
-/* The cuts and layouts of all operands, from the way's factor_of and shards; *ret_ok is false where one cannot be. */
+/* Whether a factor is of a kind and an extent that shards behind `before` of its elements can be, in whole blocks. */
+bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards);
+
+/* The cuts and layouts of all operands, from the way's factor_of, shards and before; *ret_ok is false where one cannot
+   be. */
 enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
                                         uint32_t *layouts, bool *ret_ok, struct sp_error *err);
 

@@ -1,7 +1,6 @@
 /*
- * Layouts by number, what a device has under them, and the times of getting from one to another.
+ * The mesh, layouts by number, what a device has under them, and the shardings that they are.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -94,7 +93,7 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
     if (status != SP_OK)
         return status;
     sp_strategy_cut_layout(table, &(struct sp_strategy_cut){0}, 0, &whole);
-    return sp_strategy_layout_number(table, &whole, &(struct sp_strategy_inner){0}, &number, err);
+    return sp_strategy_layout_number(table, &whole, &number, err);
 }
 
 double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
@@ -138,8 +137,35 @@ void sp_strategy_cut_layout(const struct sp_strategy_table *table, const struct 
 static bool is_same_layout(const void *item, const void *key)
 {
     const struct sp_strategy_layout *a = item, *b = key;
-    return memcmp(&a->layout, &b->layout, sizeof a->layout) == 0 && a->inner.before == b->inner.before &&
-           a->inner.axis == b->inner.axis;
+    return memcmp(&a->layout, &b->layout, sizeof a->layout) == 0;
+}
+
+bool sp_strategy_inner_axis(struct sp_strategy_table *table, uint32_t axis, int64_t before, uint8_t *ret_number)
+{
+    uint32_t at = 0;
+    if (before == 1) {
+        *ret_number = (uint8_t)axis;
+        return true;
+    }
+    while (at < table->inner_count && (table->inner[at].axis != axis || table->inner[at].before != before))
+        at++;
+    if (at == SP_STRATEGY_MOST_INNER)
+        return false;
+    if (at == table->inner_count)
+        table->inner[table->inner_count++] = (struct sp_strategy_inner){before, axis};
+    *ret_number = (uint8_t)(SP_STRATEGY_INNER + at);
+    return true;
+}
+
+bool sp_strategy_has_inner(const struct sp_strategy_layout *layout)
+{
+    return layout->cut_count > 0 && layout->axes[layout->cut_count - 1] >= SP_STRATEGY_INNER;
+}
+
+struct sp_strategy_inner sp_strategy_tensor_axis(const struct sp_strategy_table *table, uint8_t number)
+{
+    return number < SP_STRATEGY_INNER ? (struct sp_strategy_inner){1, number}
+                                      : table->inner[number - SP_STRATEGY_INNER];
 }
 
 /* Which tensor axes are cut, and in how many shards. */
@@ -166,14 +192,12 @@ static void find_shards(const struct sp_strategy_table *table, struct sp_strateg
 }
 
 enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const struct sp_layout *layout,
-                                         const struct sp_strategy_inner *inner, uint32_t *ret_number,
-                                         struct sp_error *err)
+                                         uint32_t *ret_number, struct sp_error *err)
 {
-    const struct sp_strategy_layout key = {.layout = *layout, .inner = *inner};
+    const struct sp_strategy_layout key = {.layout = *layout};
     struct sp_digest digest;
     sp_digest_begin(&digest, table->dataflow->model->hash_seed);
     sp_digest_add(&digest, layout, sizeof *layout);
-    sp_digest_add(&digest, inner, sizeof *inner);
     uint64_t hash = sp_digest_end(&digest);
     struct sp_strategy_layout *known = sp_hash_set_find(&table->layout_set, hash, is_same_layout, &key);
     if (known != NULL) {
@@ -190,7 +214,6 @@ enum sp_status sp_strategy_layout_number(struct sp_strategy_table *table, const 
     if (known == NULL || !sp_hash_set_add(&table->layout_set, hash, known))
         return sp_fail_memory(err);
     known->layout = *layout;
-    known->inner = *inner;
     known->number = table->layout_count;
     find_shards(table, known);
     table->layouts[table->layout_count++] = known;
@@ -208,10 +231,11 @@ double sp_strategy_layout_share(const struct sp_strategy_table *table, const str
     const struct sp_strategy_layout *cut = table->layouts[layout];
     double share = 1;
     for (uint32_t i = 0; i < cut->cut_count; i++) {
+        const struct sp_strategy_inner at = sp_strategy_tensor_axis(table, cut->axes[i]);
         int64_t shards = cut->shards[i], extent = 0;
-        if (value != NULL && value->type.shape.has_rank && cut->axes[i] < value->type.shape.rank &&
-            sp_dim_is_known(value->type.shape.dims[cut->axes[i]]))
-            extent = value->type.shape.dims[cut->axes[i]].value;
+        if (value != NULL && value->type.shape.has_rank && at.axis < value->type.shape.rank &&
+            sp_dim_is_known(value->type.shape.dims[at.axis]))
+            extent = value->type.shape.dims[at.axis].value;
         int64_t largest = extent / shards + 1;
         if (extent <= 0 || extent % shards == 0)
             share /= (double)shards;
@@ -225,164 +249,6 @@ double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t t
 {
     const struct sp_work_tensor *work = &table->workload->tensors[tensor];
     return layout == 0 ? work->bytes : work->bytes * sp_strategy_layout_share(table, work->value, layout);
-}
-
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
-
-static bool is_same_shape(const void *item, const void *key)
-{
-    const struct sp_strategy_shape *a = item, *b = key;
-    return a->rank == b->rank && a->element_bytes == b->element_bytes && (a->extents == NULL) == (b->extents == NULL) &&
-           (a->extents == NULL || a->rank == 0 || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0);
-}
-
-enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t tensor,
-                                    const struct sp_strategy_shape **ret_shape, struct sp_error *err)
-{
-    const struct sp_work_tensor *work = &table->workload->tensors[tensor];
-    const struct sp_shape *shape = work->value != NULL ? &work->value->type.shape : NULL;
-    int64_t extents[SP_MAX_RANK], elements = shape != NULL ? sp_shape_elements(shape) : -1;
-    struct sp_strategy_shape key = {0}, *known;
-    struct sp_digest digest;
-    *ret_shape = table->shape_of[tensor];
-    if (*ret_shape != NULL)
-        return SP_OK;
-    if (elements > 0 && shape->rank <= SP_MAX_RANK) {
-        for (uint32_t a = 0; a < shape->rank; a++)
-            extents[a] = shape->dims[a].value;
-        key = (struct sp_strategy_shape){0, shape->rank, extents, work->bytes / (double)elements};
-    }
-    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
-    sp_digest_number(&digest, key.rank);
-    sp_digest_add(&digest, &key.element_bytes, sizeof key.element_bytes);
-    sp_digest_add(&digest, extents, key.extents != NULL ? key.rank * sizeof *extents : 0);
-    uint64_t hash = sp_digest_end(&digest);
-    known = sp_hash_set_find(&table->shape_set, hash, is_same_shape, &key);
-    if (known == NULL) {
-        int64_t *kept = SP_NEW_ARRAY(table->arena, key.rank, int64_t);
-        known = SP_NEW(table->arena, struct sp_strategy_shape);
-        if (kept == NULL || known == NULL || !sp_hash_set_add(&table->shape_set, hash, known))
-            return sp_fail_memory(err);
-        if (key.rank > 0)
-            memcpy(kept, extents, key.rank * sizeof *kept);
-        *known = key;
-        known->extents = key.extents != NULL ? kept : NULL;
-        known->number = ++table->shape_count;
-    }
-    *ret_shape = table->shape_of[tensor] = known;
-    return SP_OK;
-}
-
-/* ---- reshards --------------------------------------------------------------------------------------------------- */
-
-/* A reshard up to the names of tensor axes: where all cuts are even, its cost follows from the tensor's bytes. */
-struct question {
-    double tensor_bytes;
-    struct sp_layout from, to;
-};
-
-struct answer {
-    struct question question;
-    double seconds, bytes;
-};
-
-static bool is_same_question(const void *item, const void *key)
-{
-    const struct question *a = &((const struct answer *)item)->question, *b = key;
-    return a->tensor_bytes == b->tensor_bytes && memcmp(&a->from, &b->from, sizeof a->from) == 0 &&
-           memcmp(&a->to, &b->to, sizeof a->to) == 0;
-}
-
-/* Renames tensor axes by their first place among the digits; `names` are of axes, 0: none yet. */
-static void rename_axes(uint32_t digits, struct sp_layout *layout, uint8_t names[SP_MAX_RANK], uint8_t *count)
-{
-    for (uint32_t d = 0; d < digits; d++) {
-        uint8_t axis = layout->axis[d];
-        if (axis >= SP_MAX_RANK)
-            continue;
-        if (names[axis] == 0)
-            names[axis] = ++*count;
-        layout->axis[d] = names[axis] - 1;
-    }
-}
-
-static bool is_even(const struct sp_strategy_layout *layout, const struct sp_strategy_shape *shape)
-{
-    for (uint32_t i = 0; i < layout->cut_count; i++)
-        if (layout->axes[i] >= shape->rank || shape->extents[layout->axes[i]] % layout->shards[i] != 0)
-            return false;
-    return true;
-}
-
-/* Asks for a tensor of the same bytes in which every cut is even, so that equal questions have equal answers. */
-static bool ask(struct sp_strategy_table *table, const struct sp_strategy_shape *shape,
-                const struct sp_strategy_layout *from, const struct sp_strategy_layout *to, double *ret_seconds,
-                double *ret_bytes)
-{
-    uint8_t names[SP_MAX_RANK] = {0}, count = 0;
-    int64_t extents[SP_MAX_RANK];
-    struct question question;
-    struct sp_digest digest;
-    memset(&question, 0, sizeof question);
-    question = (struct question){shape->element_bytes, from->layout, to->layout};
-    for (uint32_t a = 0; a < shape->rank; a++)
-        question.tensor_bytes *= (double)shape->extents[a];
-    rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.from, names, &count);
-    rename_axes(table->first_digit[SP_STRATEGY_AXES], &question.to, names, &count);
-    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
-    sp_digest_add(&digest, &question, sizeof question);
-    uint64_t hash = sp_digest_end(&digest);
-    struct answer *known = sp_hash_set_find(&table->answer_set, hash, is_same_question, &question);
-    if (known == NULL) {
-        double element_bytes = question.tensor_bytes;
-        known = SP_NEW(table->arena, struct answer);
-        if (known == NULL || !sp_hash_set_add(&table->answer_set, hash, known))
-            return false;
-        for (uint32_t a = 0; a < count; a++) {
-            extents[a] = table->device_count;
-            element_bytes /= table->device_count;
-        }
-        known->question = question;
-        known->seconds =
-            sp_reshard_cost(table->costs, count, extents, element_bytes, &question.from, &question.to, &known->bytes);
-    }
-    *ret_seconds = known->seconds;
-    *ret_bytes = known->bytes;
-    return true;
-}
-
-double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
-                           double *ret_bytes)
-{
-    const struct sp_strategy_layout *before = table->layouts[from], *after = table->layouts[to];
-    const struct sp_strategy_shape *shape;
-    *ret_bytes = 0;
-    if (from == to)
-        return 0;
-    if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || shape->extents == NULL)
-        return INFINITY;
-    uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
-    const struct sp_hash_slot *slot = sp_hash_map_get(&table->reshards, key);
-    struct sp_strategy_reshard *reshard = slot != NULL ? slot->item : SP_NEW(table->arena, struct sp_strategy_reshard);
-    if (reshard == NULL)
-        return INFINITY;
-    if (slot == NULL) {
-        if (!is_even(before, shape) || !is_even(after, shape))
-            reshard->seconds = sp_reshard_cost(table->costs, shape->rank, shape->extents, shape->element_bytes,
-                                               &before->layout, &after->layout, &reshard->bytes);
-        else if (!ask(table, shape, before, after, &reshard->seconds, &reshard->bytes))
-            return INFINITY;
-        if (!sp_hash_set_add(&table->reshards, key, reshard))
-            return INFINITY;
-    }
-    *ret_bytes = reshard->bytes;
-    return reshard->seconds;
-}
-
-double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to)
-{
-    double bytes;
-    return sp_strategy_reshard(table, tensor, from, to, &bytes);
 }
 
 /* ---- shardings -------------------------------------------------------------------------------------------------- */
@@ -425,7 +291,8 @@ enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena
             return sp_fail_memory(err);
         for (uint32_t m = 0; m < table->mesh.axis_count; m++) {
             uint32_t at = list->count, place = digits->place[table->first_digit[m]];
-            if (digits->axis[table->first_digit[m]] != a)
+            uint8_t axis = digits->axis[table->first_digit[m]];
+            if (axis >= SP_LAYOUT_PARTIAL || sp_strategy_tensor_axis(table, axis).axis != a)
                 continue;
             for (; at > 0 && places[at - 1] > place; at--) {
                 places[at] = places[at - 1];
@@ -444,24 +311,30 @@ enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena
 enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t layout,
                                   const struct sp_sharding **sharding, struct sp_error *err)
 {
-    const struct sp_strategy_inner *inner = &table->layouts[layout]->inner;
+    const struct sp_strategy_layout *cut = table->layouts[layout];
     const struct sp_mesh *mesh = (*sharding)->mesh;
     struct sp_sharding *blocks = NULL;
     int64_t devices = 0;
-    if (inner->before == 0)
+    if (!sp_strategy_has_inner(cut))
         return SP_OK;
     for (int64_t i = 0; i < mesh->order.count; i++)
         if (sp_device_order_at(&mesh->order, i) >= devices)
             devices = sp_device_order_at(&mesh->order, i) + 1;
     enum sp_status status = sp_sharding_to_blocks(arena, *sharding, (*sharding)->rank, devices, &blocks, NULL, err);
-    struct sp_block_part *parts = SP_NEW_ARRAY(arena, 2, struct sp_block_part);
-    if (status != SP_OK || parts == NULL)
-        return status != SP_OK ? status : sp_fail_memory(err);
-    parts[0] = (struct sp_block_part){inner->before, NULL, 1};
-    parts[1] = (struct sp_block_part){0, NULL, sp_sharding_shards(blocks, (uint32_t)inner->axis)};
-    blocks->blocks[inner->axis] = (struct sp_block_dim){2, parts};
-    *sharding = blocks;
-    return SP_OK;
+    for (uint32_t i = 0; i < cut->cut_count && status == SP_OK; i++) {
+        const struct sp_strategy_inner inner = sp_strategy_tensor_axis(table, cut->axes[i]);
+        struct sp_block_part *parts = SP_NEW_ARRAY(arena, 2, struct sp_block_part);
+        if (inner.before == 1)
+            continue;
+        if (parts == NULL)
+            return sp_fail_memory(err);
+        parts[0] = (struct sp_block_part){inner.before, NULL, 1};
+        parts[1] = (struct sp_block_part){0, NULL, sp_sharding_shards(blocks, inner.axis)};
+        blocks->blocks[inner.axis] = (struct sp_block_dim){2, parts};
+    }
+    if (status == SP_OK)
+        *sharding = blocks;
+    return status;
 }
 
 enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_arena *arena, uint32_t rank,

@@ -105,13 +105,19 @@ static void find_work(struct sp_strategy_way *way, double *ret_seconds)
 
 /* ---- the device's view of the node ------------------------------------------------------------------------------ */
 
-static struct sp_axis_ranges one_range(struct sp_arena *arena, int64_t start, int64_t limit)
+/* One shard of an extent behind a major part: a range for each of the `before` elements of that. Of an extent that is
+   not known (-1), all. */
+static struct sp_axis_ranges shard_ranges(struct sp_arena *arena, int64_t extent, int64_t before, int64_t shards,
+                                          int64_t shard)
 {
-    struct sp_range *range = SP_NEW(arena, struct sp_range);
-    if (range == NULL)
+    const int64_t rest = extent / before, size = rest / shards, count = shards > 1 ? before : 1;
+    struct sp_range *ranges = SP_NEW_ARRAY(arena, (size_t)count, struct sp_range);
+    if (ranges == NULL)
         return (struct sp_axis_ranges){0};
-    *range = (struct sp_range){start, limit};
-    return (struct sp_axis_ranges){limit != 0, range};
+    ranges[0] = (struct sp_range){0, extent};
+    for (int64_t i = 0; shards > 1 && i < count; i++)
+        ranges[i] = (struct sp_range){i * rest + shard * size, i * rest + (shard + 1) * size};
+    return (struct sp_axis_ranges){extent != 0 ? (uint32_t)count : 0, ranges};
 }
 
 static bool fill_factors(struct probe *probe, struct sp_lower_factor *factors)
@@ -123,18 +129,18 @@ static bool fill_factors(struct probe *probe, struct sp_lower_factor *factors)
             if (way->factor_of[a] == f)
                 one.shard = one.shard * probe->table->mesh.size[a] + probe->coordinate[a];
         one.is_split = one.shards > 1;
-        one.is_contiguous = true;
         one.size = one.is_split ? one.extent / one.shards : one.extent;
-        one.start = one.shard * (one.is_split ? one.size : 0);
-        one.ranges = one_range(probe->local.arena, one.start, one.is_split ? one.start + one.size : one.extent);
+        one.ranges = shard_ranges(probe->local.arena, one.extent, way->before[f], one.shards, one.shard);
         if (one.ranges.ranges == NULL)
             return false;
+        one.start = one.ranges.ranges[0].start;
+        one.is_contiguous = one.ranges.count <= 1;
         factors[f] = one;
     }
     return true;
 }
 
-/* Parts of tensor axes are one range each: of a compound only the major factors are cut. */
+/* Parts of tensor axes are one range each, or one for each element of the major part behind which they are cut. */
 static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_lower_operand *ret_operand)
 {
     const struct sp_strategy_way *way = probe->way;
@@ -145,20 +151,21 @@ static bool fill_operand(struct probe *probe, uint32_t operand, struct sp_lower_
     uint32_t rank = rank_of(value);
     struct sp_lower_axis *axes = SP_NEW_ARRAY(probe->local.arena, rank, struct sp_lower_axis);
     for (uint32_t a = 0; axes != NULL && a < rank; a++) {
-        int64_t shards = 1, shard = 0, start = 0;
+        int64_t shards = 1, shard = 0, before = 1;
         axes[a].extent = axes[a].size = extent_of(value->type.shape.dims[a]);
         for (uint32_t i = 0; i < cut->count; i++) {
-            if (cut->tensor_axis[i] != a)
+            const struct sp_strategy_inner inner = sp_strategy_tensor_axis(probe->table, cut->tensor_axis[i]);
+            if (inner.axis != a)
                 continue;
+            before = inner.before;
             shards *= probe->table->mesh.size[cut->mesh_axis[i]];
             shard = shard * probe->table->mesh.size[cut->mesh_axis[i]] + probe->coordinate[cut->mesh_axis[i]];
         }
         if (shards > 1) {
             axes[a].is_cut = true;
             axes[a].size /= shards;
-            start = shard * axes[a].size;
         }
-        axes[a].ranges = one_range(probe->local.arena, start, axes[a].size < 0 ? -1 : start + axes[a].size);
+        axes[a].ranges = shard_ranges(probe->local.arena, axes[a].extent, before, shards, shard);
         if (axes[a].ranges.ranges == NULL)
             return false;
     }
@@ -234,13 +241,15 @@ static double piece_bytes(const struct probe *probe, const struct sp_piece *piec
 static double range_overlap(const struct sp_axis_ranges *asked, const struct sp_axis_ranges *part)
 {
     int64_t overlap = 0;
-    if (part->count == 0 || (part->ranges[0].limit < 0 && asked->count > 0))
-        return 0;
-    for (uint32_t i = 0; i < asked->count; i++) {
-        int64_t start = asked->ranges[i].start, limit = asked->ranges[i].limit;
-        start = start > part->ranges[0].start ? start : part->ranges[0].start;
-        limit = limit < part->ranges[0].limit ? limit : part->ranges[0].limit;
+    for (uint32_t i = 0, j = 0; i < asked->count && j < part->count;) {
+        const struct sp_range *a = &asked->ranges[i], *b = &part->ranges[j];
+        const int64_t start = a->start > b->start ? a->start : b->start;
+        const int64_t limit = a->limit < b->limit ? a->limit : b->limit;
         overlap += limit > start ? limit - start : 0;
+        if (a->limit < b->limit)
+            i++;
+        else
+            j++;
     }
     return (double)overlap;
 }

@@ -179,9 +179,11 @@ static void expect_pieces(const json_t *json)
         const json_t *dims = json_object_get(json_object_get(spec, "onnx"), "sharded_dim");
         double pieces = 1;
         size_t axes = 0;
-        for (size_t d = 0; d < json_array_size(dims); d++)
-            pieces *=
-                number_of(json_array_get(json_object_get(json_array_get(dims, d), "simple_sharding"), 0), "num_shards");
+        for (size_t d = 0; d < json_array_size(dims); d++) {
+            const json_t *parts = json_object_get(json_array_get(dims, d), "simple_sharding");
+            for (size_t p = 0; p < json_array_size(parts); p++)
+                pieces *= number_of(json_array_get(parts, p), "num_shards");
+        }
         for (const char *at = text_of(spec, "text"); (at = strchr(at, 'S')) != NULL; at++)
             axes++;
         cr_expect_eq(axes, json_array_size(dims), "%s", text_of(tensor, "name"));

@@ -593,6 +593,44 @@ Test(strategy, operators_run_as_said)
     expect_honest(2, (uint32_t[]){2, 2});
 }
 
+/* Weights that are several in one: cut behind the parts, together with everything else. */
+Test(strategy, fused_weights_run_as_said)
+{
+    start(18);
+    input("X", "2,4,16");
+    input("I", "2,16,4,4");
+    build_weight(&build, "W", SP_DTYPE_FLOAT, "16,48");
+    build_weight(&build, "bias", SP_DTYPE_FLOAT, "48");
+    build_weight(&build, "G", SP_DTYPE_FLOAT, "16,32");
+    build_weight(&build, "C", SP_DTYPE_FLOAT, "32,16,1,1");
+    build_weight(&build, "D", SP_DTYPE_FLOAT, "16,16");
+    build_ints(&build, "parts", 3, (int64_t[]){16, 16, 16});
+    build_ints(&build, "five", 5, (int64_t[]){2, 4, 3, 4, 4});
+    build_ints(&build, "zero", 1, (int64_t[]){0});
+    build_ints(&build, "end", 1, (int64_t[]){16});
+    build_ints(&build, "last", 1, (int64_t[]){2});
+    build_node(&build, "MatMul", "X W", "M");
+    build_node(&build, "Add", "M bias", "Y");
+    build_attr_int(&build, build_node(&build, "Split", "Y parts", "q k v"), "axis", 2);
+    build_node(&build, "Slice", "Y zero end last", "slice");
+    build_node(&build, "Reshape", "Y five", "R");
+    build_attr_int(&build, build_node(&build, "Gather", "R zero", "gather"), "axis", 2);
+    build_node(&build, "MatMul", "X G", "both");
+    struct sp_node *gated = build_node(&build, "Split", "both", "gate up");
+    build_attr_int(&build, gated, "num_outputs", 2);
+    build_attr_int(&build, gated, "axis", 2);
+    build_node(&build, "Mul", "gate up", "inner");
+    build_node(&build, "MatMul", "inner D", "down");
+    build_node(&build, "Conv", "I C", "channels");
+    struct sp_node *halves = build_node(&build, "Split", "channels", "left right");
+    build_attr_int(&build, halves, "num_outputs", 2);
+    build_attr_int(&build, halves, "axis", 1);
+    build_outputs(&build, "q k v slice gather down left right");
+    strategy_model_built(&subject, "a100-sxm4-80gb", 8);
+    expect_honest(1, (uint32_t[]){2});
+    expect_honest(2, (uint32_t[]){2, 2});
+}
+
 Test(strategy, bert_runs_as_said)
 {
     expect_honest_model("bert_tiny.onnx");

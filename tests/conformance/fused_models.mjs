@@ -1,0 +1,95 @@
+// Fused weights (fused_models.py), planned on 2, 3 and 4 slow devices: what they are taken apart in is split, nothing is
+// sent for that, and it takes no longer than with a weight for each. ONNX Runtime computes the original, the simulation
+// and the devices' models; the annotated model is free of findings. TAP on standard output.
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ort from 'onnxruntime-node';
+import { inFolder, runDevices } from './device_run.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const cli = process.env.SHARDPLAN ?? path.join(here, '../../build/api/cli/shardplan');
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'fused-models-'));
+const shardplan = (...options) => execFileSync(cli, options, { stdio: ['ignore', 'pipe', 'pipe'] }).toString();
+
+function clusterFile(count) {
+  const file = path.join(folder, `slow${count}.json`);
+  const device = { name: 'slow', memory_bytes: 1e9, memory_bandwidth: 1e8, flops: { float32: 1e7 } };
+  fs.writeFileSync(file, JSON.stringify({ groups: [{ count, device }], mesh: [{ name: 'net', size: count, bandwidth: 1e10, latency: 1e-6 }] }));
+  return file;
+}
+
+const load = (file) => ort.InferenceSession.create(file, { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, logSeverityLevel: 4 });
+
+async function outputs(file, feeds) {
+  const session = await load(file);
+  const results = await session.run(feeds);
+  await session.release();
+  return results;
+}
+
+async function feedsOf(file) {
+  const session = await load(file);
+  const [{ shape }] = session.inputMetadata;
+  await session.release();
+  const data = Float32Array.from({ length: shape.reduce((product, dim) => product * dim, 1) }, (_, i) => Math.sin(i * 7 + 1));
+  return { x: new ort.Tensor('float32', data, shape) };
+}
+
+function differences(what, expected, found) {
+  const { data, dims } = found.y;
+  if (String(dims) !== String(expected.y.dims)) return [`${what}: extents ${dims}`];
+  const most = data.reduce((worst, value, i) => Math.max(worst, Math.abs(value - expected.y.data[i])), 0);
+  return most <= 1e-4 ? [] : [`${what}: differs by ${most}`];
+}
+
+// How the tensor's axes are cut: lists of [extent or undefined, shards].
+function cutsOf(plan, name) {
+  const dims = plan.tensors.find((tensor) => tensor.name === name)?.spec.onnx.sharded_dim ?? [];
+  return dims.map(({ simple_sharding: parts }) => parts.map((part) => [part.dim_value, part.num_shards]));
+}
+
+function problemsOf({ split, parts }, devices, plan) {
+  const product = (cuts) => cuts.reduce((shards, [, own]) => shards * own, 1);
+  const problems = split.filter((name) => !cutsOf(plan, name).some((cuts) =>
+    product(cuts) === devices && (parts === 1 ? cuts.length === 1 : cuts.length === 2 && cuts[0][0] === parts && cuts[0][1] === 1)))
+    .map((name) => `${name} is cut as ${JSON.stringify(cutsOf(plan, name))}`);
+  const early = plan.collectives.filter(({ tensor }) => /qkv|parts|^[qkv]\b|both|gate|up|inner/.test(tensor));
+  return [...problems, ...early.map(({ kind, tensor }) => `${kind} of ${tensor}`)];
+}
+
+async function check(test, devices, fastest) {
+  const file = path.join(folder, `${test.name}.onnx`), out = path.join(folder, `${test.name} ${devices}`);
+  shardplan('plan', file, '--cluster', clusterFile(devices), '--strategy', 'tensor', '--objective', 'latency', '--emit', out);
+  const plan = JSON.parse(fs.readFileSync(path.join(out, 'plan.json'), 'utf8'));
+  const problems = problemsOf(test, devices, plan), latency = plan.estimate.latency_seconds;
+  if (test.name === 'separate') fastest[devices] = latency;
+  else if (test.split.includes('qkv.bias') && test.name !== 'attention' && latency > fastest[devices] * 1.01)
+    problems.push(`${latency} s, and ${fastest[devices]} s where the weights are apart`);
+  const feeds = await feedsOf(file), expected = await outputs(file, feeds);
+  problems.push(...differences('simulation', expected, await outputs(path.join(out, 'simulation.onnx'), feeds)));
+  problems.push(...differences('devices', expected, (await runDevices(inFolder(out), feeds, expected)).results));
+  const findings = JSON.parse(shardplan('check', path.join(out, 'annotated.onnx'), '--json'));
+  problems.push(...(findings.diagnostics ?? []).filter(({ severity }) => severity !== 'note').map(({ code, message }) => `${code}: ${message}`));
+  return problems;
+}
+
+let failed = 0, number = 0;
+execFileSync('python3', ['-B', path.join(here, 'fused_models.py'), folder]);
+const fastest = {};
+for (const test of JSON.parse(fs.readFileSync(path.join(folder, 'cases.json'), 'utf8')))
+  for (const devices of [2, 3, 4]) {
+    let problems;
+    try {
+      problems = await check(test, devices, fastest);
+    } catch (error) {
+      problems = [String(error.stderr || error.message)];
+    }
+    failed += problems.length > 0;
+    console.log(`${problems.length ? 'not ok' : 'ok'} ${++number} ${test.name} on ${devices} devices${problems.map((text) => `\n  ${text}`).join('')}`);
+  }
+console.log(`# fused_models: ${number - failed} passed, ${failed} failed`);
+fs.rmSync(folder, { recursive: true });
+process.exit(failed === 0 ? 0 : 1);
