@@ -87,8 +87,26 @@ static enum sp_status default_devices(struct placer *placer, uint32_t *ret_count
 
 static bool may_split(const struct sp_factor *factor)
 {
-    return factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL &&
-           sp_dim_is_known(factor->extent);
+    return factor->kind != SP_FACTOR_REPLICATE && factor->kind != SP_FACTOR_SEQUENTIAL;
+}
+
+/* The node stays whole along this factor, because nobody says how long it is: the first axis that has it is named. */
+static enum sp_status tell_open(struct placer *placer, uint32_t factor)
+{
+    char label[256];
+    for (uint32_t o = 0; o < placer->relation->operand_count; o++) {
+        const struct sp_value *value = operand_value(placer, o);
+        const struct sp_operand_rule *rule = sp_rule_operand(placer->rule, o);
+        for (uint32_t a = 0; value != NULL && a < rule->rank; a++) {
+            if (rule->axes[a].count == 0 || memchr(rule->axes[a].factors, (int)factor, rule->axes[a].count) == NULL)
+                continue;
+            return sp_part_tell(placer->part, "EXTENT_UNKNOWN", placer->relation->node, value->name,
+                                "Node %s is not split along axis %" PRIu32
+                                " of '%.200s', whose size is not known; it is split where the size is given (--dim).",
+                                sp_node_label(placer->relation->node, label, sizeof label), a, value->name);
+        }
+    }
+    return SP_OK;
 }
 
 static enum sp_status take_view(struct placer *placer, const struct sp_view *view)
@@ -103,6 +121,10 @@ static enum sp_status take_view(struct placer *placer, const struct sp_view *vie
     for (uint32_t f = 0; status == SP_OK && f < placer->rule->factor_count; f++) {
         if (view->coordinates[f] == NULL || !may_split(&placer->rule->factors[f]))
             continue;
+        if (!sp_dim_is_known(placer->rule->factors[f].extent)) {
+            status = tell_open(placer, f);
+            continue;
+        }
         placer->placement->cuts[f] = view->splits[f];
         placer->placement->shards[f] = sp_cut_shards(&view->splits[f]);
         placer->placement->coordinates[f] = view->coordinates[f];
@@ -235,7 +257,12 @@ static enum sp_status adopt_axis(struct placer *placer, const struct wanted *wan
     for (uint32_t i = list->count; i-- > 0;) {
         uint8_t f = list->factors[i];
         int64_t shards = sp_cut_shards(&cuts[i]);
-        if (shards > 1 && placement->coordinates[f] == NULL && may_split(&placer->rule->factors[f])) {
+        const bool is_wanted = shards > 1 && placement->coordinates[f] == NULL && may_split(&placer->rule->factors[f]);
+        if (is_wanted && !sp_dim_is_known(placer->rule->factors[f].extent)) {
+            status = tell_open(placer, f);
+            if (status != SP_OK)
+                return status;
+        } else if (is_wanted) {
             int32_t *coordinates = SP_NEW_ARRAY(part->scratch, placement->device_count, int32_t);
             if (coordinates == NULL)
                 return sp_fail_memory(part->err);

@@ -148,7 +148,7 @@ static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *
     const struct sp_part_note sizes = {
         .code = "SIZES_FIXED",
         .message = "The models of devices are for the sizes of this plan: dimensions that were bound or assumed are "
-                   "numbers in them. For other sizes, plan again."};
+                   "numbers in them. 'shardplan export' of the annotated model keeps open what no --dim says."};
     bool has_collectives = false;
     for (uint32_t w = 0; w < plan->world_count; w++)
         has_collectives = has_collectives || plan->worlds[w].size > 1;
