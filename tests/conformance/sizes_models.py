@@ -6,6 +6,7 @@ options that say the rest, and the shapes and values of inputs to run it with.
     vad        a voice detector: axes without names, a scalar that chooses between front ends by an If
     merged     a decoder in one If around two bodies, with and without a past; the past may be empty
     masked     a sum of dimensions, as a dimension of its own and as arithmetic
+    picture    convolutions and pools of as many pictures as come; ONNX Runtime puts its channels into blocks
 """
 
 import json
@@ -141,6 +142,27 @@ def masked():
     ]
 
 
+def picture():
+    def conv(x, name, out, into, size, **attributes):
+        pads = [size // 2] * 4
+        return [weight(f"{name}_w", out, into, size, size), weight(f"{name}_b", out),
+                node("Conv", [x, f"{name}_w", f"{name}_b"], [name], kernel_shape=[size, size], pads=pads, **attributes)]
+
+    return [
+        graph_input("x", ["batch", 3, 12, 12]), *conv("x", "c0", 32, 3, 3), node("Relu", ["c0"], ["r0"]),
+        *conv("r0", "c1", 32, 32, 3), node("Add", ["c1", "r0"], ["sum"]), node("Relu", ["sum"], ["r1"]),
+        node("MaxPool", ["r1"], ["p0"], kernel_shape=[2, 2], strides=[2, 2]), *conv("p0", "c2", 32, 1, 3, group=32),
+        node("AveragePool", ["c2"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
+        tensor("roi", FLOAT, (0,), b""), tensor("scales", FLOAT, (4,), struct.pack("<4f", 1, 1, 2, 2)),
+        node("Resize", ["p1", "roi", "scales"], ["u"], mode="nearest", nearest_mode="floor",
+             coordinate_transformation_mode="asymmetric"),
+        *conv("u", "c3", 48, 32, 1), node("GlobalAveragePool", ["c3"], ["mean"]),
+        node("GlobalMaxPool", ["c3"], ["most"]), node("Concat", ["mean", "most"], ["both"], axis=1),
+        node("Flatten", ["both"], ["flat"]), weight("w", 96, 8), node("MatMul", ["flat", "w"], ["y"]),
+        graph_output("y", ["batch", 8]),
+    ]
+
+
 CASES = [
     ("detector", detector, [], {}),
     ("vad", vad, ["--dim", "audio:0=2", "--dim", "audio:1=512", "--dim", "state:0=2", "--value", "sr=16000"],
@@ -155,6 +177,8 @@ CASES = [
      {"past": [[2, 4, 16]], "x": [[2, 2, 16]], "mask": [[2, 6, 1]], "bias": [[6]]}),
     ("masked", masked, ["--dim", "batch=2", "--dim", "past_len + seq=6", "--dim", "past_len=0"],
      {"past": [[2, 0, 16]], "x": [[2, 6, 16]], "mask": [[2, 6, 1]], "bias": [[6]]}),
+    ("picture", picture, ["--dim", "batch=4"], {"x": [[4, 3, 12, 12]]}),
+    ("picture", picture, ["--dim", "batch=1"], {"x": [[1, 3, 12, 12]]}),
 ]
 
 

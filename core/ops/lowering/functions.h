@@ -104,6 +104,7 @@ enum sp_status sp_lower_node_trilu(struct sp_lowering *lower);
 enum sp_status sp_lower_conv(struct sp_lowering *lower);
 enum sp_status sp_lower_conv_integer(struct sp_lowering *lower);
 enum sp_status sp_lower_conv_transpose(struct sp_lowering *lower);
+enum sp_status sp_lower_nchwc(struct sp_lowering *lower);
 enum sp_status sp_lower_deform_conv(struct sp_lowering *lower);
 enum sp_status sp_lower_gemm(struct sp_lowering *lower);
 enum sp_status sp_lower_matmul_nbits(struct sp_lowering *lower);

@@ -67,6 +67,7 @@ extern const struct sp_op sp_ops_contrib_tensors[];
 extern const struct sp_op sp_ops_qonnx[];
 extern const struct sp_op sp_ops_experimental[];
 extern const struct sp_op sp_ops_contrib_convolution[];
+extern const struct sp_op sp_ops_nchwc[];
 extern const struct sp_op sp_ops_contrib_normalization[];
 extern const struct sp_op sp_ops_contrib_activation[];
 extern const struct sp_op sp_ops_distributed[];

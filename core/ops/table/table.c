@@ -52,6 +52,7 @@ static const struct sp_op *const families[] = {
     sp_ops_qonnx,
     sp_ops_experimental,
     sp_ops_contrib_convolution,
+    sp_ops_nchwc,
     sp_ops_contrib_normalization,
     sp_ops_contrib_activation,
     sp_ops_distributed,

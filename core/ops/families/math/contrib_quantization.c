@@ -88,7 +88,7 @@ static enum sp_status shapes_quantize_bfp(struct sp_op_context *context)
     enum sp_status status = sp_set_output(context, 0, SP_DTYPE_UINT8, 1, &open);
     for (uint32_t output = 1; status == SP_OK && output < 3; output++)
         status = sp_set_output(context, output, SP_DTYPE_INT64, 1, &rank);
-    return status;
+    return status != SP_OK || x == NULL ? status : sp_set_data_ints(context, 1, x->rank, x->dims);
 }
 
 static enum sp_status shapes_dequantize_bfp(struct sp_op_context *context)

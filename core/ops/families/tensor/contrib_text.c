@@ -1,12 +1,15 @@
 /*
  * Text of ONNX Runtime: Tokenizer, WordConvEmbedding and AttnLSTM (com.microsoft), and the operators of its extensions
  * (ai.onnx.contrib, also called com.microsoft.extensions). Tokenizers, decoders and codecs are a host's work on whole
- * strings and files, so they are placed whole; how much comes out depends on the data (`_`). Elementwise ones are split.
+ * strings and files, so they are placed whole; how much comes out depends on the data (`_`). Elementwise ones are
+ * split.
  *
- * Where they come from: docs/custom_ops.md of onnxruntime-extensions.
+ * Where they come from: docs/custom_ops.md of onnxruntime-extensions, and operators/cuda there: arithmetic for CUDA,
+ * where an operand repeats as it broadcasts.
  *
  * FLOPs: 1 for each element that goes in, 2 for each multiply-add.
  */
+#include "base/limits.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
@@ -43,9 +46,54 @@ static const char *form_segments(struct sp_op_context *context)
     return rank_of(context, 0) < 2 ? "[n] -> [s, 2] [s]; n, s whole" : "[b, n] -> [s, 2] [s]; b, n, s whole";
 }
 
+/* Operand 0 and each of the others, which repeat as they broadcast. */
+static enum sp_status shapes_shared(struct sp_op_context *context)
+{
+    const struct sp_shape *a = sp_in_shape(context, 0);
+    enum sp_status status = SP_OK;
+    for (uint32_t output = 0; status == SP_OK && output < context->node->output_count; output++) {
+        const struct sp_shape *b = sp_in_shape(context, output + 1);
+        struct sp_shape shape = {0};
+        if (a == NULL || b == NULL)
+            status = sp_set_output_unranked(context, output, sp_in_dtype(context, 0));
+        else if ((status = sp_broadcast(context, a, b, &shape)) == SP_OK)
+            status = sp_set_output_shape(context, output, sp_in_dtype(context, 0), &shape);
+    }
+    return status;
+}
+
+/* Input 0 says the shape; the elements are of the last input's type. */
+static enum sp_status shapes_told(struct sp_op_context *context)
+{
+    const enum sp_dtype dtype = sp_in_dtype(context, context->node->input_count - 1);
+    struct sp_list shape = {0};
+    enum sp_status status = sp_get_list(context, "shape", 1, 0, &shape);
+    if (status != SP_OK || !shape.has_values || shape.count > SP_MAX_RANK)
+        return status != SP_OK ? status : sp_set_output_unranked(context, 0, dtype);
+    return sp_set_output(context, 0, dtype, shape.count, shape.values);
+}
+
+static const char *form_twice(struct sp_op_context *context)
+{
+    return sp_node_int(context->node, "transposeMiddle", 0) != 0
+               ? "[a, b, c, d] [a, b, c, d] [a, b, c, d] -> [a, c, b, d]"
+               : "[i..] [i..] [i..] -> [i..]";
+}
+
 #define EXTENSION(name_, inputs_, outputs_, text_, types_, signature_, ...)                                            \
     SP_ENTRY("ai.onnx.contrib", name_, 1, 0, 1, inputs_, 1, outputs_, text_, "ONNX Runtime extensions, " name_,        \
              .shapes = sp_shapes_from_text, .types = types_, .flops = 1, .signature = signature_, __VA_ARGS__)
+#define TWICE(name_, attributes_)                                                                                      \
+    SP_ENTRY("ai.onnx.contrib", name_, 1, 0, 3, 3, 1, 1, "[i..] [i..] [i..] -> [i..]",                                 \
+             "ONNX Runtime extensions, " name_, .form = form_twice, .shapes = sp_shapes_from_text, .types = "0",       \
+             .flops = 2, .signature = "(a,b,c) -> (y) " attributes_)
+#define SHARED(name_)                                                                                                  \
+    SP_ENTRY("ai.onnx.contrib", name_, 1, 0, 3, 3, 2, 2, "[i..] [i..] [i..] -> [i..] [i..]",                           \
+             "ONNX Runtime extensions, " name_, .shapes = shapes_shared, .flops = 2,                                   \
+             .signature = "(a,b,c) -> (ab,ac) {}")
+#define TOLD(name_, inputs_, text_, signature_)                                                                        \
+    SP_ENTRY("ai.onnx.contrib", name_, 1, 0, inputs_, inputs_, 1, 1, text_, "ONNX Runtime extensions, " name_,         \
+             .shapes = shapes_told, .flops = 1, .signature = signature_)
 #define TOKENS "[b..] -> [b.., s] [b.., s] [b.., s, 2]; b.., s whole"
 #define BPE                                                                                                            \
     "{CacheMode:string,CleanSpaces:int,ModelName:string,merges:string,padding_length:int=-1,vocab:string,"             \
@@ -150,6 +198,23 @@ const struct sp_op sp_ops_contrib_text[] = {
     EXTENSION("NegXPlus1", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {}"),
     EXTENSION("ReplaceZero", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {by:float}"),
     EXTENSION("MulSigmoid", 1, 1, "[i..] -> [i..]", "0", "(x) -> (y) {}"),
+    EXTENSION("MulMulSigmoid", 2, 1, "[i..] [i..] -> [i..]", "0", "(x,y) -> (z) {}"),
+    TWICE("AddAdd", "{transposeMiddle:int=0}"),
+    TWICE("MulMul", "{transposeMiddle:int=0}"),
+    TWICE("AddMul", "{transposeMiddle:int=0}"),
+    TWICE("MulAdd", "{transposeMiddle:int=0}"),
+    TWICE("SubMul", "{negative:int=0}"),
+    TWICE("MulSub", "{negative:int=0}"),
+    SHARED("AddSharedInput"),
+    SHARED("MulSharedInput"),
+    EXTENSION("Rotary", 2, 1, "[i.., r] [_] -> [i.., r]; r whole", "0", "(x,split?) -> (y) {side!:string}"),
+    EXTENSION("Transpose2DCastFP16", 1, 1, "[m, n] -> [n, m]", "float16", "(x) -> (y) {}"),
+    EXTENSION("Transpose2DCastFP32", 1, 1, "[m, n] -> [n, m]", "float32", "(x) -> (y) {}"),
+    TOLD("ScatterNDOfShape", 3, "[_] [_..] [_..] -> [_..]; all whole",
+         "(shape,indices,updates) -> (y) {reduction!:string}"),
+    TOLD("MaskedScatterNDOfShape", 3, "[_] [_..] [_..] -> [_..]; all whole",
+         "(shape,indices,updates) -> (y) {maskedValue!:int,reduction!:string}"),
+    TOLD("TriMatrix", 2, "[_] [_] -> [_, _]; all whole", "(shape,values) -> (y) {}"),
     EXTENSION("Inverse", 1, 1, "[b.., m, n] -> [b.., m, n]; m, n whole", "0", "(x) -> (y) {}"),
 
     EXTENSION("DecodeImage", 1, 1, "[n] -> [_, _, 3]; n whole", "uint8", "(image) -> (pixels) {color_space:string}"),

@@ -7,9 +7,11 @@
  *
  *     h split        Conv(x[needed], pads of the true borders)
  *     taps split     the windows tile the axis: kernel and stride are those of the part
- *     groups split   group is that of the part
+ *     groups split   group is that of the part; so are channels in blocks (nchwc.c), where an attribute counts them
  *     sums split     the bias counts on the first shard only
  */
+#include <string.h>
+
 #include "ops/families/neural/window.h"
 #include "ops/lowering/functions.h"
 #include "ops/lowering/parts.h"
@@ -375,4 +377,14 @@ enum sp_status sp_lower_conv_transpose(struct sp_lowering *lower)
     if (part.is_changed)
         refuse_unknown(lower, &roles, &window, is_unclear);
     return sp_lower_status(lower) != SP_OK ? sp_lower_status(lower) : run(lower, &roles, &part, true);
+}
+
+enum sp_status sp_lower_nchwc(struct sp_lowering *lower)
+{
+    const char *count = strcmp(lower->node->op_type, "ReorderOutput") == 0 ? "channels" : "group";
+    if (sp_lower_split_named(lower, "m") == SP_RULE_NO_FACTOR || sp_node_int(lower->node, count, 1) == 1)
+        return sp_lower_default(lower);
+    const struct sp_lower_attribute own = SP_INT_ATTR(count, lower->inputs[0].axes[1].size);
+    sp_lower_output(lower, 0, sp_lower_same(lower, 0, NULL, 1, &own));
+    return sp_lower_status(lower);
 }
