@@ -157,6 +157,9 @@ static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *
         status = sp_device_tell(walk, &collectives, err);
     if (status == SP_OK && walk->request->partition.model->has_bound_sizes)
         status = sp_device_tell(walk, &sizes, err);
+    struct sp_part_note old;
+    if (status == SP_OK && sp_program_is_old(walk->request, &old))
+        status = sp_device_tell(walk, &old, err);
     return status;
 }
 

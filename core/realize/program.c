@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define RUNTIME_OPSET 7 /* the first of ai.onnx that ONNX Runtime guarantees */
+
 static enum sp_status import(struct sp_program *program, struct sp_error *err)
 {
     const struct sp_model *model = program->model;
@@ -15,6 +17,16 @@ static enum sp_status import(struct sp_program *program, struct sp_error *err)
     }
     program->opset = sp_graph_opset(model->graph, "");
     return SP_OK;
+}
+
+bool sp_program_is_old(const struct sp_realize_request *request, struct sp_part_note *ret_note)
+{
+    const int64_t opset = sp_graph_opset(request->partition.model->graph, "");
+    *ret_note = (struct sp_part_note){
+        .code = "OPERATOR_SET_OLD",
+        .message = "What is written for several devices cuts and joins tensors by operators of the model's own version "
+                   "of ai.onnx, and ONNX Runtime supports version 7 and newer: convert the model to run it there."};
+    return opset > 0 && opset < RUNTIME_OPSET && request->partition.assignment->device_count > 1;
 }
 
 static const char *outer_name(void *context, const struct sp_value *value)

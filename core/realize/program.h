@@ -45,6 +45,10 @@ enum sp_status sp_program_init(struct sp_program *program, const struct sp_reali
                                struct sp_error *err);
 void sp_program_release(struct sp_program *program);
 
+/* Whether what exchanges pieces is written in operators of a version that ONNX Runtime has no kernels for, and the note
+   that says so. */
+bool sp_program_is_old(const struct sp_realize_request *request, struct sp_part_note *ret_note);
+
 /* What a piece is called here. */
 const char *sp_program_name(const struct sp_program *program, const struct sp_piece *piece);
 enum sp_status sp_program_alias(struct sp_program *program, const struct sp_piece *piece, const char *name,

@@ -219,6 +219,9 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
         status = copy_interface(&simulation, err);
     if (status == SP_OK)
         status = sp_partition_run(simulation.program.arena, &request->partition, &sink, err);
+    struct sp_part_note old;
+    if (status == SP_OK && sp_program_is_old(request, &old))
+        status = on_note(&simulation, &old, err);
     if (status == SP_OK)
         status = sp_program_finish(&simulation.program, simulation.interface,
                                    request->name != NULL ? request->name : request->partition.model->graph->name,
