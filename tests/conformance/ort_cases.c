@@ -39,6 +39,13 @@ void case_end(struct tap_case *test, struct tap_count *count, const char *id)
     sp_arena_destroy(test->arena);
 }
 
+void case_read_all(struct tap_case *test, const json_t *json)
+{
+    const char *unread = members_unread(json);
+    if (unread != NULL)
+        case_differs(test, "%s is not read", unread);
+}
+
 bool count_end(const struct tap_count *count)
 {
     printf("# %s: %d of %d\n", count->kind, count->passed, count->total);
@@ -123,6 +130,8 @@ static bool run_grammar(const json_t *file)
                 check_mesh_string(&test, entry, text);
             else
                 case_differs(&test, "there is no check for this");
+            members_skip(entry, "note error axes value");
+            case_read_all(&test, entry);
             case_end(&test, &count, id);
         }
     }
@@ -455,12 +464,17 @@ static void run_tensors(const json_t *node, const char *list, struct tap_count *
         load_tensor(&test, node, json, &tensor);
         if (tensor.sharding != NULL)
             check_devices(&test, &tensor);
+        members_skip(json, "dtype"); /* ort_rules builds the operators */
+        if (equivalent == NULL)
+            case_read_all(&test, json);
         case_end(&test, tensors, id);
         if (equivalent == NULL)
             continue;
         case_begin(&test);
         load_tensor(&test, node, json, &tensor);
         check_equivalent(&test, &tensor, equivalent);
+        members_skip(json, "onnx_sharding_equivalent"); /* read as a whole */
+        case_read_all(&test, json);
         case_end(&test, equivalents, id);
     }
 }
@@ -475,6 +489,48 @@ static bool run_cases(const json_t *file)
     }
     bool passed = count_end(&tensors);
     return count_end(&equivalents) && passed;
+}
+
+/* The example of sharding_spec.h: which numbers each device holds. Other lists of the file are for other programs
+   (ort_rules, reshard_cases, tests/unit), or tell in words what collectives and the sharded MoE do. */
+static bool run_example(const json_t *file)
+{
+    struct tap_count count = {.kind = "ort/example"};
+    const json_t *example = json_object_get(file, "mesh_example_from_sharding_spec_h"), *values;
+    const json_t *rows = json_object_get(example, "tensor");
+    const char *device;
+    struct tap_case test;
+    struct tensor tensor = {.rank = 2};
+    case_begin(&test);
+    tensor.shape[0] = (int64_t)json_array_size(rows);
+    tensor.shape[1] = (int64_t)json_array_size(json_array_get(rows, 0));
+    tensor.context = (struct sp_dialect_context){.rank = 2, .shape = tensor.shape};
+    char *shape = json_dumps(json_object_get(example, "mesh_shape"), JSON_COMPACT);
+    char *elements = json_dumps(json_object_get(example, "mesh_elements"), JSON_COMPACT);
+    const char *text = sp_arena_printf(test.arena, "%s device_mesh_shape=%s device_mesh_elements=%s",
+                                       json_string_value(json_object_get(example, "spec")), shape, elements);
+    const struct sp_sharding *sharding = case_read(&test, SP_DIALECT_ORT, text, &tensor.context);
+    json_object_foreach(json_object_get(example, "owner"), device, values)
+    {
+        struct local local;
+        if (sharding == NULL || !locate(&test, &tensor, sharding, strtoll(device, NULL, 10), &local))
+            break;
+        if (local_size(&tensor, &local) != (int64_t)json_array_size(values))
+            case_differs(&test, "device %s holds %" PRId64 " numbers", device, local_size(&tensor, &local));
+        for (size_t i = 0; i < json_array_size(values) && test.reason[0] == '\0'; i++) {
+            const int64_t at = global_index(&tensor, &local, (int64_t)i);
+            const json_t *row = json_array_get(rows, (size_t)(at / tensor.shape[1]));
+            if (!json_equal(json_array_get(row, (size_t)(at % tensor.shape[1])), json_array_get(values, i)))
+                case_differs(&test, "device %s holds element %" PRId64 " at %zu", device, at, i);
+        }
+    }
+    members_skip(file, "description origin tolerance attribute_encoding counts onnx_equivalence_note");
+    members_skip(file, "grammar cases reshard_cases refusals_and_untested collective_cases sharded_moe_cases");
+    case_read_all(&test, file);
+    case_end(&test, &count, "sharding_spec.h");
+    free(shape);
+    free(elements);
+    return count_end(&count);
 }
 
 int main(int argc, char **argv)
@@ -498,6 +554,7 @@ int main(int argc, char **argv)
     }
     passed = run_grammar(file) && passed;
     passed = run_cases(file) && passed;
+    passed = run_example(file) && passed;
     json_decref(file);
     return passed ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "../unit/support/members.h"
 #include "sharding/dialect.h"
 
 struct tap_count {
@@ -21,6 +22,9 @@ struct tap_case {
 void case_begin(struct tap_case *test);
 __attribute__((format(printf, 2, 3))) void case_differs(struct tap_case *test, const char *format, ...);
 void case_end(struct tap_case *test, struct tap_count *count, const char *id);
+
+/* Members of a case that nobody read are wrong. */
+void case_read_all(struct tap_case *test, const json_t *json);
 
 /* "# KIND: n of m"; whether all passed. */
 bool count_end(const struct tap_count *count);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../unit/support/data_files.h"
+#include "../unit/support/members.h"
 #include "../unit/support/reshard_simulator.h"
 #include "sharding/dialect.h"
 #include "step_costs.h"
@@ -417,9 +418,9 @@ static bool run_ort(struct test *test, const json_t *json)
 
 /* ---- files ---- */
 
-/* Runs one list of cases of a file; returns how many fail. */
+/* Runs one list of cases of a file; returns how many fail. `skipped`: members that are remarks. */
 static size_t run_file(const char *kind, const char *file, const char *list, const char *name_member,
-                       bool (*run)(struct test *test, const json_t *json))
+                       const char *skipped, bool (*run)(struct test *test, const json_t *json))
 {
     json_error_t error;
     char path[4096];
@@ -436,7 +437,12 @@ static size_t run_file(const char *kind, const char *file, const char *list, con
         const json_t *item = json_array_get(cases, i);
         struct test test = {.name = json_string_value(json_object_get(item, name_member)),
                             .arena = sp_arena_create(NULL)};
-        if (run(&test, item)) {
+        bool is_right = run(&test, item);
+        members_skip(item, skipped);
+        const char *unread = members_unread(item);
+        if (is_right && unread != NULL)
+            is_right = fail(&test, "%s is not read", unread);
+        if (is_right) {
             printf("ok reshard/%s %s\n", kind, test.name);
             right++;
         } else
@@ -452,7 +458,9 @@ static size_t run_file(const char *kind, const char *file, const char *list, con
 
 int main(void)
 {
-    size_t failed = run_file("sdy", "sdy_reshard_cases.json", "cases", "name", run_shardy);
-    failed += run_file("ort", "ort_distributed_cases.json", "reshard_cases", "id", run_ort);
+    size_t failed =
+        run_file("sdy", "sdy_reshard_cases.json", "cases", "name", "src verified_by_simulation", run_shardy);
+    failed += run_file("ort", "ort_distributed_cases.json", "reshard_cases", "id", "exercised_by ort_steps ort_result",
+                       run_ort);
     return failed != 0;
 }

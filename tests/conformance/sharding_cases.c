@@ -1,6 +1,7 @@
 /*
- * sharding_cases [FILE]: every case of hlo_sharding_cases.json as a line of TAP, and how many of each kind passed.
- * The file is looked for in $SHARDPLAN_TEST_DATA, then in ../shared/data beside the source tree.
+ * sharding_cases [FILE]: every case of hlo_sharding_cases.json, and the graphs of xla_auto_sharding_cases.json, as lines
+ * of TAP, and how many of each kind passed. The files are looked for in $SHARDPLAN_TEST_DATA, then in ../shared/data
+ * beside the source tree.
  */
 #include "sharding_cases.h"
 
@@ -144,7 +145,7 @@ void expect_numbers(struct test *test, uint32_t count, const int64_t *found)
 
 static const struct check *find_check(const char *kind)
 {
-    const struct check *const tables[] = {text_checks, axis_checks, tile_checks};
+    const struct check *const tables[] = {text_checks, axis_checks, tile_checks, holding_checks, rule_checks};
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         for (const struct check *check = tables[i]; check->kind; check++)
             if (strcmp(check->kind, kind) == 0)
@@ -152,33 +153,11 @@ static const struct check *find_check(const char *kind)
     return NULL;
 }
 
-/* Kinds of cases about XLA's propagation: what becomes of a sharding whose tensor is reshaped, transposed or merged,
-   which operands of a dot follow from its result, and the predicates that this asks. The library propagates through the
-   rules of operators (tests/conformance/shardy_*.c) and has none of it. */
-static bool is_of_propagation(const char *kind)
+/* Helpers of XLA's partitioner, which moves the tiles of a sorted dim to another one: no operator says that, and what is
+   sorted is made whole here. */
+static bool is_of_partitioner(const char *kind)
 {
-    static const char *const kinds[] = {"add_dims",
-                                        "copy_dims",
-                                        "first_dim_to_move_tiles_to",
-                                        "implicitly_replicated_axes",
-                                        "infer_dot_operand",
-                                        "is_sub_tiling_or_equal",
-                                        "merge",
-                                        "merge_dim_with_next",
-                                        "move_tiles",
-                                        "named_equal",
-                                        "named_predicate",
-                                        "remove_dims",
-                                        "replicate_dims",
-                                        "reshape",
-                                        "reshape_propagate_best_effort",
-                                        "split_dim",
-                                        "transpose",
-                                        "untile_shape"};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strcmp(kinds[i], kind) == 0)
-            return true;
-    return false;
+    return strcmp(kind, "move_tiles") == 0 || strcmp(kind, "first_dim_to_move_tiles_to") == 0;
 }
 
 /* Adds to a kind's counters in `counts`: {"KIND": [passed, all]}. */
@@ -197,11 +176,12 @@ static bool run_case(const json_t *in, json_t *counts)
 {
     const char *kind = json_string_value(json_object_get(in, "kind"));
     const char *id = json_string_value(json_object_get(in, "id"));
+    id = id ? id : json_string_value(json_object_get(in, "name"));
     struct test test = {.in = in, .arena = sp_arena_create(NULL)};
     kind = kind ? kind : "?";
-    if (is_of_propagation(kind)) {
+    if (is_of_partitioner(kind)) {
         sp_arena_destroy(test.arena);
-        printf("ok hlo/%s %s # SKIP the library has no propagation by shapes\n", kind, id ? id : "?");
+        printf("ok hlo/%s %s # SKIP a helper of XLA's partitioner\n", kind, id ? id : "?");
         return true;
     }
     const struct check *check = find_check(kind);
@@ -209,6 +189,10 @@ static bool run_case(const json_t *in, json_t *counts)
         check->run(&test);
     else
         differs(&test, "no check for this kind of case");
+    members_skip(in, "basis src reason xla_aborts_process");
+    const char *unread = members_unread(in);
+    if (unread)
+        differs(&test, "%s is not read", unread);
     for (char *c = test.reason; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
     bool passed = test.reason[0] == '\0';
@@ -218,13 +202,17 @@ static bool run_case(const json_t *in, json_t *counts)
     return passed;
 }
 
-static bool run_cases(const json_t *cases)
+static bool run_cases(const json_t *cases, const char *only)
 {
     json_t *counts = json_object(), *pair;
-    bool passed = json_array_size(cases) > 0;
+    bool passed = true;
     const char *kind;
-    for (size_t i = 0; i < json_array_size(cases); i++)
-        passed = run_case(json_array_get(cases, i), counts) && passed;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *in = json_array_get(cases, i);
+        if (!only || strcmp(json_string_value(json_object_get(in, "kind")), only) == 0)
+            passed = run_case(in, counts) && passed;
+    }
+    passed = passed && json_object_size(counts) > 0;
     json_object_foreach(counts, kind, pair)
     {
         printf("# %s: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT "\n", kind,
@@ -234,23 +222,36 @@ static bool run_cases(const json_t *cases)
     return passed;
 }
 
-int main(int argc, char **argv)
+/* The cases of a file; `kind`: only those of this kind, NULL: all. False where one fails, or there is none. */
+static bool run_file(const char *file, const char *kind)
 {
-    char path[4096];
-    const char *folder = getenv("SHARDPLAN_TEST_DATA");
-    (void)snprintf(path, sizeof(path), "%s/hlo_sharding_cases.json", folder ? folder : SOURCE_ROOT "/../shared/data");
-    const char *file = argc > 1 ? argv[1] : path;
-    if (argc < 2 && access(file, F_OK) != 0) {
-        puts("ok hlo-cases # SKIP no test data");
-        return 0;
-    }
     json_error_t problem;
     json_t *root = json_load_file(file, 0, &problem);
     if (!root) {
         printf("not ok hlo-cases: %s\n", problem.text);
-        return 1;
+        return false;
     }
-    bool passed = run_cases(json_object_get(root, "cases"));
+    bool passed = run_cases(json_object_get(root, "cases"), kind);
     json_decref(root);
+    return passed;
+}
+
+int main(int argc, char **argv)
+{
+    /* The other kinds of the second file are problems of numbers alone (tests/unit/solvers/test_choice_xla.c). */
+    static const char *const files[][2] = {{"hlo_sharding_cases.json", NULL},
+                                           {"xla_auto_sharding_cases.json", "end_to_end"}};
+    const char *folder = getenv("SHARDPLAN_TEST_DATA");
+    bool passed = true;
+    if (argc > 1)
+        return run_file(argv[1], NULL) ? 0 : 1;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[4096];
+        (void)snprintf(path, sizeof(path), "%s/%s", folder ? folder : SOURCE_ROOT "/../shared/data", files[i][0]);
+        if (access(path, F_OK) == 0)
+            passed = run_file(path, files[i][1]) && passed;
+        else
+            printf("ok hlo-cases # SKIP there is no %s\n", path);
+    }
     return passed ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "../unit/support/members.h"
 #include "sharding/hlo/hlo.h"
 
 struct test {
@@ -23,7 +24,7 @@ struct check {
 };
 
 /* Each ends with an entry of kind NULL. */
-extern const struct check text_checks[], axis_checks[], tile_checks[];
+extern const struct check text_checks[], axis_checks[], tile_checks[], holding_checks[], rule_checks[];
 
 /* Records what is wrong; the first one counts. */
 __attribute__((format(printf, 2, 3))) void differs(struct test *test, const char *format, ...);

@@ -16,6 +16,8 @@ static void check_text_error(struct test *test)
     const char *text = get_text(test, "input");
     const char *wording = json_string_value(json_object_get(test->in, "message_contains"));
     struct sp_hlo *hlo;
+    if (strcmp(get_text(test, "expect"), "error") != 0)
+        differs(test, "the case expects no error");
     if (sp_hlo_read_text(test->arena, text, strlen(text), &hlo, &test->err) == SP_OK)
         return differs(test, "read as %s", write_hlo(test, hlo, true));
     if (wording && !strstr(test->err.message, wording))
@@ -62,10 +64,11 @@ static void check_validate(struct test *test)
     const char *wording = json_string_value(json_object_get(test->in, "message_contains"));
     const char *text = get_text(test, "sharding");
     const struct sp_hlo_shape *shape = read_shape(test, json_object_get(test->in, "shape"));
+    const int64_t devices = get_number(test, "num_devices");
     struct sp_hlo *hlo;
     enum sp_status status = sp_hlo_read_text(test->arena, text, strlen(text), &hlo, &test->err);
     if (status == SP_OK)
-        status = sp_hlo_validate(hlo, shape, get_number(test, "num_devices"), &test->err);
+        status = sp_hlo_validate(hlo, shape, devices, &test->err);
     if ((status == SP_OK) != (strcmp(expected, "ok") == 0))
         differs(test, "expected %s, found %s %s", expected, sp_status_name(status), test->err.message);
     if (status != SP_OK && wording && !strstr(test->err.message, wording))
@@ -127,6 +130,7 @@ static void check_proto(struct test *test)
 {
     size_t size;
     const unsigned char *bytes = read_hex(test, "hex", &size);
+    members_skip(test->in, "textproto"); /* what the bytes were made of */
     const bool ok = strcmp(get_text(test, "expect"), "ok") == 0;
     struct sp_hlo *hlo;
     enum sp_status status = sp_hlo_read_proto(test->arena, bytes, size, &hlo, &test->err);

@@ -16,6 +16,7 @@
 #include "../unit/support/build_model.h"
 #include "../unit/support/build_rule.h"
 #include "../unit/support/data_files.h"
+#include "../unit/support/members.h"
 #include "infer/propagate/factor_step.h"
 #include "sharding/dialect.h"
 #include "shardy_factors.h"
@@ -77,7 +78,11 @@ static struct sp_mesh *read_mesh(struct test *test, const char *name)
 {
     struct sp_mesh *mesh = NULL;
     struct sp_buf buf;
-    const json_t *axes = json_object_get(json_object_get(test->json, "meshes"), name);
+    const json_t *axes = json_object_get(json_object_get(test->json, "meshes"), name), *ids = NULL;
+    if (json_is_object(axes)) {
+        ids = json_object_get(axes, "device_ids");
+        axes = json_object_get(axes, "axes");
+    }
     if (axes == NULL) {
         fail(test, "there is no mesh '%s'", name);
         return NULL;
@@ -88,8 +93,11 @@ static struct sp_mesh *read_mesh(struct test *test, const char *name)
         sp_buf_printf(&buf, "%s\"%s\"=%" JSON_INTEGER_FORMAT, i ? ", " : "",
                       json_string_value(json_array_get(json_array_get(axes, i), 0)),
                       json_integer_value(json_array_get(json_array_get(axes, i), 1)));
-    /* The record has no device ids; the mesh of one device is called so. */
-    sp_buf_text(&buf, strcmp(name, "maximal_mesh") == 0 ? "], device_ids=[0]>" : "]>");
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        sp_buf_printf(&buf, "%s%" JSON_INTEGER_FORMAT, i ? ", " : "], device_ids=[",
+                      json_integer_value(json_array_get(ids, i)));
+    /* A record without device ids: the mesh of one device is called so. */
+    sp_buf_text(&buf, ids == NULL && strcmp(name, "maximal_mesh") == 0 ? "], device_ids=[0]>" : "]>");
     if (sp_shardy_read_mesh(test->arena, buf.data, buf.size, &mesh, &test->err) != SP_OK)
         fail_with_error(test, buf.data);
     sp_buf_release(&buf);
@@ -419,6 +427,17 @@ static const char *const elementwise[] = {"stablehlo.add",           "stablehlo.
 static const char *const walls[] = {"stablehlo.constant", "stablehlo.after_all", "stablehlo.send", "stablehlo.recv",
                                     NULL};
 
+static bool read_direction(const char *name, enum sp_direction *ret_direction)
+{
+    static const char *const names[] = {"NONE", "FORWARD", "BACKWARD", "BOTH"};
+    for (unsigned way = SP_DIRECTION_NONE; way <= SP_DIRECTION_BOTH; way++) {
+        *ret_direction = (enum sp_direction)way;
+        if (strncmp(name, names[way], strlen(names[way])) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void add_op_flow(struct test *test, const char *op, const char *attrs, uint32_t inputs, uint32_t outputs,
                         const uint32_t *tensors)
 {
@@ -429,10 +448,9 @@ static void add_op_flow(struct test *test, const char *op, const char *attrs, ui
         return;
     if (is_one_of(op, elementwise)) {
         rule = same_dims(test, inputs, outputs, tensors, result->shape, "", "");
-        directions = strstr(attrs, "=FORWARD")    ? SP_DIRECTION_FORWARD
-                     : strstr(attrs, "=BACKWARD") ? SP_DIRECTION_BACKWARD
-                     : strstr(attrs, "=NONE")     ? SP_DIRECTION_NONE
-                                                  : SP_DIRECTION_BOTH;
+        const char *way = strstr(attrs, "allowed_direction=");
+        if (way != NULL && !read_direction(way + strlen("allowed_direction="), &directions))
+            fail(test, "there is no direction %s", way);
     } else if (strncmp(op, "stablehlo.dot", 13) == 0) {
         rule = dot_rule(test, tensors, attrs);
     } else if (strcmp(op, "stablehlo.reshape") == 0) {
@@ -488,8 +506,15 @@ static void read_op(struct test *test, const json_t *op)
         tensors[inputs + outputs++] =
             add_tensor(test, own, json_array_get(json_array_get(types, i), 0), json_array_get(shardings, i), expected);
     }
-    if (outputs == 0) /* a token */
+    const char *rule = text_of(op, "rule");
+    if (is_one_of(text_of(op, "op"), walls))
+        members_skip(op, "attrs sharding");
+    if (outputs == 0 && !is_one_of(text_of(op, "op"), walls))
+        fail(test, "the type of %s is not recorded", id);
+    else if (outputs == 0) { /* a token */
         add_tensor(test, id, NULL, NULL, NULL);
+    } else if (*rule != '\0')
+        add_flow(test, build_rule_text(test->arena, rule), inputs, inputs + outputs, tensors, SP_DIRECTION_BOTH);
     else
         add_op_flow(test, text_of(op, "op"), text_of(op, "attrs"), inputs, outputs, tensors);
 }
@@ -523,6 +548,7 @@ static void read_results(struct test *test)
     for (uint32_t i = 0; i < wanted; i++) {
         const json_t *result = json_array_get(results, i);
         uint32_t tensors[2] = {unused[count - wanted + i], 0};
+        members_skip(result, "dtype");
         tensors[1] =
             add_tensor(test, sp_arena_printf(test->arena, "result %" PRIu32, i), json_object_get(result, "shape"),
                        json_object_get(result, "sharding"), json_array_get(expect, i));
@@ -573,11 +599,15 @@ static bool run_graph(struct test *test)
     const json_t *expect = checked_list(args, json_object_get(test->json, "expect_args"));
     uint32_t ranks[MAX_TENSORS], level = 0, op_flows;
     const int64_t *shapes[MAX_TENSORS];
-    for (size_t i = 0; i < json_array_size(args); i++)
-        add_tensor(test, sp_arena_printf(test->arena, "%%arg%zu", i), json_object_get(json_array_get(args, i), "shape"),
-                   json_object_get(json_array_get(args, i), "sharding"), json_array_get(expect, i));
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const json_t *arg = json_array_get(args, i);
+        members_skip(arg, "dtype");
+        add_tensor(test, sp_arena_printf(test->arena, "%%arg%zu", i), json_object_get(arg, "shape"),
+                   json_object_get(arg, "sharding"), json_array_get(expect, i));
+    }
     for (size_t i = 0; i < json_array_size(ops) && !*test->why; i++)
         read_op(test, json_array_get(ops, i));
+    members_skip(test->json, "meshes"); /* of its file: a function uses some */
     op_flows = test->flow_count;
     if (!*test->why)
         read_results(test);
@@ -586,8 +616,10 @@ static bool run_graph(struct test *test)
     struct sp_flow flows[MAX_FLOWS]; /* the function's results first */
     for (uint32_t f = 0; f < test->flow_count; f++)
         flows[f] = test->flows[(f + op_flows) % test->flow_count];
-    while (level < 3 && strcmp(suites[level], text_of(test->json, "suite")) != 0)
+    while (level < 4 && strcmp(suites[level], text_of(test->json, "suite")) != 0)
         level++;
+    if (level == 4)
+        return fail(test, "there is no suite '%s'", text_of(test->json, "suite"));
     for (uint32_t t = 0; t < test->tensor_count; t++) {
         ranks[t] = test->tensors[t].rank < 0 ? 0 : (uint32_t)test->tensors[t].rank;
         shapes[t] = test->tensors[t].shape;
@@ -695,10 +727,8 @@ static bool run_factor(struct test *test)
         return fail_with_error(test, "the mesh");
     for (uint32_t f = 0; f < factor_count; f++) {
         const char *way = json_string_value(json_array_get(directions, f));
-        ways[f] = strcmp(way, "NONE") == 0       ? SP_DIRECTION_NONE
-                  : strcmp(way, "FORWARD") == 0  ? SP_DIRECTION_FORWARD
-                  : strcmp(way, "BACKWARD") == 0 ? SP_DIRECTION_BACKWARD
-                                                 : SP_DIRECTION_BOTH;
+        if (way == NULL || !read_direction(way, &ways[f]))
+            return fail(test, "there is no direction %s", way != NULL ? way : "of this kind");
     }
     for (uint32_t t = 0; t < count; t++)
         read_projected(test, mesh, t < inputs ? json_array_get(operands, t) : json_array_get(results, t - inputs),
@@ -742,6 +772,10 @@ int main(void)
         struct test test = {.arena = sp_arena_create(NULL), .json = json, .name = text_of(json, "name")};
         bool is_factor = strcmp(text_of(json, "kind"), "factor") == 0;
         bool is_right = is_factor ? run_factor(&test) : run_graph(&test);
+        members_skip(json, "name src note model_verified");
+        const char *unread = members_unread(json);
+        if (unread != NULL && is_right)
+            is_right = fail(&test, "%s is not read", unread);
         const char *suite = is_factor ? "factor" : text_of(json, "suite");
         if (is_right)
             printf("ok %zu %s %s\n", index + 1, suite, test.name);

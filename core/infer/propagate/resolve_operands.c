@@ -157,6 +157,24 @@ static void note_factors(struct sp_resolving *all, uint32_t operand)
     }
 }
 
+/* Of an axis of several factors the minor one takes what the others leave, if its pieces are equal: else the pieces of
+   the axis are none of its factors. */
+static void cut_off_uneven(struct sp_resolving *all, uint32_t operand)
+{
+    const struct sp_operand_rule *rule = sp_rule_operand(all->rule, operand);
+    for (uint32_t axis = 0; axis < rule->rank; axis++) {
+        const struct sp_axis_factors *dim = &rule->axes[axis];
+        if (dim->count < 2)
+            continue;
+        struct sp_factor_split *minor = &all->projected[operand].splits[dim->factors[dim->count - 1]];
+        const struct sp_dim extent = all->rule->factors[dim->factors[dim->count - 1]].extent;
+        while (minor->axes.count > 0 && sp_dim_is_known(extent) && extent.value % sp_axes_size(&minor->axes) != 0) {
+            minor->overflow = (struct sp_axis_list){1, &minor->axes.refs[minor->axes.count - 1]};
+            minor->axes.count--;
+        }
+    }
+}
+
 static enum sp_status finish(struct sp_resolving *all, bool is_agreed)
 {
     for (uint32_t i = 0; i < all->operand_count; i++) {
@@ -203,6 +221,8 @@ enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratc
         if (!operands[i].is_absent)
             status = sp_project(all.scratch, rule, sp_rule_operand(rule, i), operands[i].sharding, operands[i].shape,
                                 &all.projected[i], &own);
+        if (!operands[i].is_absent && status == SP_OK)
+            cut_off_uneven(&all, i);
     }
     if (status == SP_OK)
         is_agreed = agree(&all);

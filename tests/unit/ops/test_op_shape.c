@@ -203,6 +203,13 @@ Test(op_shape, reshape_factors)
     expect_reshape("batch,seq,64", "batch,seq,4,16", "batch,seq,4,16", "[r0,r1,r2*r3] [_] -> [r0,r1,r2,r3]");
     expect_reshape("batch,seq,64", "-1,64", "batch*seq,64", "[r0,r1,r2] [_] -> [r0*r1,r2]");
     expect_reshape("2,1,3", "1,6", "1,6", "[r0,_,r1] [_] -> [_,r0*r1]");
+    /* Behind axes whose places differ, both sides are in step again. */
+    expect_reshape("2,3,5,7,11", "3,2,55,7", "3,2,55,7",
+                   "[r0,r1,r4,r5,r6] [_] -> [r2,r3,r4*r7,r8]  r0: replicate; r1: replicate; r2: replicate; "
+                   "r3: replicate; r5: replicate; r6: replicate; r7: replicate; r8: replicate");
+    expect_reshape("2,3,n,4", "3,2,n,2,2", "3,2,n,2,2",
+                   "[r3,r4,r2,r1*r0] [_] -> [r5,r6,r2,r1,r0]  r3: replicate; r4: replicate; r5: replicate; "
+                   "r6: replicate");
 }
 
 static void refuse_reshape(const char *from, const char *shape, int64_t allow_zero)

@@ -306,18 +306,47 @@ static void cut_end(struct cut *cut, bool from_left)
     }
 }
 
+/* What is left of the axes before `end` is needed whole. */
+static void need_whole(struct cut *cut, struct side *side, uint32_t end)
+{
+    for (; side->low < end; side->low++) {
+        if (sp_dim_is(side->rest[side->low], 1))
+            continue;
+        uint8_t factor = add_factor(cut, side->rest[side->low], SP_FACTOR_REPLICATE);
+        if (side == &cut->in)
+            sp_rule_map_input(cut->rule, 0, side->low, factor);
+        else
+            sp_rule_map_output(cut->rule, 0, side->low, factor);
+    }
+}
+
+/* Passes over the axes whose places differ, if both sides are in step again before their end. */
+static bool skip_group(struct cut *cut)
+{
+    struct side *in = &cut->in, *out = &cut->out;
+    uint32_t a = in->low, b = out->low;
+    int64_t left = 1, right = 1;
+    do {
+        bool is_left = left <= right;
+        const struct side *side = is_left ? in : out;
+        uint32_t *axis = is_left ? &a : &b;
+        if (*axis == side->high || !sp_dim_is_known(side->rest[*axis]) ||
+            __builtin_mul_overflow(is_left ? left : right, side->rest[*axis].value, is_left ? &left : &right) ||
+            left == 0 || right == 0)
+            return false;
+        ++*axis;
+    } while (left != right);
+    if (a == in->high || b == out->high)
+        return false;
+    need_whole(cut, in, a);
+    need_whole(cut, out, b);
+    return true;
+}
+
 static void finish_side(struct cut *cut, struct side *side)
 {
     bool is_input = side == &cut->in;
-    for (uint32_t axis = side->low; axis < side->high; axis++) {
-        if (sp_dim_is(side->rest[axis], 1))
-            continue;
-        uint8_t factor = add_factor(cut, side->rest[axis], SP_FACTOR_REPLICATE);
-        if (is_input)
-            sp_rule_map_input(cut->rule, 0, axis, factor);
-        else
-            sp_rule_map_output(cut->rule, 0, axis, factor);
-    }
+    need_whole(cut, side, side->high);
     for (uint32_t i = side->right_count; i-- > 0;) {
         if (is_input)
             sp_rule_map_input(cut->rule, 0, side->right_axis[i], side->right[i]);
@@ -341,6 +370,8 @@ static enum sp_status rule_reshape(struct sp_op_context *context, struct sp_rule
     init_side(&cut.out, &context->node->outputs[0]->type.shape);
     cut_end(&cut, true);
     cut_end(&cut, false);
+    while (skip_group(&cut))
+        cut_end(&cut, true);
     finish_side(&cut, &cut.in);
     finish_side(&cut, &cut.out);
     return SP_OK;
