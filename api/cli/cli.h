@@ -267,12 +267,16 @@ enum sp_status put_input_value(json_t *request, char *text, struct sp_error *err
 enum sp_status put_shape(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_shapes(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_operators(json_t *request, char *path, struct sp_error *err);
-#define SIZE_OPTIONS                                                                                                   \
-    {"dim", NULL, MEMBER_EACH, 0, NULL, put_dim}, {"value", NULL, MEMBER_EACH, 0, NULL, put_input_value},              \
-        {"shape", NULL, MEMBER_EACH, 0, NULL, put_shape}, {"shapes", NULL, MEMBER_EACH, 0, NULL, put_shapes},          \
+#define SIZE_OPTION_LIST(ITEM)                                                                                         \
+    ITEM("dim", put_dim), ITEM("value", put_input_value), ITEM("shape", put_shape), ITEM("shapes", put_shapes),        \
+        ITEM("operators", put_operators)
+#define SIZE_MEMBER_OPTION(name_, put_)                                                                                \
     {                                                                                                                  \
-        "operators", NULL, MEMBER_EACH, 0, NULL, put_operators                                                         \
+        name_, NULL, MEMBER_EACH, 0, NULL, put_                                                                        \
     }
+#define SIZE_OPTIONS SIZE_OPTION_LIST(SIZE_MEMBER_OPTION)
+/* The one of this name, which is in the list. */
+enum sp_status put_size(json_t *request, const char *name, char *text, struct sp_error *err);
 /* Their help. */
 #define SIZE_HELP                                                                                                      \
     "  --dim NAME=N         bind a dimension: a symbol that 'inspect' shows, an axis like x:1, or\n"                   \

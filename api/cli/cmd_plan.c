@@ -83,11 +83,7 @@ enum {
     OPT_PLACEMENT,
     OPT_REPLICAS,
     OPT_BATCH,
-    OPT_DIM,
-    OPT_VALUE,
-    OPT_SHAPE,
-    OPT_SHAPES,
-    OPT_OPERATORS,
+    OPT_SIZE,
     OPT_TIME_LIMIT,
     OPT_FIRST_FIT,
     OPT_SEED,
@@ -99,6 +95,11 @@ enum {
     OPT_NO_SIMULATION,
     OPT_PRIORITY
 };
+
+#define SIZE_OPTION(name_, put_)                                                                                       \
+    {                                                                                                                  \
+        name_, required_argument, NULL, OPT_SIZE                                                                       \
+    }
 
 static const struct option options[] = {
     {"help", no_argument, NULL, OPT_HELP},
@@ -114,11 +115,7 @@ static const struct option options[] = {
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"replicas", required_argument, NULL, OPT_REPLICAS},
     {"batch", required_argument, NULL, OPT_BATCH},
-    {"dim", required_argument, NULL, OPT_DIM},
-    {"value", required_argument, NULL, OPT_VALUE},
-    {"shape", required_argument, NULL, OPT_SHAPE},
-    {"shapes", required_argument, NULL, OPT_SHAPES},
-    {"operators", required_argument, NULL, OPT_OPERATORS},
+    SIZE_OPTION_LIST(SIZE_OPTION),
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
     {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
     {"seed", required_argument, NULL, OPT_SEED},
@@ -132,17 +129,6 @@ static const struct option options[] = {
     {"priority", required_argument, NULL, OPT_PRIORITY},
     {NULL, 0, NULL, 0},
 };
-
-static int take_size(struct common *common, int option, char *value, struct plan_request *request)
-{
-    struct sp_error err = {0};
-    enum sp_status status = option == OPT_DIM      ? put_dim(request->sizes, value, &err)
-                            : option == OPT_VALUE  ? put_input_value(request->sizes, value, &err)
-                            : option == OPT_SHAPE  ? put_shape(request->sizes, value, &err)
-                            : option == OPT_SHAPES ? put_shapes(request->sizes, value, &err)
-                                                   : put_operators(request->sizes, value, &err);
-    return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
-}
 
 /* One option that carries a value of the search. */
 static int take_option(struct common *common, int option, char *value, struct plan_request *request)
@@ -170,12 +156,6 @@ static int take_option(struct common *common, int option, char *value, struct pl
         if (!parse_integer(value, 1, &request->options.batch))
             return report_usage(common, "--batch takes a whole number of 1 or more, not '%.64s'.", value);
         return EXIT_DONE;
-    case OPT_DIM:
-    case OPT_VALUE:
-    case OPT_SHAPE:
-    case OPT_SHAPES:
-    case OPT_OPERATORS:
-        return take_size(common, option, value, request);
     case OPT_TIME_LIMIT:
         if (!parse_seconds(value, &request->options.time_limit_seconds))
             return report_usage(common, "--time-limit takes seconds above 0, not '%.64s'.", value);
@@ -235,9 +215,10 @@ static int take_target(struct common *common, int option, const char *value, str
 static int parse(int argc, char **argv, struct common *common, struct arguments *arguments,
                  struct plan_request *request)
 {
-    int option, code = EXIT_DONE;
+    int option, index = 0, code = EXIT_DONE;
+    struct sp_error err = {0};
     opterr = 0;
-    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":ho:", options, &index)) != -1) {
         switch (option) {
         case 'h':
         case OPT_HELP:
@@ -250,6 +231,10 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
         case OPT_CLUSTER:
         case OPT_CHOOSE:
             code = take_target(common, option, optarg, &arguments->target);
+            break;
+        case OPT_SIZE:
+            if (put_size(request->sizes, options[index].name, optarg, &err) != SP_OK)
+                code = report_error(common, &err, NULL);
             break;
         case OPT_WHAT_IF:
             request->options.what_if = true;

@@ -190,3 +190,12 @@ enum sp_status put_operators(json_t *request, char *path, struct sp_error *err)
     json_decref(json);
     return status;
 }
+
+enum sp_status put_size(json_t *request, const char *name, char *text, struct sp_error *err)
+{
+    static const struct member_option sizes[] = {SIZE_OPTIONS};
+    size_t i = 0;
+    while (strcmp(sizes[i].name, name) != 0)
+        i++;
+    return sizes[i].put(request, text, err);
+}

@@ -206,6 +206,20 @@ const struct simulate_own simulate_quantised_cases[] = {
     {"com.ms.internal.nhwc.QLinearConv", 10,
      "uint8[2,9,8,4]<255 " U8("0.02", "128") " int8[6,4,3,3]<99 float32[6]>0 int8[6]@0 " U8("3.0", "100"), "", "o"},
 
+    /* Channels in blocks, whose kernels are there on x86. */
+    {"com.microsoft.nchwc.Conv", 1, "float32[3,32,7,6] float32[64,32,3,3] float32[64] float32[3,64,7,6]",
+     "pads=[1,1,1,1] activation='Relu'", "o"},
+    {"com.microsoft.nchwc.Conv", 1, "float32[3,64,7,6] float32[64,1,3,3] float32[64]", "group=64", "o"},
+    {"com.microsoft.nchwc.MaxPool", 1, "float32[3,64,8,8]", "kernel_shape=[2,2] strides=[2,2]", "o"},
+    {"com.microsoft.nchwc.AveragePool", 1, "float32[3,64,8,8]", "kernel_shape=[3,3]", "o"},
+    {"com.microsoft.nchwc.GlobalMaxPool", 1, "float32[3,64,8,8]", "", "o"},
+    {"com.microsoft.nchwc.GlobalAveragePool", 1, "float32[3,64,8,8]", "", "o"},
+    {"com.microsoft.nchwc.Upsample", 1, "float32[3,64,4,5]", "scales=[1,1,2,2]", "o"},
+    {"com.microsoft.nchwc.ReorderInput", 1, "float32[3,64,4,5]", "", "o"},
+    {"com.microsoft.nchwc.ReorderInput", 1, "float32[3,4,5,64]", "channels_last=1", "o"},
+    {"com.microsoft.nchwc.ReorderOutput", 1, "float32[3,64,4,5]", "channels=64", "o"},
+    {"com.microsoft.nchwc.ReorderOutput", 1, "float32[3,64,4,5]", "channels=64 channels_last=1", "o"},
+
     /* Old experiments of ai.onnx. */
     {"Affine", 7, "float32[4,6]", "alpha=0.5 beta=0.25", "o"},
     {"Scale", 7, "float32[4,6]", "scale=0.5", "o"},

@@ -51,6 +51,8 @@ enum sp_status sp_lower_like(struct sp_lowering *lower)
 {
     struct sp_op_context context = sp_lower_context(lower);
     struct sp_lower_view view = {.own = lower};
+    if (sp_like_form(&context) != NULL)
+        return sp_lower_default(lower);
     enum sp_status status = sp_like_view_of(&context, &view.other);
     if (status != SP_OK)
         return status;

@@ -188,10 +188,19 @@ static enum sp_status carry_back(struct sp_op_context *context, const struct sp_
     return sp_set_output(context, 0, dtype, shape->rank, dims);
 }
 
+const char *sp_like_form(struct sp_op_context *context)
+{
+    const struct sp_op *op = context->node->op;
+    return op->form != NULL && op->rule == sp_rule_like ? op->form(context) : NULL;
+}
+
 enum sp_status sp_shapes_like(struct sp_op_context *context)
 {
     const struct sp_op_like *like = context->node->op->like;
     struct sp_like_view view = {0};
+    const char *form = sp_like_form(context);
+    if (form != NULL)
+        return sp_shapes_by_text(context, form);
     enum sp_status status = sp_like_view_of(context, &view);
     if (status != SP_OK || view.node.op == NULL)
         return status;
@@ -236,11 +245,21 @@ static void map_broadcast(struct sp_op_context *context, struct sp_rule *rule, u
     }
 }
 
+static enum sp_status rule_of_form(struct sp_op_context *context, struct sp_rule *rule)
+{
+    enum sp_status status = sp_rule_from_text(context, rule, sp_like_form(context), 0, NULL);
+    if (status == SP_OK && context->node->op->work != NULL)
+        sp_rule_terms_of(rule, context->node->op->work);
+    return status;
+}
+
 enum sp_status sp_rule_like(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_op_like *like = context->node->op->like;
     struct sp_rule *other = NULL;
     struct sp_like_view view = {0};
+    if (sp_like_form(context) != NULL)
+        return rule_of_form(context, rule);
     enum sp_status status = sp_like_view_of(context, &view);
     if (status == SP_OK)
         status = sp_rule_new(&view.node, rule->arena, &other, context->err);

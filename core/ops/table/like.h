@@ -61,5 +61,9 @@ uint32_t sp_like_axis(uint32_t rank, uint32_t axis);
 enum sp_status sp_shapes_like(struct sp_op_context *context);
 enum sp_status sp_rule_like(struct sp_op_context *context, struct sp_rule *rule);
 
+/* The text of a node that is another form than the other operator has: an entry with sp_rule_like() and `form` gives it,
+   with `work`; NULL for a node that is as the other operator. Such a node runs as it is on its pieces. */
+const char *sp_like_form(struct sp_op_context *context);
+
 /* Every factor is whole. */
 void sp_rule_make_whole(struct sp_rule *rule);

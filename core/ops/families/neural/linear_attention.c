@@ -22,6 +22,7 @@
 #include "ops/families/neural/heads.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/like.h"
 
 /* ---- LinearAttention ------------------------------------------------------------------------------------------ */
 
@@ -249,28 +250,6 @@ static const char *linear_form(struct sp_op_context *context)
                         window > 0 ? "; w = state_window; w whole" : "");
 }
 
-static enum sp_status shapes_linear_contrib(struct sp_op_context *context)
-{
-    const char *form = linear_form(context);
-    return form == NULL ? shapes_linear(context) : sp_shapes_by_text(context, form);
-}
-
-static enum sp_status rule_linear_contrib(struct sp_op_context *context, struct sp_rule *rule)
-{
-    const char *form = linear_form(context);
-    enum sp_status status = form == NULL ? rule_linear(context, rule) : sp_rule_from_text(context, rule, form, 0, NULL);
-    if (form != NULL)
-        sp_rule_terms_of(rule, "9*b*t*kv*d*e");
-    return status;
-}
-
-static enum sp_status lower_linear_contrib(struct sp_lowering *lower)
-{
-    struct sp_op_context context = {lower->model, lower->arena,   lower->model->dims,
-                                    lower->node,  lower->version, lower->err};
-    return linear_form(&context) == NULL ? sp_lower_linear_attention(lower) : sp_lower_default(lower);
-}
-
 /* Several spatial axes, gaps between the taps, channels behind the sequence, or states of the last positions. */
 static const char *causal_form(struct sp_op_context *context)
 {
@@ -292,27 +271,9 @@ static const char *causal_form(struct sp_op_context *context)
                         axes == 3 ? ", x, kx" : "");
 }
 
-static enum sp_status shapes_causal_contrib(struct sp_op_context *context)
-{
-    const char *form = causal_form(context);
-    return form == NULL ? shapes_causal(context) : sp_shapes_by_text(context, form);
-}
-
-static enum sp_status rule_causal_contrib(struct sp_op_context *context, struct sp_rule *rule)
-{
-    const char *form = causal_form(context);
-    enum sp_status status = form == NULL ? rule_causal(context, rule) : sp_rule_from_text(context, rule, form, 0, NULL);
-    if (form != NULL)
-        sp_rule_terms_of(rule, "2*b*c*c..*x*y*l*kx*ky*k");
-    return status;
-}
-
-static enum sp_status lower_causal_contrib(struct sp_lowering *lower)
-{
-    struct sp_op_context context = {lower->model, lower->arena,   lower->model->dims,
-                                    lower->node,  lower->version, lower->err};
-    return causal_form(&context) == NULL ? sp_lower_causal_conv(lower) : sp_lower_default(lower);
-}
+#define LIKE(name_)                                                                                                    \
+    .like = &(const struct sp_op_like){"", name_, 27}, .shapes = sp_shapes_like, .rule = sp_rule_like,                 \
+    .lower = sp_lower_like
 
 const struct sp_op sp_ops_linear_attention[] = {
     SP_ENTRY("", "LinearAttention", 27, 0, 3, 6, 1, 2,
@@ -330,16 +291,16 @@ const struct sp_op sp_ops_linear_attention[] = {
         "[b, t, kv*g*d] [b, t, kv*d] [b, t, kv*e] [b, kv, d, e] [b, t, kv*d] [b, t, kv] -> [b, t, kv*g*e] [b, kv, "
         "d, e]; t sequential, d sum, with a delta rule d whole; with a window of states, or more heads of keys than "
         "of queries, kv, g, d whole",
-        "ONNX Runtime contrib operator LinearAttention", .shapes = shapes_linear_contrib, .rule = rule_linear_contrib,
-        .lower = lower_linear_contrib,
+        "ONNX Runtime contrib operator LinearAttention", LIKE("LinearAttention"), .form = linear_form,
+        .work = "9*b*t*kv*d*e",
         .signature = "(query,key,value,past_state?,decay?,beta?) -> (output,present_state) {chunk_size:int=64,"
                      "kv_num_heads!:int,q_num_heads!:int,scale:float=0.0,state_window:int=0,"
                      "update_rule:string=gated_delta}"),
     SP_ENTRY("com.microsoft", "CausalConvWithState", 1, 0, 2, 4, 1, 2,
              "[b, c, l] [c, 1, k] [c] [b, c, _] -> [b, c, l] [b, c, _]; k whole, l halo, where k is not known l "
              "sequential; several axes, gaps, channels last or a window of states: l whole",
-             "ONNX Runtime contrib operator CausalConvWithState", .shapes = shapes_causal_contrib,
-             .rule = rule_causal_contrib, .lower = lower_causal_contrib,
+             "ONNX Runtime contrib operator CausalConvWithState", LIKE("CausalConvWithState"), .form = causal_form,
+             .work = "2*b*c*c..*x*y*l*kx*ky*k",
              .signature = "(input,weight,bias?,past_state?) -> (output,present_state) {activation:string=none,"
                           "channels_last:int=0,dilation:int=1,ndim:int=1,state_window:int=0}"),
     {.name = NULL},
