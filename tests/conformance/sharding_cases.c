@@ -1,7 +1,7 @@
 /*
- * sharding_cases [FILE]: every case of hlo_sharding_cases.json, and the graphs of xla_auto_sharding_cases.json, as lines
- * of TAP, and how many of each kind passed. The files are looked for in $SHARDPLAN_TEST_DATA, then in ../shared/data
- * beside the source tree.
+ * sharding_cases [FILE]: every case of hlo_sharding_cases.json, and the graphs of xla_auto_sharding_cases.json, as
+ * lines of TAP, and how many of each kind passed. The files are looked for in $SHARDPLAN_TEST_DATA, then in
+ * ../shared/data beside the source tree.
  */
 #include "sharding_cases.h"
 

@@ -522,6 +522,20 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
     return recall_node(all, flow, operands);
 }
 
+/* Whether a stated spec left axes open, and they were split. */
+static bool is_grown(const struct sp_inference *all, uint32_t node_id, uint32_t operand,
+                     const struct sp_resolve_operand *resolved)
+{
+    uint32_t stated = all->stated_of[all->first_operand[node_id] + operand];
+    const struct sp_sharding *axes = stated > 0 ? all->given.stated[stated - 1].says->axes : NULL;
+    for (uint32_t axis = 0; axes != NULL && resolved->sharding != NULL && axis < axes->rank; axis++) {
+        if (axes->dims[axis].is_open &&
+            sp_axes_size(&axes->dims[axis].axes) != sp_axes_size(&resolved->sharding->dims[axis].axes))
+            return true;
+    }
+    return false;
+}
+
 static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
 {
     const struct sp_flow *flow = &all->flow.items[flow_id];
@@ -532,8 +546,8 @@ static enum sp_status finish_node(struct sp_inference *all, uint32_t flow_id)
         return sp_fail_memory(all->err);
     enum sp_status status = resolve_node(all, flow, relation->node_id, operands);
     for (uint32_t i = 0; status == SP_OK && i < flow->operand_count; i++) {
-        bool is_as_stated = operands[i].is_stated && operands[i].result == operands[i].sharding;
-        if (operands[i].is_absent || operands[i].is_fixed || is_as_stated)
+        bool is_kept = operands[i].is_fixed || (operands[i].is_stated && operands[i].result == operands[i].sharding);
+        if (operands[i].is_absent || (is_kept && !is_grown(all, relation->node_id, i, &operands[i])))
             continue;
         status = write_entry(all, flow_id, i, &operands[i]);
         /* What comes later starts from what is really there. */

@@ -98,7 +98,7 @@ void sp_flow_classify(struct sp_flow *flow);
 /*
  * Completes every node's specs on the mesh. `mesh` NULL: the common mesh of all given and set specs (their cuts of the
  * devices 0..N-1 refined); SP_ERR_REQUEST "NO_COMMON_MESH" names two specs that no mesh explains. Given and set specs
- * are kept. A split that does not divide an extent is not carried. Splits are carried by pieces of axes (refine.h): a
+ * are kept, but for axes that a notation leaves open; its priorities and its replicated axes count. A split that does not divide an extent is not carried. Splits are carried by pieces of axes (refine.h): a
  * result is BLOCKS with parts where a device has every so many elements of an axis (each third of a fused weight), and
  * AXES where each axis is in one contiguous split.
  *

@@ -270,6 +270,29 @@ static enum sp_status find_mesh(struct sp_inference *all)
     return sp_cuts_mesh(all->arena, &cuts, &all->mesh, all->err);
 }
 
+static bool has_axes_of(const struct sp_mesh *a, const struct sp_mesh *b)
+{
+    bool is_same = a->axis_count == b->axis_count;
+    for (uint32_t axis = 0; is_same && axis < a->axis_count; axis++)
+        is_same = a->axes[axis].size == b->axes[axis].size;
+    return is_same;
+}
+
+/* What a notation says of propagation (Shardy's ?, p0, p1, .. and replicated): which axes may be split further, when
+   splits are carried, and which axes of the mesh are not to be used. */
+static void copy_wishes(const struct sp_inference *all, const struct sp_statement *says)
+{
+    if (says->source->kind == SP_SHARDING_AXES && has_axes_of(says->source->mesh, all->mesh))
+        says->axes->replicated = says->source->replicated;
+    for (uint32_t axis = 0; says->source->kind == SP_SHARDING_AXES && axis < says->axes->rank; axis++) {
+        if (says->parts != NULL || axis >= says->source->rank)
+            return;
+        says->axes->dims[axis].is_open = says->source->dims[axis].is_open;
+        says->axes->dims[axis].has_priority = says->source->dims[axis].has_priority;
+        says->axes->dims[axis].priority = says->source->dims[axis].priority;
+    }
+}
+
 /* Writes every stated spec on the mesh. One of other devices, and whole, says nothing about positions. */
 static enum sp_status write_stated(struct sp_inference *all)
 {
@@ -290,6 +313,8 @@ static enum sp_status write_stated(struct sp_inference *all)
         }
         if (status != SP_OK)
             return status;
+        if (fits)
+            copy_wishes(all, says);
     }
     return SP_OK;
 }

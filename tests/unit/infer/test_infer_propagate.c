@@ -222,6 +222,75 @@ Test(infer_propagate, separates_uses_of_a_constant)
     EXPECT_SPEC(other, 2, "whole on devices 0, 1");
 }
 
+/* Shardings of one mesh, some of whose axes are open or have a priority. */
+static struct sp_sharding *set_axes(const struct sp_node *node, const char *name, const struct sp_mesh *mesh,
+                                    const char *dims)
+{
+    struct sp_sharding *sharding = build_axes(build.arena, mesh, dims);
+    specify(node, name, sharding, SP_SPEC_SET);
+    return sharding;
+}
+
+/* Only an axis that is left open is split further where it is set. */
+Test(infer_propagate, splits_what_is_set_and_open)
+{
+    start(18);
+    input("x", "8,8");
+    const struct sp_node *first = build_node(&build, "Relu", "x", "h");
+    const struct sp_node *second = build_node(&build, "Relu", "h", "y");
+    plan(4);
+    const struct sp_mesh *mesh = build_mesh(build.arena, "a=2 b=2", NULL);
+    set_axes(first, "x", mesh, "a | b");
+    set_axes(second, "h", mesh, "a |")->dims[1].is_open = true;
+    propagate();
+    EXPECT_SPEC(second, 0, "axis 0 in 2, axis 1 in 2 on devices 0..3");
+    EXPECT_SPEC(second, 1, "axis 0 in 2, axis 1 in 2 on devices 0..3");
+    stop();
+    start(18);
+    input("x", "8,8");
+    first = build_node(&build, "Relu", "x", "h");
+    second = build_node(&build, "Relu", "h", "y");
+    plan(4);
+    mesh = build_mesh(build.arena, "a=2 b=2", NULL);
+    set_axes(first, "x", mesh, "a | b");
+    set_axes(first, "h", mesh, "a |");
+    propagate();
+    EXPECT_SPEC(first, 1, "axis 0 in 2 on devices {0, 1}, {2, 3}");
+}
+
+/* Of two splits that contradict each other the one with the stronger priority is carried, whichever comes first; and an
+   axis that is explicitly replicated is not used. */
+Test(infer_propagate, follows_priorities)
+{
+    for (int strong = 0; strong < 2; strong++) {
+        start(18);
+        input("x", "8,8");
+        input("z", "8,8");
+        const struct sp_node *sum = build_node(&build, "Add", "x z", "y");
+        plan(4);
+        const struct sp_mesh *mesh = build_mesh(build.arena, "a=2 b=2", NULL);
+        struct sp_sharding *x = set_axes(sum, "x", mesh, "a |"), *z = set_axes(sum, "z", mesh, "b |");
+        x->dims[0].has_priority = z->dims[0].has_priority = true;
+        x->dims[0].priority = strong;
+        z->dims[0].priority = 1 - strong;
+        propagate();
+        EXPECT_SPEC(sum, 2,
+                    strong == 0 ? "axis 0 in 2 on devices {0, 1}, {2, 3}" : "axis 0 in 2 on devices {0, 2}, {1, 3}");
+        stop();
+    }
+    start(18);
+    input("x", "8,8");
+    const struct sp_node *relu = build_node(&build, "Relu", "x", "y");
+    plan(4);
+    const struct sp_mesh *mesh = build_mesh(build.arena, "a=2 b=2", NULL);
+    set_axes(relu, "x", mesh, "a | b");
+    struct sp_sharding *y = set_axes(relu, "y", mesh, "|");
+    y->dims[0].is_open = y->dims[1].is_open = true;
+    y->replicated = build_refs(build.arena, mesh, "b");
+    cr_assert_eq(sp_infer_propagate(assignment, mesh, &build.err), SP_OK, "%s", build.err.message);
+    EXPECT_SPEC(relu, 1, "axis 0 in 2 on devices {0, 1}, {2, 3}");
+}
+
 static void set(const struct sp_node *node, const char *name, const char *dims, const char *placement)
 {
     specify(node, name, build_blocks(build.arena, dims, placement), SP_SPEC_SET);
