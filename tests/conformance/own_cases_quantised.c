@@ -54,11 +54,11 @@ const struct own_case own_cases_quantised[] = {
      "axis=1", "uint8[2,6]", "[] [] [d0,d1] [] [] [d0,d1] [] [] -> [d0,piece*d1]  piece: replicate"},
     {"com.microsoft.QLinearConcat", 1, "float32[] int8[] int8[2,3] float32[] int8[] int8[4,3] float32[] int8[]",
      "axis=0", "int8[6,3]", "[] [] [j,d1] [] [] [j,d1] [] [] -> [j,d1]  j: replicate, resized"},
-    /* Products: columns have scales of their own, what is rounded is not summed. */
+    /* Products: columns have scales of their own. */
     {"com.microsoft.QGemm", 1, "uint8[4,8] float32[] uint8[] int8[8,6] float32[6] int8[6] int32[6] float32[] uint8[]",
-     "", "uint8[4,6]", "[m,k] [] [] [k,n] [n] [n] [n] [] [] -> [m,n]  k: replicate"},
+     "", "uint8[4,6]", "[m,k] [] [] [k,n] [n] [n] [n] [] [] -> [m,n]  k: sum reduction"},
     {"com.microsoft.QGemm", 1, "uint8[8,4] float32[] uint8[] int8[6,8] float32[] int8[]", "transA=1 transB=1",
-     "float32[4,6]", "[k,m] [] [] [n,k] [] [] -> [m,n]  k: replicate"},
+     "float32[4,6]", "[k,m] [] [] [n,k] [] [] -> [m,n]  k: sum reduction"},
     {"com.microsoft.MatMulInteger16", 1, "int16[2,4,8] int16[8,6]", "", "int32[2,4,6]",
      "[b0,m,k] [k,n] -> [b0,m,n]  k: sum reduction"},
     {"com.microsoft.MatMulIntegerToFloat", 1, "uint8[2,4,8] int8[8,6] float32[] float32[6] uint8[] int8[6] float32[6]",

@@ -57,6 +57,8 @@ enum sp_status sp_lower_max_unpool(struct sp_lowering *lower);
 
 /* selection, quantization, contrib_quantization: selection.c, quantization.c */
 enum sp_status sp_lower_dynamic_matmul(struct sp_lowering *lower);
+enum sp_status sp_lower_qlinear_matmul(struct sp_lowering *lower);
+enum sp_status sp_lower_qgemm(struct sp_lowering *lower);
 enum sp_status sp_lower_dynamic_quantize(struct sp_lowering *lower);
 enum sp_status sp_lower_matmul_to_float(struct sp_lowering *lower);
 enum sp_status sp_lower_one_hot(struct sp_lowering *lower);

@@ -35,6 +35,39 @@ Test(lowering_contraction, c_counts_on_one_device)
                                                            "output 0 = %3\n");
 }
 
+/* Sums of integers are joined, and rounded then. */
+Test(lowering_contraction, what_is_rounded_is_summed_before)
+{
+    start(13);
+    build_input(&build, "a", SP_DTYPE_UINT8, "4,6");
+    build_input(&build, "b", SP_DTYPE_INT8, "6,5");
+    build_input(&build, "za", SP_DTYPE_UINT8, "");
+    build_input(&build, "zb", SP_DTYPE_INT8, "5");
+    build_input(&build, "zy", SP_DTYPE_UINT8, "");
+    input("sa", "");
+    input("sb", "5");
+    input("sy", "");
+    struct sp_node *node = build_node(&build, "QLinearMatMul", "a sa za b sb zb sy zy", "y");
+    infer();
+    EXPECT_LOWERING(build_lowering(&build, node, "k=1/2"), "%0 = part 0 [0:4,3:6] uint8[4,3]\n"
+                                                           "%1 = part 3 [3:6,0:5] int8[3,5]\n"
+                                                           "%2 = part 2 [] uint8[]\n"
+                                                           "%3 = part 5 [0:5] int8[5]\n"
+                                                           "%4 = .MatMulInteger(%0, %1, %2, %3) int32[4,5]\n"
+                                                           "%5 = all-reduce(%4), sum over k int32[4,5]\n"
+                                                           "%6 = .Cast(%5) {to=1} float32[4,5]\n"
+                                                           "%7 = part 1 [] float32[]\n"
+                                                           "%8 = part 4 [0:5] float32[5]\n"
+                                                           "%9 = .Mul(%7, %8) float32[5]\n"
+                                                           "%10 = part 6 [] float32[]\n"
+                                                           "%11 = .Div(%9, %10) float32[5]\n"
+                                                           "%12 = .Mul(%6, %11) float32[4,5]\n"
+                                                           "%13 = float32[] {1}\n"
+                                                           "%14 = part 7 [] uint8[]\n"
+                                                           "%15 = .QuantizeLinear(%12, %13, %14) uint8[4,5]\n"
+                                                           "output 0 = %15\n");
+}
+
 Test(lowering_contraction, blocks_of_weights_go_with_their_rows)
 {
     start(21);

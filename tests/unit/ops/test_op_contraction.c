@@ -93,7 +93,7 @@ Test(op_contraction, quantised_matrices_of_a_stack_have_rows_and_columns_of_scal
     infer();
     EXPECT_TYPE("y", "int8[2,8,16]");
     EXPECT_RULE(integer, "[b0,m,k] [b0,k,n] [b0,m,_] [_,_,n] -> [b0,m,n]  k: sum reduction");
-    EXPECT_RULE(linear, "[b0,m,k] [b0,m,_] [b0,m,_] [b0,k,n] [_,_,n] [_,_,n] [] [] -> [b0,m,n]  k: replicate");
+    EXPECT_RULE(linear, "[b0,m,k] [b0,m,_] [b0,m,_] [b0,k,n] [_,_,n] [_,_,n] [] [] -> [b0,m,n]  k: sum reduction");
 }
 
 Test(op_contraction, gemm_with_transposed_inputs)

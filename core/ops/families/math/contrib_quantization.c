@@ -2,13 +2,13 @@
  * Quantised operators of ONNX Runtime (com.microsoft) but convolutions and pools.
  *
  *     QLinearAdd               [i..] [] [] [i..] [] [] [] []             -> [i..]
- *     QGemm                    [m, k] [] [] [k, n] [n] [n] [m, n] [] []  -> [m, n]      k whole
+ *     QGemm                    [m, k] [] [] [k, n] [n] [n] [m, n] [] []  -> [m, n]      k sum
  *     MatMulIntegerToFloat     [b.., m, k] [b.., k, n] [] [n] [] [n] [n] -> [b.., m, n] k sum
  *     DynamicQuantizeMatMul    [b.., m, k] [b.., k, n] [n] [n] [n]       -> [b.., m, n] b.., m, k max, k sum
  *
  * Most are an operator of ai.onnx between scales and zero points (ops/table/like.h). A result that is rounded to 8 bits
- * cannot be summed behind that, so what the operator reduces is whole. Products that come out as integers or reals are
- * sums.
+ * cannot be summed behind that, so what the operator reduces is whole. Products are sums: of integers, before what comes
+ * of them is rounded.
  *
  * DynamicQuantizeMatMul first finds the least and the greatest element of A, of all devices: whatever splits A leaves
  * partial extremes. QOrdered.. and ..WithOrder lay elements out as cublasLt wants them, and are whole.
@@ -179,10 +179,10 @@ const struct sp_op sp_ops_contrib_quantization[] = {
           "[] [] [d.., i] [] [] .. -> [d.., piece*i]; pieces whole, of other extents i too",
           LIKE("", "Concat", 13, NULL, .inputs = {2}, .step = 3),
           .signature = "(Y_scale,Y_zero_point,*inputs) -> (Y) {axis!:int}"),
-    ENTRY("QGemm", 6, 9, 1, "[m, k] [] [] [k, n] [n] [n] [m, n] [] [] -> [m, n], either transposed; k whole",
-          .like = &(const struct sp_op_like){"", "Gemm", 13, NULL, INPUTS(3, 0, 3, 6), .is_rounded = true,
-                                             .typed_by = GEMM_Y_ZERO, .broadcast = 1 << 4 | 1 << 5},
-          .shapes = shapes_qgemm, .rule = sp_rule_like, .lower = sp_lower_like,
+    ENTRY("QGemm", 6, 9, 1, "[m, k] [] [] [k, n] [n] [n] [m, n] [] [] -> [m, n], either transposed; k sum",
+          .like = &(const struct sp_op_like){"", "Gemm", 13, NULL, INPUTS(3, 0, 3, 6), .typed_by = GEMM_Y_ZERO,
+                                             .broadcast = 1 << 4 | 1 << 5},
+          .shapes = shapes_qgemm, .rule = sp_rule_like, .lower = sp_lower_qgemm,
           .signature = "(A,a_scale,a_zero_point,B,b_scale,b_zero_point,C?,y_scale?,y_zero_point?) -> (Y) "
                        "{alpha:float=1.0,transA:int=0,transB:int=0}"),
     ENTRY("MatMulInteger16", 2, 2, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",

@@ -116,11 +116,11 @@ static enum sp_status shapes_qlinear_matmul(struct sp_op_context *context)
     return shapes_product(context, 0, 3, sp_in_dtype(context, 7));
 }
 
-/* The result is rounded to 8 bits: partial sums cannot be joined behind it. */
+/* The result is rounded to 8 bits when the sum is whole (sp_lower_qlinear_matmul()). */
 static enum sp_status rule_qlinear_matmul(struct sp_op_context *context, struct sp_rule *rule)
 {
     enum sp_status status =
-        sp_rule_from_text(context, rule, "[b.., m, k] [] [] [b.., k, n] [] -> [b.., m, n]; k whole", 0, NULL);
+        sp_rule_from_text(context, rule, "[b.., m, k] [] [] [b.., k, n] [] -> [b.., m, n]; k sum", 0, NULL);
     map_scales(context, rule, 1, "m");
     map_scales(context, rule, 2, "m");
     map_scales(context, rule, 4, "n");
@@ -174,8 +174,9 @@ const struct sp_op sp_ops_contraction[] = {
     SP_ENTRY("", "MatMulInteger", 10, 0, 2, 4, 1, 1, "[b.., m, k] [b.., k, n] [m] [n] -> [b.., m, n]; k sum",
              "ONNX operator MatMulInteger (10)", .shapes = shapes_matmul_integer, .rule = rule_matmul_integer),
     SP_ENTRY("", "QLinearMatMul", 10, 0, 8, 8, 1, 1,
-             "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k whole",
-             "ONNX operator QLinearMatMul (10, 21)", .shapes = shapes_qlinear_matmul, .rule = rule_qlinear_matmul),
+             "[b.., m, k] [m] [m] [b.., k, n] [n] [n] [] [] -> [b.., m, n]; k sum",
+             "ONNX operator QLinearMatMul (10, 21)", .shapes = shapes_qlinear_matmul, .rule = rule_qlinear_matmul,
+             .lower = sp_lower_qlinear_matmul),
     SP_ENTRY("", "Gemm", 1, 0, 2, 3, 1, 1, "[m, k] [k, n] [m, n] -> [m, n]; k sum",
              "ONNX operator Gemm (1, 6, 7, 9, 11, 13)", .shapes = shapes_gemm, .rule = rule_gemm,
              .lower = sp_lower_gemm),
