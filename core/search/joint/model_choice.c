@@ -71,7 +71,7 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
     }
     enum sp_status status = sp_intra_create(arena, request->table, &intra_options, &intra, err);
     if (status == SP_OK)
-        status = sp_choice_solve(arena, sp_intra_problem(intra), &options, &choice, err);
+        status = sp_intra_solve(arena, intra, request->is_plain, &options, &choice, err);
     if (status != SP_OK)
         return status;
     *ret_chosen = choice->is_feasible;

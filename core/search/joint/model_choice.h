@@ -26,6 +26,7 @@ struct sp_profile_request {
     const struct sp_space_option *option;
     struct sp_strategy_table *table;          /* of the option's mesh; NULL for blocks of one device */
     const struct sp_blocks *blocks;           /* or NULL */
+    bool is_plain;                            /* sp_intra_solve() */
     double memory_limit;                      /* for all nodes together, of one device; INFINITY: none */
     uint64_t seed, choice_work;               /* of choosing: choice.h */
     const struct sp_constraints *constraints; /* or NULL */

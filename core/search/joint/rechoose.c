@@ -123,7 +123,7 @@ static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double
     }
     enum sp_status status = sp_intra_create(scratch, stage->table, &intra_options, &intra, err);
     if (status == SP_OK)
-        status = sp_choice_solve(scratch, sp_intra_problem(intra), &options, &choice, err);
+        status = sp_intra_solve(scratch, intra, false, &options, &choice, err);
     if (status == SP_OK) {
         choosing->hopeless[s] = !choice->is_feasible;
         if (choice->is_feasible)

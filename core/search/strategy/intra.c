@@ -352,3 +352,54 @@ const struct sp_choice_problem *sp_intra_problem(const struct sp_intra *intra)
 {
     return &intra->problem;
 }
+
+/* ---- choosing --------------------------------------------------------------------------------------------------- */
+
+/* The same problem, in which what is cut behind major parts costs too much. */
+static enum sp_status make_plain(struct sp_arena *arena, const struct sp_intra *intra,
+                                 struct sp_choice_problem *ret_plain, struct sp_error *err)
+{
+    const struct sp_choice_problem *problem = &intra->problem;
+    const uint32_t count = problem->first[problem->node_count];
+    int64_t *cost = SP_NEW_ARRAY(arena, count, int64_t);
+    if (cost == NULL)
+        return sp_intra_no_memory(err);
+    if (count > 0)
+        memcpy(cost, problem->cost, count * sizeof *cost);
+    for (uint32_t m = 0; m < intra->member_count; m++)
+        for (uint32_t s = 0; s < intra->members[m].strategies->count; s++)
+            if (intra->members[m].strategies->items[s].is_inner)
+                cost[problem->first[m] + s] = SP_CHOICE_INFINITE;
+    *ret_plain = *problem;
+    ret_plain->cost = cost;
+    return SP_OK;
+}
+
+static bool is_better(const struct sp_choice_result *a, const struct sp_choice_result *than)
+{
+    return a->is_feasible && (!than->is_feasible || a->cost < than->cost);
+}
+
+enum sp_status sp_intra_solve(struct sp_arena *arena, const struct sp_intra *intra, bool is_plain,
+                              const struct sp_choice_options *options, struct sp_choice_result **ret_result,
+                              struct sp_error *err)
+{
+    struct sp_choice_problem plain;
+    struct sp_choice_result *result = NULL, *other = NULL;
+    enum sp_status status = SP_OK;
+    is_plain = is_plain && intra->table->is_taken_apart;
+    if (!is_plain)
+        status = sp_choice_solve(arena, &intra->problem, options, &result, err);
+    if (status != SP_OK || !intra->table->is_taken_apart || (!is_plain && result->is_optimal)) {
+        *ret_result = result;
+        return status;
+    }
+    status = make_plain(arena, intra, &plain, err);
+    if (status == SP_OK)
+        status = sp_choice_solve(arena, &plain, options, &other, err);
+    if (status == SP_OK && !is_plain && is_better(other, result))
+        other->bound = result->bound;
+    if (status == SP_OK)
+        *ret_result = is_plain || is_better(other, result) ? other : result;
+    return status;
+}

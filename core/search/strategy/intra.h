@@ -43,6 +43,12 @@ enum sp_status sp_intra_create(struct sp_arena *arena, struct sp_strategy_table 
                                struct sp_error *err);
 const struct sp_choice_problem *sp_intra_problem(const struct sp_intra *intra);
 
+/* Chooses (sp_choice_solve()). `is_plain`: nothing but weights is cut behind the major part of an axis. Otherwise such
+   cuts are more to look through: where nothing is proved best, a choice without them that is better is taken. */
+enum sp_status sp_intra_solve(struct sp_arena *arena, const struct sp_intra *intra, bool is_plain,
+                              const struct sp_choice_options *options, struct sp_choice_result **ret_result,
+                              struct sp_error *err);
+
 /* What one device of the stage does with a choice: exactly, whatever was simplified in the problem. */
 struct sp_intra_use {
     uint32_t tensor, node; /* a user of a tensor */

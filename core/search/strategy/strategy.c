@@ -126,6 +126,11 @@ const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_t
     return &table->mesh;
 }
 
+bool sp_strategy_takes_apart(const struct sp_strategy_table *table)
+{
+    return table->is_taken_apart;
+}
+
 void sp_strategy_table_destroy(struct sp_strategy_table *table)
 {
     if (table == NULL)

@@ -56,6 +56,7 @@ struct sp_strategy {
     uint8_t factor_of[SP_STRATEGY_AXES];  /* per mesh axis: the factor that it splits, or SP_STRATEGY_NO_FACTOR */
     uint8_t scatter_of[SP_STRATEGY_AXES]; /* where that is a reduction: the axis of output 0 that its reduce-scatter
                                              cuts, or SP_STRATEGY_NO_FACTOR: all-reduce */
+    bool is_inner;                        /* it cuts some activation behind the major part of an axis */
     double flops, bytes;                  /* of one device */
     double compute_seconds, communication_seconds;
     double communication_bytes; /* sent by one device for what communication_seconds are */
@@ -82,6 +83,8 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
                                         struct sp_error *err);
 /* The mesh that it was made for; it lives as long as the table. */
 const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_table *table);
+/* Whether some strategies are inner ones. */
+bool sp_strategy_takes_apart(const struct sp_strategy_table *table);
 void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard costs; NULL is allowed */
 
 /* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */

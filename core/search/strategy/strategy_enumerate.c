@@ -129,12 +129,21 @@ static double output_bytes(const struct maker *maker)
     return sum;
 }
 
+static bool is_inner(const struct maker *maker)
+{
+    bool is = false;
+    for (uint32_t o = 0; o < maker->way.operand_count && !is; o++)
+        is = sp_strategy_has_inner(maker->table->layouts[maker->layouts[o]]) && !value_of(maker, o)->is_constant;
+    return is;
+}
+
 static struct sp_strategy strategy_of_way(const struct maker *maker)
 {
     const struct sp_strategy_way *way = &maker->way;
     /* Where only the whole node was measured, its parts are as much quicker or slower than estimated. */
     const double measured = sp_work_measured_scale(maker->work, maker->table->mesh.kind);
-    struct sp_strategy strategy = {.flops = way->flops,
+    struct sp_strategy strategy = {.is_inner = is_inner(maker),
+                                   .flops = way->flops,
                                    .bytes = way->bytes,
                                    .compute_seconds = way->compute_seconds * measured,
                                    .communication_seconds = way->communication_seconds,

@@ -275,6 +275,7 @@ static enum sp_status refine_class(struct finder *finder, uint32_t node)
             if (is_divided(finder, &place, group->before[i]))
                 apart[count++] = (struct sp_strategy_apart){place.operand, place.axis, group->before[i]};
     }
+    finder->table->is_taken_apart = finder->table->is_taken_apart || count > 0;
     return count > 0
                ? sp_strategy_class_find(finder->table, node, count, apart, &finder->table->class_of[node], finder->err)
                : SP_OK;

@@ -73,6 +73,7 @@ struct sp_strategy_table {
     struct sp_strategy_layout **layouts;
     uint32_t shape_count;
     const struct sp_strategy_shape **shape_of; /* per tensor */
+    bool is_taken_apart;                       /* some node has ways that cut activations behind major parts */
     uint32_t inner_count;
     struct sp_strategy_inner inner[SP_STRATEGY_MOST_INNER];
     bool *is_own_weight;                 /* per tensor: a weight that one node alone uses, under any name */

@@ -7,34 +7,52 @@
 #define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
 #define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
 
-/* One without a limit; where that needs more than all blocks have together, another one within that. */
+/* One without a limit; where that needs more than all blocks have together, another one within that. Appended to
+   `profiles`. */
+static enum sp_status append_profiles(struct sp_search_run *search, struct sp_profile_request *request,
+                                      struct sp_model_choice **profiles, uint32_t *count)
+{
+    struct sp_joint *joint = &search->joint;
+    const struct sp_space_class *class = &joint->space->classes[request->option->class_index];
+    struct sp_model_choice *profile = NULL;
+    request->memory_limit = INFINITY;
+    enum sp_status status = sp_profile_create(joint->arena, request, &profile, search->err);
+    if (status != SP_OK || profile == NULL)
+        return status;
+    profiles[(*count)++] = profile;
+    const uint32_t blocks = class->count / request->option->size;
+    request->memory_limit = SP_RUN_MEMORY_SHARE * class->capacity * blocks;
+    if (request->table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request->memory_limit)
+        return SP_OK;
+    status = sp_profile_create(joint->arena, request, &profile, search->err);
+    if (status == SP_OK && profile != NULL)
+        profiles[(*count)++] = profile;
+    return status;
+}
+
 static enum sp_status profile_option(struct sp_search_run *search, const struct sp_space_option *option)
 {
     struct sp_joint *joint = &search->joint;
-    const struct sp_space_class *class = &joint->space->classes[option->class_index];
     struct sp_profile_request request = {.workload = joint->workload,
                                          .option = option,
                                          .blocks = joint->blocks,
                                          .constraints = joint->options->constraints,
-                                         .memory_limit = INFINITY,
                                          .seed = joint->options->seed,
                                          .choice_work = SP_JOINT_CHOICE_WORK,
                                          .executor = joint->options->executor,
                                          .watch = joint->options->watch};
-    struct sp_model_choice *profile = NULL;
+    const uint32_t first = search->profile_count;
     enum sp_status status = sp_joint_table(joint, option, &request.table, search->err);
     if (status == SP_OK)
-        status = sp_profile_create(joint->arena, &request, &profile, search->err);
-    if (status != SP_OK || profile == NULL)
+        status = append_profiles(search, &request, search->profiles, &search->profile_count);
+    if (status != SP_OK || sp_run_is_often_whole(search) || sp_run_has_pins(joint->options->constraints))
         return status;
-    search->profiles[search->profile_count++] = profile;
-    const uint32_t blocks = class->count / option->size;
-    request.memory_limit = SP_RUN_MEMORY_SHARE * class->capacity * blocks;
-    if (request.table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request.memory_limit)
-        return SP_OK;
-    status = sp_profile_create(joint->arena, &request, &profile, search->err);
-    if (status == SP_OK && profile != NULL)
-        search->profiles[search->profile_count++] = profile;
+    if (request.table != NULL && sp_strategy_takes_apart(request.table)) {
+        request.is_plain = true;
+        return append_profiles(search, &request, search->plain, &search->plain_count);
+    }
+    for (uint32_t i = first; i < search->profile_count; i++)
+        search->plain[search->plain_count++] = search->profiles[i];
     return status;
 }
 

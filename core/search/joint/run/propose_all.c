@@ -81,10 +81,9 @@ static enum sp_status propose_mixed(struct sp_search_run *search)
 }
 
 /* Stages of any options. */
-static enum sp_status propose_together(struct sp_search_run *search)
+static enum sp_status propose_together(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                       uint32_t count)
 {
-    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
-    const uint32_t count = search->profile_count;
     const struct sp_model_choice **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_model_choice *);
     uint32_t kept = 0;
     if (together == NULL)
@@ -107,11 +106,10 @@ static enum sp_status propose_together(struct sp_search_run *search)
     return status == SP_OK ? propose(search, together, kept, 0, SP_STRATEGY_AUTO) : status;
 }
 
-enum sp_status sp_run_propose_all(struct sp_search_run *search)
+static enum sp_status propose_profiles(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                       uint32_t count)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
-    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
-    const uint32_t count = search->profile_count;
     enum sp_status status = SP_OK;
     for (uint32_t first = 0, next; status == SP_OK && first < count; first = next) {
         const bool single = profiles[first]->table == NULL;
@@ -138,7 +136,20 @@ enum sp_status sp_run_propose_all(struct sp_search_run *search)
     }
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
         sp_run_goes_on(search, 0.9))
-        status = propose_together(search);
+        status = propose_together(search, profiles, count);
+    return status;
+}
+
+/* What is quicker for the whole model, cut behind major parts, need not be so for the stages that it is cut into. */
+enum sp_status sp_run_propose_all(struct sp_search_run *search)
+{
+    bool differ = false;
+    enum sp_status status =
+        propose_profiles(search, (const struct sp_model_choice *const *)search->profiles, search->profile_count);
+    for (uint32_t i = 0; i < search->plain_count && !differ; i++)
+        differ = i >= search->profile_count || search->plain[i] != search->profiles[i];
+    if (status == SP_OK && differ)
+        status = propose_profiles(search, (const struct sp_model_choice *const *)search->plain, search->plain_count);
     return status == SP_OK ? propose_mixed(search) : status;
 }
 

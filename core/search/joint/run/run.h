@@ -19,8 +19,9 @@
 struct sp_search_run {
     struct sp_joint joint;
     struct sp_front front;
-    uint32_t profile_count;
+    uint32_t profile_count, plain_count;
     struct sp_model_choice **profiles;         /* by option, at most two each */
+    struct sp_model_choice **plain;            /* for pipelines, the same without cuts behind major parts */
     struct sp_units *units[2];                 /* for stages of single devices, for any */
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
     const struct sp_grouping_result *grouping; /* NULL: not tried */
