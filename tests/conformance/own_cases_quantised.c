@@ -99,13 +99,13 @@ const struct own_case own_cases_quantised[] = {
     {"com.microsoft.QLinearConv", 1,
      "uint8[2,4,9,8] float32[] uint8[] int8[6,4,3,3] float32[6] int8[6] float32[] uint8[] int32[6]", "pads=[1,1,1,1]",
      "uint8[2,6,9,8]",
-     "[n,c,h,w] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,m,h,w]  c: replicate; h: halo 1+1; kh: replicate; w: halo "
-     "1+1; kw: replicate"},
+     "[n,c,h,w] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,m,h,w]  c: sum reduction; h: halo 1+1; kh: replicate; "
+     "w: halo 1+1; kw: replicate"},
     {"com.microsoft.QLinearConv", 1,
      "uint8[2,9,8,4] float32[] uint8[] int8[6,4,3,3] float32[6] int8[6] float32[] uint8[] int32[6]",
      "channels_last=1 strides=[2,2]", "uint8[2,4,3,6]",
-     "[n,h,w,c] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,h,w,m]  c: replicate; h: halo 0+1; kh: replicate; w: halo "
-     "0+1; kw: replicate"},
+     "[n,h,w,c] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,h,w,m]  c: sum reduction; h: halo 0+1; kh: replicate; "
+     "w: halo 0+1; kw: replicate"},
     {"com.microsoft.QLinearAveragePool", 1, "uint8[2,4,9,8] float32[] uint8[] float32[] uint8[]", "kernel_shape=[3,3]",
      "uint8[2,4,7,6]", "[n,c,h,w] [] [] [] [] -> [n,c,h,w]  h: halo 0+2; kh: replicate; w: halo 0+2; kw: replicate"},
     {"com.microsoft.QLinearAveragePool", 1, "uint8[2,8,8,4] float32[] uint8[] float32[] uint8[]",
@@ -210,8 +210,8 @@ const struct own_case own_cases_quantised[] = {
      "[n,h,w,c] [c,m,kh,kw] -> [n,h,w,m]  c: sum reduction; h: halo 1+0; kh: replicate; w: halo 1+0; kw: replicate"},
     {"com.ms.internal.nhwc.QLinearConv", 10,
      "uint8[2,9,8,4] float32[] uint8[] int8[6,4,3,3] float32[6] int8[6] float32[] uint8[]", "", "uint8[2,7,6,6]",
-     "[n,h,w,c] [] [] [m,c,kh,kw] [m] [m] [] [] -> [n,h,w,m]  c: replicate; h: halo 0+2; kh: replicate; w: halo 0+2; "
-     "kw: replicate"},
+     "[n,h,w,c] [] [] [m,c,kh,kw] [m] [m] [] [] -> [n,h,w,m]  c: sum reduction; h: halo 0+2; kh: replicate; w: "
+     "halo 0+2; kw: replicate"},
     {"com.ms.internal.nhwc.MaxPool", 12, "float32[2,9,8,4]", "kernel_shape=[3,3]", "float32[2,7,6,4]",
      "[n,h,w,c] -> [n,h,w,c]  h: halo 0+2; kh: replicate; w: halo 0+2; kw: replicate"},
     {"com.ms.internal.nhwc.AveragePool", 11, "float32[2,8,8,4]", "kernel_shape=[2,2] strides=[2,2]", "float32[2,4,4,4]",

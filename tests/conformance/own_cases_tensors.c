@@ -56,11 +56,11 @@ const struct own_case own_cases_tensors[] = {
     /* QLinearConv: as Conv, of the type of y_zero_point. */
     {"QLinearConv", 10, "uint8[1,4,7,7] float32[] uint8[] int8[6,4,3,3] float32[6] int8[6] float32[] uint8[] int32[6]",
      "", "uint8[1,6,5,5]",
-     "[n,c,h,w] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,m,h,w]  c: replicate; h: halo 0+2; kh: replicate; w: halo "
-     "0+2; kw: replicate"},
+     "[n,c,h,w] [] [] [m,c,kh,kw] [m] [m] [] [] [m] -> [n,m,h,w]  c: sum reduction; h: halo 0+2; kh: replicate; "
+     "w: halo 0+2; kw: replicate"},
     {"QLinearConv", 10, "uint8[1,4,7,7] float32[] uint8[] int8[8,2,1,1] float32[] int8[] float32[] int8[]",
      "group=2 strides=[2,2]", "int8[1,8,4,4]",
-     "[n,g*c,h,w] [] [] [g*m,c,_,_] [] [] [] [] -> [n,g*m,h,w]  c: replicate; h: halo 0+0; w: halo 0+0"},
+     "[n,g*c,h,w] [] [] [g*m,c,_,_] [] [] [] [] -> [n,g*m,h,w]  c: sum reduction; h: halo 0+0; w: halo 0+0"},
 
     /* RNN: X [s, b, i], W [d, h, i], R [d, h, h]; Y [s, d, b, h], Y_h [d, b, h]; with layout 1 the batch is first. */
     {"RNN", 7, "float32[4,2,3] float32[1,5,3] float32[1,5,5]", "hidden_size=5", "float32[4,1,2,5] float32[1,2,5]",

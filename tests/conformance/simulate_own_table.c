@@ -138,6 +138,10 @@ const struct simulate_own simulate_own_cases[] = {
     {"QLinearConv", 10,
      "uint8[2,4,8,7]<255 float32:=0.02 uint8:=120 int8[6,2,3,3]<60 float32[6]>0 int8[6]@0 float32:=0.05 uint8:=110",
      "group=2 strides=[2,1] auto_pad='SAME_UPPER'", "o"},
+    {"QLinearConv", 10,
+     "uint8[2,4,8,6]<255 float32:=0.02 uint8:=120 int8[6,4,2,2]<60 float32[6]>0 int8=0,0,0,0,0,0 float32:=0.5 "
+     "uint8:=110 int32[6]<100",
+     "strides=[2,2]", "o"},
     {"ConvTranspose", 11, "float32[1,4,5,6] float32[4,3,3,3] float32[3]", "strides=[2,2] output_shape=[10,13]", "o"},
     {"ConvTranspose", 11, "float32[1,4,5,6] float32[4,3,3,4]", "strides=[2,3] auto_pad='SAME_UPPER'", "o"},
     {"ConvTranspose", 11, "float32[1,4,5,6] float32[4,3,3,4]", "strides=[2,3] auto_pad='SAME_LOWER'", "o"},

@@ -29,6 +29,24 @@ struct sp_piece *sp_lower_input_once(struct sp_lowering *lower, uint32_t input);
 /* Output 0: a sum over the split reductions that it does not have. */
 enum sp_status sp_lower_give_sum(struct sp_lowering *lower, struct sp_piece *y);
 
+/* Operators that round a sum of bytes to bytes: where the scales and zero points of their operands are. */
+struct sp_lower_scales {
+    uint32_t a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
+};
+
+/* Whether a sum can be rounded behind its combination: the operands and the result are bytes, and but for those of b
+   scales and zero points are single numbers. A result that no zero point is given for is real. */
+#define SP_LOWER_NOT_SCALED "its operands are not bytes whose scales and zero points a sum of integers takes in parts"
+bool sp_lower_is_scaled(const struct sp_lowering *lower, const struct sp_lower_scales *scales);
+
+/* What the operator gives of an int32 sum, each element times `factor` and the scales. Those of b have `axes` axes
+   behind their own. */
+struct sp_piece *sp_lower_scaled(struct sp_lowering *lower, struct sp_piece *sum, const struct sp_lower_scales *scales,
+                                 double factor, uint32_t axes);
+
+/* The same elements with more axes of size 1 behind their own, where they are several. */
+struct sp_piece *sp_lower_with_axes(struct sp_lowering *lower, struct sp_piece *x, uint32_t axes);
+
 /* The `size` indices of these ranges, in order, in the memory of the node. */
 const int64_t *sp_lower_list(struct sp_lowering *lower, const struct sp_axis_ranges *ranges, int64_t size);
 

@@ -227,7 +227,7 @@ Test(op_convolution, malformed_transposed_convolutions_are_refused)
     start(16);
 }
 
-Test(op_convolution, quantised_convolutions_do_not_split_their_channels)
+Test(op_convolution, quantised_convolutions_sum_their_channels)
 {
     start(10);
     build_input(&build, "x", SP_DTYPE_UINT8, "1,4,8");
@@ -242,7 +242,8 @@ Test(op_convolution, quantised_convolutions_do_not_split_their_channels)
     infer();
     EXPECT_TYPE("y", "uint8[1,6,6]");
     EXPECT_TYPE("i", "int32[1,6,6]");
-    EXPECT_RULE(linear, "[n,c,w] [] [] [m,c,kw] [m] [m] [] [] -> [n,m,w]  c: replicate; w: halo 0+2; kw: replicate");
+    EXPECT_RULE(linear,
+                "[n,c,w] [] [] [m,c,kw] [m] [m] [] [] -> [n,m,w]  c: sum reduction; w: halo 0+2; kw: replicate");
     EXPECT_RULE(integer, "[n,c,w] [m,c,kw] [] -> [n,m,w]  c: sum reduction; w: halo 0+2; kw: replicate");
     EXPECT_RULE(rows, "[n,c,w] [m,c,kw] [] [m] -> [n,m,w]  c: sum reduction; w: halo 0+2; kw: replicate");
 }

@@ -129,7 +129,9 @@ static enum sp_status rule_resize(struct sp_op_context *context, struct sp_rule 
     "strides:ints"
 #define QUANTISED_CONV "(x,x_scale,x_zero_point,w,w_scale,w_zero_point,y_scale,y_zero_point,B?) -> (y) "
 #define QUANTISED_CONV_TEXT                                                                                            \
-    "[n, h.., g*c] [] [] [g*m, c, kh..] [g*m] [g*m] [] [] [g*m] -> [n, h.., g*m]; h.. halo, kh.., c whole"
+    "[n, h.., g*c] [] [] [g*m, c, kh..] [g*m] [g*m] [] [] [g*m] -> [n, h.., g*m]; h.. halo, kh.. whole, or sum where " \
+    "they tile, c "                                                                                                    \
+    "sum"
 
 #define BATCH_NORM                                                                                                     \
     "(X,scale,B,mean,var) -> (Y,mean?,var?,saved_mean?,saved_var?) {epsilon:float=1e-05,momentum:float=0.9,"           \

@@ -231,17 +231,10 @@ static enum sp_status shapes_qlinear_conv(struct sp_op_context *context)
     return shapes_conv(context, &quantised, sp_in_dtype(context, 7));
 }
 
+/* The result is rounded to 8 bits when the sum is whole (sp_lower_qlinear_conv()). */
 static enum sp_status rule_qlinear_conv(struct sp_op_context *context, struct sp_rule *rule)
 {
-    enum sp_status status = rule_conv(context, rule, &quantised);
-    /* The result is rounded to 8 bits: partial sums cannot be joined behind it. */
-    for (uint32_t i = 0; i < rule->factor_count; i++) {
-        if (rule->factors[i].kind == SP_FACTOR_REDUCTION) {
-            rule->factors[i].kind = SP_FACTOR_REPLICATE;
-            rule->factors[i].combiner = SP_COMBINE_NONE;
-        }
-    }
-    return status;
+    return rule_conv(context, rule, &quantised);
 }
 
 /* ---- ConvTranspose -------------------------------------------------------------------------------------------- */
@@ -432,8 +425,9 @@ const struct sp_op sp_ops_convolution[] = {
              "ONNX operator ConvInteger (10)", .shapes = shapes_conv_integer, .rule = rule_conv_integer,
              .lower = sp_lower_conv_integer),
     SP_ENTRY("", "QLinearConv", 10, 0, 8, 9, 1, 1,
-             "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c, kh.. whole, h.. halo", "ONNX operator QLinearConv (10)",
-             .shapes = shapes_qlinear_conv, .rule = rule_qlinear_conv, .lower = sp_lower_qlinear_conv),
+             "[n, g*c, h..] [g*m, c, kh..] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole (sum where they tile)",
+             "ONNX operator QLinearConv (10)", .shapes = shapes_qlinear_conv, .rule = rule_qlinear_conv,
+             .lower = sp_lower_qlinear_conv),
     SP_ENTRY("", "ConvTranspose", 1, 0, 2, 3, 1, 1,
              "[n, g*c, h..] [g*c, m, kh..] [g*m] -> [n, g*m, h..]; c sum, h.. halo, kh.. whole",
              "ONNX operator ConvTranspose (1, 11, 22)", .shapes = shapes_conv_transpose, .rule = rule_conv_transpose,

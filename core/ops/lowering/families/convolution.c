@@ -17,6 +17,8 @@
 #include "ops/lowering/parts.h"
 #include "ops/table/shape_helpers.h"
 
+#define QUANTISED_BIAS 8 /* of QLinearConv */
+
 struct conv_roles {
     uint32_t x, w, b; /* b: UINT32_MAX where there is none */
 };
@@ -107,6 +109,73 @@ static bool is_moderate(const struct sp_lowering *lower, const struct conv_roles
     return true;
 }
 
+/* Of the node's attributes those of a window, as the part changes them; there is room for six. */
+static uint32_t window_attributes(const struct sp_lowering *lower, uint32_t changed_count,
+                                  const struct sp_lower_attribute *changed, struct sp_lower_attribute *attributes)
+{
+    static const char *const names[] = {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"};
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct sp_attribute *own = sp_node_attribute(lower->node, names[i]);
+        uint32_t k = 0;
+        while (k < changed_count && strcmp(changed[k].name, names[i]) != 0)
+            k++;
+        if (k < changed_count && changed[k].type != SP_ATTR_UNDEFINED)
+            attributes[count++] = changed[k];
+        else if (k == changed_count && own != NULL)
+            attributes[count++] = (struct sp_lower_attribute){.name = names[i],
+                                                              .type = own->type,
+                                                              .i = own->i,
+                                                              .s = sp_node_string(lower->node, names[i], NULL),
+                                                              .count = own->count,
+                                                              .ints = own->ints};
+    }
+    return count;
+}
+
+static const struct sp_lower_scales conv_scales = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* ConvInteger has one zero point of weights; those of channels have to be 0. */
+static bool has_zeros(const struct sp_lowering *lower)
+{
+    struct sp_op_context context = sp_lower_context(lower);
+    const struct sp_data *data = sp_in_data(&context, conv_scales.b_zero);
+    bool is_zero = data != NULL && data->ints != NULL;
+    for (uint32_t i = 0; is_zero && i < data->count; i++)
+        is_zero = sp_dim_is(data->ints[i], 0);
+    return is_zero;
+}
+
+/* Whether ConvInteger takes an input of QLinearConv. */
+static bool is_summed(const struct sp_lowering *lower, uint32_t input)
+{
+    const bool is_vector = lower->inputs[conv_scales.b_zero].rank > 0;
+    return input == conv_scales.a || input == conv_scales.a_zero || input == conv_scales.b ||
+           (input == conv_scales.b_zero && !is_vector);
+}
+
+/* A sum in parts is one of integers; the bias is added when all are there, and the result is rounded. */
+static enum sp_status run_rounded(struct sp_lowering *lower, const struct part *part, struct sp_piece *const *pieces,
+                                  uint32_t changed_count, const struct sp_lower_attribute *changed)
+{
+    struct sp_lower_attribute attributes[6];
+    struct sp_piece *const inputs[] = {pieces[conv_scales.a], pieces[conv_scales.b], pieces[conv_scales.a_zero],
+                                       pieces[conv_scales.b_zero]};
+    uint32_t count;
+    const uint8_t *factors = sp_lower_partial_factors(lower, 0, &count);
+    struct sp_piece *sum = sp_lower_op(lower, "ConvInteger", SP_DTYPE_INT32, 4, inputs,
+                                       window_attributes(lower, changed_count, changed, attributes), attributes);
+    const int64_t *dims = sp_lower_part_dims(lower, &lower->outputs[0]);
+    if (sum != NULL && dims != NULL)
+        sp_piece_set_dims(lower, sum, lower->outputs[0].rank, dims);
+    sum = sp_lower_all_reduce(lower, sum, SP_COMBINE_SUM, count, factors);
+    if (lower->input_count > QUANTISED_BIAS && lower->inputs[QUANTISED_BIAS].value != NULL)
+        sum = sp_lower_binary(lower, "Add", sum,
+                              sp_lower_with_axes(lower, sp_lower_input(lower, QUANTISED_BIAS), part->rank));
+    sp_lower_output(lower, 0, sp_lower_scaled(lower, sum, &conv_scales, 1, part->rank));
+    return sp_lower_status(lower);
+}
+
 static enum sp_status run(struct sp_lowering *lower, const struct conv_roles *roles, const struct part *part,
                           bool is_transpose)
 {
@@ -114,6 +183,9 @@ static enum sp_status run(struct sp_lowering *lower, const struct conv_roles *ro
     struct sp_piece **pieces = SP_NEW_ARRAY(lower->arena, lower->input_count, struct sp_piece *);
     if (pieces == NULL)
         return sp_fail_memory(lower->err);
+    uint32_t partial;
+    (void)sp_lower_partial_factors(lower, 0, &partial);
+    const bool is_rounded = roles->b == QUANTISED_BIAS && partial > 0;
     bool is_moved = false;
     for (uint32_t axis = 0; axis < part->rank + 2; axis++)
         is_moved = is_moved || part->box[axis].start >= 0;
@@ -121,11 +193,13 @@ static enum sp_status run(struct sp_lowering *lower, const struct conv_roles *ro
         if (input == roles->x && is_moved)
             pieces[input] = sp_lower_input_box(lower, input, part->box);
         else if (input == roles->b)
-            pieces[input] = sp_lower_input_once(lower, input);
-        else
+            pieces[input] = is_rounded ? NULL : sp_lower_input_once(lower, input);
+        else if (!is_rounded || is_summed(lower, input))
             pieces[input] = sp_lower_input(lower, input);
     }
     uint32_t count = attributes_of(lower, part, is_transpose, attributes);
+    if (is_rounded)
+        return run_rounded(lower, part, pieces, count, attributes);
     return sp_lower_give_sum(lower, sp_lower_same(lower, lower->input_count, pieces, count, attributes));
 }
 
@@ -235,8 +309,14 @@ enum sp_status sp_lower_conv_integer(struct sp_lowering *lower)
 
 enum sp_status sp_lower_qlinear_conv(struct sp_lowering *lower)
 {
-    static const struct conv_roles roles = {0, 3, 8};
-    return lower_conv(lower, &roles);
+    static const struct conv_roles roles = {0, 3, QUANTISED_BIAS};
+    uint32_t count;
+    const uint8_t *factors = sp_lower_partial_factors(lower, 0, &count);
+    const bool has_form =
+        sp_lower_is_scaled(lower, &conv_scales) && (lower->inputs[conv_scales.b_zero].rank == 0 || has_zeros(lower));
+    for (uint32_t i = 0; i < count && !has_form; i++)
+        sp_lower_refuse(lower, factors[i], SP_LOWER_NOT_SCALED);
+    return sp_lower_status(lower) != SP_OK ? sp_lower_status(lower) : lower_conv(lower, &roles);
 }
 
 /* ---- ConvTranspose -------------------------------------------------------------------------------------------- */

@@ -2,12 +2,12 @@
  * DynamicQuantizeLinear on shards (rule in quantization.c): the least and the greatest of all elements. Quantising
  * these two alone gives the scale and the zero point of the whole, with the roundings of whatever runs it.
  *
- * DynamicQuantizeMatMul of ONNX Runtime does the same to its first operand, and multiplies as MatMulIntegerToFloat does.
- * That leaves sums, to which the bias is added once.
+ * DynamicQuantizeMatMul of ONNX Runtime does the same to its first operand, and multiplies as MatMulIntegerToFloat
+ * does. That leaves sums, to which the bias is added once.
  *
- * QLinearMatMul and QGemm round their sums to 8 bits. Parts of a sum are added as 32-bit integers first, and rounded by
- * QuantizeLinear when all are there: the sum is exact, and its scale is the same product and quotient of scales that
- * runtimes compute.
+ * QLinearMatMul, QLinearConv and QGemm round their sums to 8 bits. Parts of a sum are added as 32-bit integers first,
+ * and rounded by QuantizeLinear when all are there: the sum is exact, and its scale is the same product and quotient of
+ * scales that runtimes compute.
  *
  * QuantizeLinear and DequantizeLinear run as they are on their pieces, and on those of scales and zero points.
  */
@@ -49,7 +49,7 @@ enum sp_status sp_lower_dynamic_quantize(struct sp_lowering *lower)
     return sp_lower_status(lower);
 }
 
-/* ---- products ----------------------------------------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------------------------------------------------- */
 
 enum { TO_FLOAT_A, TO_FLOAT_B, TO_FLOAT_A_SCALE, TO_FLOAT_B_SCALE, TO_FLOAT_A_ZERO, TO_FLOAT_B_ZERO, TO_FLOAT_BIAS };
 enum { DYNAMIC_A, DYNAMIC_B, DYNAMIC_B_SCALE, DYNAMIC_B_ZERO, DYNAMIC_BIAS };
@@ -83,43 +83,69 @@ enum sp_status sp_lower_dynamic_matmul(struct sp_lowering *lower)
     return sp_lower_give_sum(lower, y);
 }
 
-/* ---- rounded products --------------------------------------------------------------------------------------------- */
-
-enum { LINEAR_A, LINEAR_A_SCALE, LINEAR_A_ZERO, LINEAR_B, LINEAR_B_SCALE, LINEAR_B_ZERO };
-
-/* Where the result's scale and zero point are, and what is added to the sum; 0: nothing is. */
-struct linear_product {
-    uint32_t y_scale, y_zero, addend;
-};
-
-static bool is_byte(const struct sp_lowering *lower, uint32_t input)
-{
-    const struct sp_value *value = lower->inputs[input].value;
-    return value->type.dtype == SP_DTYPE_INT8 || value->type.dtype == SP_DTYPE_UINT8;
-}
-
-static bool has_one(const struct sp_lowering *lower, uint32_t input)
-{
-    const struct sp_lower_operand *operand = &lower->inputs[input];
-    return operand->rank == 0 || (operand->rank == 1 && operand->axes[0].extent == 1);
-}
+/* ---- rounded sums ----------------------------------------------------------------------------------------------- */
 
 static bool is_given(const struct sp_lowering *lower, uint32_t input)
 {
     return input < lower->input_count && lower->inputs[input].value != NULL;
 }
 
-/* What has no form in parts is refused, and the node runs whole. */
-static bool is_simple(const struct sp_lowering *lower, const struct linear_product *product)
+static bool is_byte(const struct sp_lowering *lower, uint32_t input)
 {
-    return is_byte(lower, LINEAR_A) && is_byte(lower, LINEAR_B) && has_one(lower, LINEAR_A_SCALE) &&
-           has_one(lower, LINEAR_A_ZERO) && (!is_given(lower, product->y_scale) || has_one(lower, product->y_scale)) &&
-           (!is_given(lower, product->y_zero) || (has_one(lower, product->y_zero) && is_byte(lower, product->y_zero)));
+    const enum sp_dtype dtype = is_given(lower, input) ? lower->inputs[input].value->type.dtype : SP_DTYPE_UINT8;
+    return dtype == SP_DTYPE_INT8 || dtype == SP_DTYPE_UINT8;
+}
+
+static bool has_one(const struct sp_lowering *lower, uint32_t input)
+{
+    const struct sp_lower_operand *operand = &lower->inputs[input];
+    return !is_given(lower, input) || operand->rank == 0 || (operand->rank == 1 && operand->axes[0].extent == 1);
+}
+
+bool sp_lower_is_scaled(const struct sp_lowering *lower, const struct sp_lower_scales *scales)
+{
+    return is_byte(lower, scales->a) && is_byte(lower, scales->b) && is_byte(lower, scales->y_zero) &&
+           has_one(lower, scales->a_scale) && has_one(lower, scales->a_zero) && has_one(lower, scales->y_scale) &&
+           has_one(lower, scales->y_zero);
+}
+
+struct sp_piece *sp_lower_with_axes(struct sp_lowering *lower, struct sp_piece *x, uint32_t axes)
+{
+    for (uint32_t i = 0; x != NULL && x->rank > 0 && i < axes; i++)
+        x = sp_lower_unsqueeze(lower, x, x->rank);
+    return x;
 }
 
 static struct sp_piece *scale_of(struct sp_lowering *lower, uint32_t input)
 {
     return sp_lower_cast(lower, sp_lower_input(lower, input), SP_DTYPE_FLOAT);
+}
+
+static struct sp_piece *with_part_dims(struct sp_lowering *lower, struct sp_piece *y)
+{
+    const int64_t *dims = sp_lower_part_dims(lower, &lower->outputs[0]);
+    if (y != NULL && dims != NULL)
+        sp_piece_set_dims(lower, y, lower->outputs[0].rank, dims);
+    return y;
+}
+
+struct sp_piece *sp_lower_scaled(struct sp_lowering *lower, struct sp_piece *sum, const struct sp_lower_scales *scales,
+                                 double factor, uint32_t axes)
+{
+    struct sp_piece *scale = scale_of(lower, scales->a_scale), *b_scale = scale_of(lower, scales->b_scale);
+    if (factor != 1)
+        scale = sp_lower_binary(lower, "Mul", scale, sp_lower_scalar(lower, SP_DTYPE_FLOAT, factor));
+    scale = sp_lower_binary(lower, "Mul", scale, b_scale);
+    if (is_given(lower, scales->y_scale))
+        scale = sp_lower_binary(lower, "Div", scale, scale_of(lower, scales->y_scale));
+    scale = sp_lower_with_axes(lower, scale, axes);
+    struct sp_piece *y = sp_lower_binary(lower, "Mul", sp_lower_cast(lower, sum, SP_DTYPE_FLOAT), scale);
+    if (is_given(lower, scales->y_zero)) {
+        struct sp_piece *inputs[] = {y, sp_lower_scalar(lower, SP_DTYPE_FLOAT, 1), NULL};
+        inputs[2] = sp_lower_reshape(lower, sp_lower_input(lower, scales->y_zero), 0, NULL);
+        y = sp_lower_op(lower, "QuantizeLinear", lower->outputs[0].value->type.dtype, 3, inputs, 0, NULL);
+    }
+    return with_part_dims(lower, y);
 }
 
 /* The part of an operand as a matrix that is not transposed. */
@@ -130,61 +156,36 @@ static struct sp_piece *matrix_of(struct sp_lowering *lower, uint32_t input, con
     return sp_node_int(lower->node, attribute, 0) != 0 ? sp_lower_transpose(lower, x, 2, other) : x;
 }
 
-static struct sp_piece *sum_of_all(struct sp_lowering *lower, const struct linear_product *product)
+/* A product of matrices; input `addend` is added to its sum, 0: nothing is. */
+static enum sp_status lower_product(struct sp_lowering *lower, const struct sp_lower_scales *scales, uint32_t addend)
 {
     uint32_t count;
     const uint8_t *factors = sp_lower_partial_factors(lower, 0, &count);
     struct sp_piece *inputs[4];
-    inputs[0] = matrix_of(lower, LINEAR_A, "transA");
-    inputs[1] = matrix_of(lower, LINEAR_B, "transB");
-    inputs[2] = sp_lower_input(lower, LINEAR_A_ZERO);
-    inputs[3] = sp_lower_input(lower, LINEAR_B_ZERO);
-    struct sp_piece *sum = sp_lower_op(lower, "MatMulInteger", SP_DTYPE_INT32, 4, inputs, 0, NULL);
-    const int64_t *dims = sp_lower_part_dims(lower, &lower->outputs[0]);
-    if (sum != NULL && dims != NULL)
-        sp_piece_set_dims(lower, sum, lower->outputs[0].rank, dims);
-    sum = sp_lower_all_reduce(lower, sum, SP_COMBINE_SUM, count, factors);
-    if (product->addend != 0 && is_given(lower, product->addend))
-        sum = sp_lower_binary(lower, "Add", sum, sp_lower_input(lower, product->addend));
-    return sum;
-}
-
-static enum sp_status lower_linear(struct sp_lowering *lower, const struct linear_product *product)
-{
-    uint32_t count;
-    (void)sp_lower_partial_factors(lower, 0, &count);
-    if (count > 0 && !is_simple(lower, product))
-        sp_lower_refuse(lower, sp_lower_split_named(lower, "k"),
-                        "its operands are not bytes with one scale for all rows, so its sums cannot be cut");
+    if (count > 0 && !sp_lower_is_scaled(lower, scales))
+        sp_lower_refuse(lower, sp_lower_split_named(lower, "k"), SP_LOWER_NOT_SCALED);
     if (count == 0 || sp_lower_status(lower) != SP_OK)
         return sp_lower_status(lower) != SP_OK ? sp_lower_status(lower) : sp_lower_default(lower);
-    struct sp_piece *y = sp_lower_cast(lower, sum_of_all(lower, product), SP_DTYPE_FLOAT);
-    struct sp_piece *scale = scale_of(lower, LINEAR_A_SCALE), *b_scale = scale_of(lower, LINEAR_B_SCALE);
-    const double alpha = sp_node_float(lower->node, "alpha", 1);
-    if (alpha != 1)
-        scale = sp_lower_binary(lower, "Mul", scale, sp_lower_scalar(lower, SP_DTYPE_FLOAT, alpha));
-    scale = sp_lower_binary(lower, "Mul", scale, b_scale);
-    if (is_given(lower, product->y_scale))
-        scale = sp_lower_binary(lower, "Div", scale, scale_of(lower, product->y_scale));
-    y = sp_lower_binary(lower, "Mul", y, scale);
-    if (is_given(lower, product->y_zero)) {
-        struct sp_piece *inputs[] = {y, sp_lower_scalar(lower, SP_DTYPE_FLOAT, 1), NULL};
-        inputs[2] = sp_lower_reshape(lower, sp_lower_input(lower, product->y_zero), 0, NULL);
-        y = sp_lower_op(lower, "QuantizeLinear", lower->outputs[0].value->type.dtype, 3, inputs, 0, NULL);
-    }
-    const int64_t *dims = sp_lower_part_dims(lower, &lower->outputs[0]);
-    if (y != NULL && dims != NULL)
-        sp_piece_set_dims(lower, y, lower->outputs[0].rank, dims);
-    sp_lower_output(lower, 0, y);
+    inputs[0] = matrix_of(lower, scales->a, "transA");
+    inputs[1] = matrix_of(lower, scales->b, "transB");
+    inputs[2] = sp_lower_input(lower, scales->a_zero);
+    inputs[3] = sp_lower_input(lower, scales->b_zero);
+    struct sp_piece *sum = sp_lower_op(lower, "MatMulInteger", SP_DTYPE_INT32, 4, inputs, 0, NULL);
+    sum = sp_lower_all_reduce(lower, with_part_dims(lower, sum), SP_COMBINE_SUM, count, factors);
+    if (addend != 0 && is_given(lower, addend))
+        sum = sp_lower_binary(lower, "Add", sum, sp_lower_input(lower, addend));
+    sp_lower_output(lower, 0, sp_lower_scaled(lower, sum, scales, sp_node_float(lower->node, "alpha", 1), 0));
     return sp_lower_status(lower);
 }
 
 enum sp_status sp_lower_qlinear_matmul(struct sp_lowering *lower)
 {
-    return lower_linear(lower, &(struct linear_product){.y_scale = 6, .y_zero = 7});
+    static const struct sp_lower_scales scales = {0, 1, 2, 3, 4, 5, 6, 7};
+    return lower_product(lower, &scales, 0);
 }
 
 enum sp_status sp_lower_qgemm(struct sp_lowering *lower)
 {
-    return lower_linear(lower, &(struct linear_product){.y_scale = 7, .y_zero = 8, .addend = 6});
+    static const struct sp_lower_scales scales = {0, 1, 2, 3, 4, 5, 7, 8};
+    return lower_product(lower, &scales, 6);
 }
