@@ -107,7 +107,7 @@ class Daemon:
     def spawn(self, *options):
         environment = dict(
             os.environ,
-            ASAN_OPTIONS=f"detect_leaks=1:log_path={self.reports}/asan",
+            ASAN_OPTIONS=f"detect_leaks=1:handle_sigill=1:log_path={self.reports}/asan",
             UBSAN_OPTIONS=f"print_stacktrace=1:log_path={self.reports}/ubsan",
             TSAN_OPTIONS=f"log_path={self.reports}/tsan:exitcode=0:report_signal_unsafe=0:suppressions={TOP}/tests/api/tsan.supp"
             f":{os.environ.get('TSAN_OPTIONS', '')}",

@@ -20,7 +20,7 @@ EXPORT = ["export", "--format", "csv-tensors"]
 
 
 def run(command, path, reports, statuses):
-    environment = dict(os.environ, ASAN_OPTIONS=f"detect_leaks=1:log_path={reports}/asan",
+    environment = dict(os.environ, ASAN_OPTIONS=f"detect_leaks=1:handle_sigill=1:log_path={reports}/asan",
                        UBSAN_OPTIONS=f"print_stacktrace=1:log_path={reports}/ubsan")
     done = subprocess.run([CLI, command[0], path, *command[1:]], capture_output=True, timeout=60, env=environment)
     problems = []

@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), "shardpland-openapi-"));
 const reports = join(folder, "report");
 const daemon = spawn(program, ["--listen", "127.0.0.1:0", "--data", join(folder, "data"), "--workers", "1", "--log-format", "json"], {
     stdio: ["ignore", "ignore", "pipe"],
-    env: { ...process.env, ASAN_OPTIONS: `log_path=${reports}`, UBSAN_OPTIONS: `log_path=${reports}` },
+    env: { ...process.env, ASAN_OPTIONS: `handle_sigill=1:log_path=${reports}`, UBSAN_OPTIONS: `log_path=${reports}` },
 });
 const ended = new Promise((done) => daemon.on("exit", (code, signal) => done(code ?? signal)));
 process.on("exit", () => { daemon.kill("SIGKILL"); rmSync(folder, { recursive: true, force: true }); });
