@@ -36,9 +36,9 @@ static uint64_t site_now(void)
     int count = backtrace(frames, SITE_SKIP + SITE_DEPTH);
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = SITE_SKIP; i < count; i++) {
-        Dl_info file = {0};
-        (void)dladdr(frames[i], &file);
-        hash = (hash ^ ((uint64_t)(uintptr_t)frames[i] - (uint64_t)(uintptr_t)file.dli_fbase)) * 0x100000001b3u;
+        struct dl_find_object file = {0}; /* unlike dladdr() it looks through no symbols */
+        (void)_dl_find_object(frames[i], &file);
+        hash = (hash ^ ((uint64_t)(uintptr_t)frames[i] - (uint64_t)(uintptr_t)file.dlfo_map_start)) * 0x100000001b3u;
     }
     return hash | 1; /* 0 is an empty slot */
 }
