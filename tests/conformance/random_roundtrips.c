@@ -1,13 +1,15 @@
 /*
- * random_roundtrips [COUNT [FIRST]]: shardings by seed, written in each dialect and read back, and from each dialect
- * through each other one. What every device holds must stay the same; what a dialect cannot say must be refused or
- * reported as lost. A tenth is compared element by element as well, without the library's own comparison.
+ * random_roundtrips [COUNT [FIRST]]: shardings by seed (25,000, or 100,000 with SHARDPLAN_TEST_THOROUGH), written in each
+ * dialect and read back, and from each dialect through each other one. What every device holds must stay the same; what a
+ * dialect cannot say must be refused or reported as lost. A tenth is compared element by element as well, without the
+ * library's own comparison.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/support/how_many.h"
 #include "random_shardings.h"
 #include "sharding/dialect.h"
 #include "workers.h"
@@ -473,7 +475,8 @@ static void print_tables(struct counts *counts)
 int main(int argc, char **argv)
 {
     static struct counts counts;
-    uint64_t failed, count = workers_argument(argc, argv, 1, 100000), first = workers_argument(argc, argv, 2, 1);
+    uint64_t failed, count = workers_argument(argc, argv, 1, how_many(25000, 100000));
+    const uint64_t first = workers_argument(argc, argv, 2, 1);
     workers_run(first, count, run_case, &counts, &failed);
     printf("%s random/roundtrips\n", failed ? "not ok" : "ok");
     printf("# roundtrips: %" PRIu64 " of %" PRIu64 " shardings, %" PRIu64 " texts, %" PRIu64

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "build_workload.h"
+#include "how_many.h"
 #include "recount.h"
 #include "search/joint/joint.h"
 
@@ -580,7 +581,7 @@ Test(grouping, unconnected_parts_share_devices)
 Test(grouping, the_same_question_has_the_same_answer)
 {
     uint64_t state = 3;
-    for (int round = 0; round < 10; round++) {
+    for (uint32_t round = 0; round < how_many(5, 10); round++) {
         struct sp_cluster *cluster = build_cluster(arena, 4, 1e9, 100, 0.01);
         struct sp_workload *workload = random_workload(&state, 60, false, cluster);
         struct sp_search_result *a = must_group(workload, cluster, SP_OBJECTIVE_THROUGHPUT);

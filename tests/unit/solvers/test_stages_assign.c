@@ -359,8 +359,8 @@ Test(stages_assign, threads_and_seeds)
     int runs = 0;
     struct sp_executor executor = {.run = run_threads, .context = &runs, .threads = 4};
     make_ladder(&ladder, INFINITY);
-    struct sp_stages_options alone = {.seed = 7, .work_limit = 60000000};
-    struct sp_stages_options lent = {.seed = 7, .work_limit = 60000000, .executor = &executor};
+    struct sp_stages_options alone = {.seed = 7, .work_limit = 30000000};
+    struct sp_stages_options lent = {.seed = 7, .work_limit = 30000000, .executor = &executor};
     const struct sp_stages_result *first = solve(&ladder.problem, &alone);
     expect_same(first, solve(&ladder.problem, &alone), 2 * LENGTH);
     expect_same(first, solve(&ladder.problem, &lent), 2 * LENGTH);

@@ -313,7 +313,7 @@ Test(stages_latency, little_work, .timeout = 250)
 #define BLOCKS 10
 #define NODES  (4 * BLOCKS)
 
-#define SOME_WORK 100000000 /* seconds under the sanitizers; what is asked of the chain needs no more */
+#define SOME_WORK 50000000 /* seconds under the sanitizers; what is asked of the chain needs no more */
 
 struct chain {
     struct sp_stages_problem problem;
