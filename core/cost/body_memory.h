@@ -3,8 +3,9 @@
  * body_memory - memory inside a node: the values of one subgraph or function body while it runs.
  *
  * The same rules as in a stage (evaluate.h): a value lives from its producer to its last use, what the graph is given
- * and what it returns to the end, views are their roots, constants are weights. What belongs to the node itself is left out, because the enclosing graph counts it: the
- * operands of a called function and what a graph returns without a loop. Loops hold their state beside that.
+ * and what it returns to the end, views are their roots, constants are weights. What belongs to the node itself is left
+ * out, because the enclosing graph counts it: the operands of a called function and what a graph returns without a loop.
+ * Loops hold their state beside that.
  */
 #include "cost/live_bytes.h"
 #include "graph/model.h"

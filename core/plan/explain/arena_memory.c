@@ -17,8 +17,8 @@ static bool sort_nodes(struct sp_plan *plan)
                         &plan->stage_nodes);
 }
 
-/* What a runtime takes on a device of each stage: its arena, and beside it the inputs that its caller holds. NULL without
-   memory. */
+/* What a runtime takes on a device of each stage: its arena, and beside it the inputs that its caller holds. NULL
+   without memory. */
 static const double *find_runtime_bytes(struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;

@@ -119,8 +119,8 @@ Test(evaluate, residual_keeps_its_input_alive)
                 910, "peak");
 }
 
-/* a -> t(300) -> view v -> b; t's memory lives under the name v: at b there are t and y, 310, beside the input of 5, and
-   nothing more. */
+/* a -> t(300) -> view v -> b; t's memory lives under the name v: at b there are t and y, 310, beside the input of 5,
+   and nothing more. */
 Test(evaluate, views_have_no_memory_but_keep_their_root)
 {
     struct sp_cluster *cluster = cluster_from(arena, SLOW_PAIR);

@@ -103,9 +103,9 @@ Test(pipeline, a_way_that_fails_ends_no_search)
     cr_expect_neq(error.code[0], '\0');
 }
 
-/* A decoder with a cache that comes in and goes out: each layer gets past keys and values, and nobody uses the ones that
-   it makes. They are alive in its stage alone, and all of them to its end: in one of two layers 2 * (100 + 101), beside
-   101 that are being copied, weights of 10, the 3 that go from node to node, and two buffers for the one that leaves. */
+/* A decoder with a cache that comes in and goes out: each layer gets past keys and values, and nobody uses the ones
+   that it makes. They are alive in its stage alone, and all of them to its end: in one of two layers 2 * (100 + 101),
+   beside 101 that are being copied, weights of 10, the 3 that go from node to node, and two buffers for what leaves. */
 Test(pipeline, caches_that_come_in_and_go_out_are_alive_in_their_own_stage)
 {
     struct sp_cluster *cluster = build_cluster(arena, 2, 518, 1e5, 1e-6);
