@@ -150,10 +150,11 @@ struct sources {
 /* The input must stay open. */
 struct sources sources_open(const struct input *input);
 void sources_close(struct sources *sources);
-/* Whether all files that hold the model's weights are there. SP_ERR_MODEL for one that ends before a weight does. */
-enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, bool *ret_have,
+/* The first of the files that hold the model's weights and are not there, or NULL. SP_ERR_MODEL for one that ends before
+   a weight does. */
+enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, const char **ret_missing,
                             struct sp_error *err);
-/* The same for a model alone, or NULL; files that are not there are not needed. */
+/* The same for a model alone, or NULL; files that are not there are not needed, and a note says so. */
 enum sp_status sources_look(const struct input *input, const struct sp_model *model, struct sp_error *err);
 /* Streams a recipe into an output. */
 enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,

@@ -42,6 +42,8 @@ static int run_local(const struct common *common, struct input *input, bool valu
             status = print_buf(&text, &err);
         sp_buf_release(&text);
     }
+    if (status == SP_OK && sources_look(input, sp_job_model(job), &err) != SP_OK)
+        print_note("%s", err.message);
     sp_job_destroy(job);
     sp_arena_destroy(arena);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);

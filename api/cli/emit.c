@@ -33,7 +33,8 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
                          const struct sp_watch *watch, struct sp_error *err)
 {
     const struct sp_graph *graph = subject->model != NULL ? subject->model->graph : NULL;
-    bool has_external = false, has_all = true;
+    bool has_external = false;
+    const char *missing = NULL;
     int64_t bytes = 0;
     *emit = (struct emit){.subject = subject,
                           .sources = sources,
@@ -56,9 +57,10 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
         bytes += tensor->bytes > 0 ? tensor->bytes : 0;
         has_external = has_external || tensor->storage == SP_STORAGE_EXTERNAL;
     }
-    enum sp_status status = graph != NULL ? sources_have(sources, subject->model, &has_all, err) : SP_OK;
+    enum sp_status status = graph != NULL ? sources_have(sources, subject->model, &missing, err) : SP_OK;
     if (status != SP_OK)
         return status;
+    const bool has_all = missing == NULL;
     emit->external = has_all ? SP_EXTERNAL_INLINE : SP_EXTERNAL_REFER;
     emit->uses_data = has_all && (has_external || bytes > LARGEST_INNER_DATA);
     emit->is_large = has_all && bytes > MOST_REPEATED_DATA;

@@ -64,13 +64,12 @@ static int64_t size_of(const struct sources *sources, const char *location)
     return size;
 }
 
-enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, bool *ret_have,
+enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, const char **ret_missing,
                             struct sp_error *err)
 {
     const struct sp_graph *graph = model->graph;
-    const char *location = NULL;
+    const char *location = NULL, *missing = NULL;
     int64_t size = -1;
-    bool has_all = true;
     for (uint32_t i = 0; i < graph->initializer_count; i++) {
         const struct sp_tensor *tensor = graph->initializers[i]->tensor;
         if (tensor == NULL || tensor->storage != SP_STORAGE_EXTERNAL)
@@ -78,7 +77,8 @@ enum sp_status sources_have(const struct sources *sources, const struct sp_model
         if (tensor->external.location != location) /* names are the same where their texts are */
             size = size_of(sources, tensor->external.location);
         location = tensor->external.location;
-        has_all = has_all && size >= 0;
+        if (missing == NULL && size < 0)
+            missing = location;
         if (size >= 0 && (tensor->bytes > size || tensor->external.offset > size - tensor->bytes)) {
             (void)sp_fail(err, SP_ERR_MODEL, "EXTERNAL_DATA_SHORT",
                           "The file '%.200s' has %lld bytes, and the weight '%.200s' is %lld bytes from byte %lld on: "
@@ -88,16 +88,19 @@ enum sp_status sources_have(const struct sources *sources, const struct sp_model
             return SP_ERR_MODEL;
         }
     }
-    *ret_have = has_all;
+    *ret_missing = missing;
     return SP_OK;
 }
 
 enum sp_status sources_look(const struct input *input, const struct sp_model *model, struct sp_error *err)
 {
     struct sources sources = sources_open(input);
-    bool ignored;
-    enum sp_status status = model != NULL ? sources_have(&sources, model, &ignored, err) : SP_OK;
+    const char *missing = NULL;
+    enum sp_status status = model != NULL ? sources_have(&sources, model, &missing, err) : SP_OK;
     sources_close(&sources);
+    if (status == SP_OK && missing != NULL && input->folder != NULL)
+        print_note("'%.200s', where weights of the model lie, is not beside it: not needed here, but to run it",
+                   missing);
     return status;
 }
 

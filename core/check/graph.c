@@ -68,6 +68,11 @@ static enum sp_status check_graph_itself(struct sp_graph_check *check, const str
             status = sp_check_tensor(check, graph, NULL, value->tensor);
         else if (value->sparse != NULL)
             status = sp_check_sparse(check, graph, NULL, value->sparse);
+        if (status == SP_OK && value->is_listed_again) {
+            struct sp_finding finding = {.code = "DUPLICATE_NAME", .tensor = value->name};
+            status = sp_diagnose(check->list, &finding, check->err,
+                                 "Graph '%.80s' has two initializers named '%.120s'.", graph->name, value->name);
+        }
     }
     return status;
 }

@@ -133,9 +133,10 @@ struct sp_value {
     enum sp_value_kind kind;
     uint32_t use_count;
     bool is_graph_output;
-    bool is_constant;    /* depends on constants and known shapes alone; set by shape inference */
-    bool is_absent;      /* a body's input that the call leaves out: uses of it are omitted inputs */
-    struct sp_type type; /* what is known now; shape inference fills it */
+    bool is_constant;     /* depends on constants and known shapes alone; set by shape inference */
+    bool is_absent;       /* a body's input that the call leaves out: uses of it are omitted inputs */
+    bool is_listed_again; /* several initializers have its name, and one of them counts */
+    struct sp_type type;  /* what is known now; shape inference fills it */
     /* Of a tensor that runtimes have in quantised form (ops/shapes/shapes.h); set by shape inference. */
     enum sp_dtype quantized_as; /* the type of its quantised elements, or UNDEFINED */
     double stored_bits;         /* that a runtime has of each element, scales included; 0: as its type says */
@@ -321,6 +322,7 @@ struct sp_model {
     bool has_ir_version;
     bool has_kept_metadata; /* some node or value has metadata that is kept */
     bool has_bound_sizes;   /* dimensions of the file are bound: what is made of the model is for these sizes */
+    bool lists_again;       /* some value is_listed_again */
     bool is_sorted;         /* nodes stand in no topological order in the file, and were sorted: spans do not ascend */
     int64_t ir_version, model_version;
     const char *producer_name, *producer_version, *domain, *doc; /* doc is cut at SP_MAX_NAME_BYTES */

@@ -96,6 +96,31 @@ static enum sp_status tensor_type(struct sp_reader *r, enum sp_type_kind kind, e
     return SP_OK;
 }
 
+/* Another initializer of the name of one. ONNX Runtime 1.30 loads them where both are alike; it takes the last, or the
+   sparse one, of small tensors, and of large ones, which it keeps apart, others. */
+static enum sp_status list_again(struct sp_reader *r, struct sp_value *value, struct sp_tensor *tensor,
+                                 struct sp_sparse_tensor *sparse)
+{
+    const uint32_t rank = tensor != NULL ? tensor->rank : sparse->rank;
+    const int64_t *dims = tensor != NULL ? tensor->dims : sparse->dims;
+    const enum sp_dtype dtype = tensor != NULL ? tensor->dtype : sparse->values->dtype;
+    bool is_alike = dtype == value->type.dtype && rank == value->type.shape.rank;
+    for (uint32_t i = 0; is_alike && i < rank; i++)
+        is_alike = value->type.shape.dims[i].value == dims[i];
+    if (!is_alike || (sparse != NULL && value->sparse != NULL))
+        return sp_reader_fail(r, "DUPLICATE_NAME",
+                              "Graph '%.80s' has two initializers named '%.120s' that differ in type or shape, or are "
+                              "both sparse.",
+                              value->graph->name, value->name);
+    value->is_listed_again = r->model->lists_again = true;
+    if (value->sparse != NULL)
+        return SP_OK;
+    value->tensor = tensor;
+    value->sparse = sparse;
+    value->type.kind = sparse != NULL ? SP_TYPE_SPARSE_TENSOR : SP_TYPE_TENSOR;
+    return SP_OK;
+}
+
 static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire_field *field, uint32_t *count)
 {
     struct sp_graph *graph = sp_reader_top(r)->graph;
@@ -120,8 +145,7 @@ static enum sp_status read_initializer(struct sp_reader *r, const struct sp_wire
     else if (known->kind == SP_VALUE_INPUT)
         value = known; /* an input with a default; all initializers are that before IR 4 */
     else
-        return sp_reader_fail(r, "DUPLICATE_NAME", "Graph '%.80s' has two initializers named '%.120s'.", graph->name,
-                              name.text);
+        return list_again(r, known, tensor, sparse);
     if (value == NULL)
         return status;
     value->kind = SP_VALUE_INITIALIZER;
@@ -149,6 +173,7 @@ enum sp_status sp_read_sources(struct sp_reader *r)
         if (field.number == SP_GRAPH_INITIALIZER || field.number == SP_GRAPH_SPARSE_INITIALIZER)
             status = read_initializer(r, &field, &initializers);
     }
+    sp_reader_top(r)->graph->initializer_count = initializers;
     return status;
 }
 

@@ -9,6 +9,8 @@ static const struct {
     {"SHAPE_CONTRADICTS_DECLARATION", "What the operators give is taken."},
     {"RANK_CONTRADICTS_DECLARATION", "What the operators give is taken."},
     {"OPERAND_SHAPE", "The missing axis is taken for one of 1 element, as runtimes do."},
+    {"DUPLICATE_NAME",
+     "The last one is taken, or one that is sparse; where they differ, runtimes may take another one."},
     {"NOT_TOPOLOGICAL", "The nodes are taken in topological order; written files keep the order of the model."},
 };
 
@@ -66,6 +68,24 @@ static enum sp_status add_order(const struct gathering *gathering, const struct 
     return add(gathering, "NOT_TOPOLOGICAL", text);
 }
 
+/* Values with several initializers; those of subgraphs may be the only ones. */
+static enum sp_status add_doubles(const struct gathering *gathering, const struct sp_model *model)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < model->graph->initializer_count; i++) {
+        const struct sp_value *value = model->graph->initializers[i];
+        char text[SP_ERROR_MESSAGE_SIZE];
+        if (!value->is_listed_again)
+            continue;
+        (void)snprintf(text, sizeof text, "Two initializers are named '%.120s'.", value->name);
+        status = add(gathering, "DUPLICATE_NAME", text);
+    }
+    const uint32_t found = gathering->accepted->count;
+    if (status == SP_OK && (found == 0 || strcmp(gathering->accepted->notes[found - 1].code, "DUPLICATE_NAME") != 0))
+        status = add(gathering, "DUPLICATE_NAME", "Two initializers of a subgraph have one name.");
+    return status;
+}
+
 /* The messages in their last form. */
 static enum sp_status finish(const struct gathering *gathering)
 {
@@ -92,6 +112,8 @@ enum sp_status sp_infer_shapes_accepting(struct sp_model *model, const struct sp
     struct gathering gathering = {accepted, model->arena, err};
     const struct sp_shape_options options = {.watch = watch, .accept = accept, .report_context = &gathering};
     enum sp_status status = model->is_sorted ? add_order(&gathering, model) : SP_OK;
+    if (status == SP_OK && model->lists_again)
+        status = add_doubles(&gathering, model);
     if (status == SP_OK)
         status = sp_infer_shapes_with(model, &options, ret_summary, err);
     return status == SP_OK ? finish(&gathering) : status;

@@ -25,6 +25,11 @@ void sp_job_destroy(struct sp_job *job)
     free(job);
 }
 
+const struct sp_model *sp_job_model(const struct sp_job *job)
+{
+    return job->model;
+}
+
 /* The file, in its own budget: the job that uses it counts what it takes. */
 static enum sp_status open_file(const struct sp_job_options *options, const struct sp_sizes *sizes,
                                 struct sp_model_file *ret_file, struct sp_error *err)

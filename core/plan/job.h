@@ -132,6 +132,9 @@ bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);
 enum sp_status sp_job_open(const struct sp_job_options *options, struct sp_job **ret_job, struct sp_error *err);
 void sp_job_destroy(struct sp_job *job); /* NULL is allowed */
 
+/* The model, or NULL for a graph of costs. */
+const struct sp_model *sp_job_model(const struct sp_job *job);
+
 /* ---- inspect ---- */
 
 /*

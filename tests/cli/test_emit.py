@@ -147,6 +147,8 @@ class Emit(Emits, test_cli.Case):
 
     def test_annotated_models_that_leave_their_weights(self):
         model = self.file("model.onnx", layered("more/./weights.bin"))
+        os.mkdir(self.path("more"))
+        self.file("more/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
         os.mkdir(self.path("away"))
         for command in (("plan", model, "--devices", "2", *test_cli.DEVICE), ("strip", model),
                         ("infer", model, "--devices", "2")):
@@ -224,7 +226,18 @@ class Emit(Emits, test_cli.Case):
                      ["plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path("out")]):
             with self.subTest(verb[0]):
                 self.assertIn(b"[EXTERNAL_DATA_SHORT]", self.done(*verb, status=1).stderr)
+        self.assertIn(b"note: The file 'weights.bin' has", self.done("inspect", model).stderr)
         self.assertNotIn("device-0.onnx", os.listdir(self.path("out")))
+
+    def test_files_of_weights_that_are_not_there(self):
+        """Nothing here needs them, and a note says so once."""
+        for verb in ("inspect", "check", "plan"):
+            options = ["--devices", "2", *test_cli.DEVICE] if verb == "plan" else []
+            told = self.done(verb, self.file("model.onnx", layered("elsewhere.bin")), *options).stderr
+            self.assertEqual(told.count(b"note:"), 1, told)
+            self.assertIn(b"'elsewhere.bin', where weights of the model lie, is not beside it", told)
+            self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+            self.assertEqual(self.done(verb, self.file("whole.onnx", layered("weights.bin")), *options).stderr, b"")
 
     def test_what_an_earlier_plan_left(self):
         """Models of more devices go, and nothing else that lies there; a simulation is left out where nobody wants it."""

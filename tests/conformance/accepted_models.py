@@ -57,6 +57,13 @@ def branches(result, order=1):
             graph_output("y", [4, 8])]
 
 
+def again(name, value=None):
+    """Another initializer of this name: the same, or a small one."""
+    if value is None:
+        return Weights("pattern").tensor(name, [8, 8])
+    return delimited(5, integer(1, 8), integer(2, 1), delimited(8, name), delimited(9, struct.pack("<8f", *([value] * 8))))
+
+
 def stft(*dims):
     window = delimited(5, integer(1, 32), integer(2, 1), delimited(8, "window"),
                        delimited(9, struct.pack("<32f", *([1.0] * 32))))
@@ -71,6 +78,10 @@ MODELS = {
     "rank-0": model(*chain(declared("m", []), output=())),
     "output-rank": model(*chain(output=[2, 2, 8])),
     "initializer": model(*chain(declared("w", [3, 8]))),
+    "initializer-twice": model(*chain(again("w"))),
+    "initializer-twice-input": model(*chain(again("w"), graph_input("w", [8, 8]))),
+    "initializer-thrice-small": model(graph_input("x", [4, 8]), again("v", 7), again("v", 5), again("v", 3),
+                                      node("Add", ["x", "v"], ["y"]), graph_output("y", [4, 8])),
     "symbol": model(graph_input("x", ["batch", 8]), node("Concat", ["x", "x"], ["y"], axis=0),
                     graph_output("y", ["batch", 8])),
     "loop-extent": model(*loop([4, 7], [4, 8])),

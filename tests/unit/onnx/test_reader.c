@@ -247,7 +247,8 @@ Test(reader, refuses_wrong_graphs)
     onnx_expect(MODEL("1{2'a' 2'a' 4'R'}"), wrong, "DUPLICATE_NAME", NULL);
     onnx_expect(MODEL("11{1'a'} 1{2'a' 4'R'}"), wrong, "DUPLICATE_NAME", NULL);
     onnx_expect(MODEL("11{1'a'} 11{1'a'}"), wrong, "DUPLICATE_NAME", NULL);
-    onnx_expect(MODEL("5{8'a' 2:1} 5{8'a' 2:1}"), wrong, "DUPLICATE_NAME", NULL);
+    onnx_expect(MODEL("5{8'a' 2:1} 5{8'a' 2:7}"), wrong, "DUPLICATE_NAME", NULL);
+    onnx_expect(MODEL("5{8'a' 2:1 1:0} 5{8'a' 2:1}"), wrong, "DUPLICATE_NAME", NULL);
     onnx_expect(MODEL("11{}"), wrong, "UNNAMED_INPUT", NULL);
     onnx_expect(MODEL("5{2:1}"), wrong, "UNNAMED_INITIALIZER", NULL);
     onnx_expect(MODEL("12{1'a'}"), wrong, "UNDEFINED_OUTPUT", NULL);
@@ -312,6 +313,27 @@ Test(reader, sorts_nodes)
     read_notation(MODEL("11{1'x'} 1{1'x' 2'a' 4'A'} 1{1'a' 2'b' 4'B'}"), &file, &m);
     expect_order(m.model->graph, "A B");
     cr_expect_not(m.model->is_sorted);
+    release(&file, &m);
+}
+
+/* The last of those with one name, as ONNX Runtime does, or the sparse one. */
+Test(reader, takes_the_last_of_two_initializers)
+{
+    struct sp_buf file;
+    struct onnx_model m;
+    read_notation(MODEL("11{1'x'} 5{8'w' 2:7 1:1 7:5} 5{8'v' 2:7 1:1 7:6} 5{8'w' 2:7 1:1 7:8} "
+                        "15{1{8's' 2:1 1:1 4~1} 2{2:7 1:1 7:0} 3:4} 5{8's' 2:1 1:4} "
+                        "1{1'x' 1'w' 1'v' 1's' 2'y' 4'Op'} 12{1'y'}"),
+                  &file, &m);
+    const struct sp_graph *graph = m.model->graph;
+    cr_assert_eq(graph->initializer_count, 3);
+    struct sp_value *const *inputs = graph->nodes[0].inputs;
+    const struct sp_value *w = inputs[1], *v = inputs[2], *s = inputs[3];
+    cr_expect(m.model->lists_again);
+    cr_expect(w->is_listed_again && s->is_listed_again && !v->is_listed_again);
+    cr_expect_gt(w->tensor->span.offset, v->tensor->span.offset);
+    cr_expect(s->tensor == NULL && s->sparse != NULL);
+    cr_expect_eq(s->type.kind, SP_TYPE_SPARSE_TENSOR);
     release(&file, &m);
 }
 
