@@ -313,7 +313,7 @@ static enum sp_status write_stated(struct sp_inference *all)
         }
         if (status != SP_OK)
             return status;
-        if (fits)
+        if (says->axes != NULL)
             copy_wishes(all, says);
     }
     return SP_OK;
