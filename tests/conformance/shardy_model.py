@@ -10,13 +10,14 @@ import re
 DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i1": "bool", "i8": "int8",
           "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64"}
 COMPLEX = {"complex<f32>": "float32", "complex<f64>": "float64"}  # an axis more, of parts
-PLAIN = {"add": "Add", "multiply": "Mul", "divide": "Div", "subtract": "Sub", "maximum": "Max", "minimum": "Min", "power": "Pow",
-         "negate": "Neg", "sine": "Sin", "cosine": "Cos", "tan": "Tan", "abs": "Abs", "tanh": "Tanh", "exponential": "Exp",
-         "log": "Log", "sqrt": "Sqrt", "logistic": "Sigmoid", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "not": "Not",
-         "and": "And", "or": "Or", "xor": "Xor", "round_nearest_even": "Round", "dot": "MatMul", "select": "Where",
-         "optimization_barrier": "Identity", "mhlo.erf": "Erf", "InspectSharding": "Identity", "LayoutConstraint": "Identity",
-         "MoveToDevice": "Identity", "MoveToHost": "Identity", "xla.megascale.provide_metadata": "Identity",
-         "sdy.propagation_barrier": "Identity", "sdy.sharding_constraint": "Identity", "sdy.reshard": "Identity"}
+PLAIN = {"add": "Add", "multiply": "Mul", "divide": "Div", "subtract": "Sub", "maximum": "Max", "minimum": "Min",
+         "power": "Pow", "negate": "Neg", "sine": "Sin", "cosine": "Cos", "tan": "Tan", "abs": "Abs", "tanh": "Tanh",
+         "exponential": "Exp", "log": "Log", "sqrt": "Sqrt", "logistic": "Sigmoid", "sign": "Sign", "floor": "Floor",
+         "ceil": "Ceil", "not": "Not", "and": "And", "or": "Or", "xor": "Xor", "round_nearest_even": "Round", "dot": "MatMul",
+         "select": "Where", "optimization_barrier": "Identity", "mhlo.erf": "Erf", "InspectSharding": "Identity",
+         "LayoutConstraint": "Identity", "MoveToDevice": "Identity", "MoveToHost": "Identity",
+         "xla.megascale.provide_metadata": "Identity", "sdy.propagation_barrier": "Identity",
+         "sdy.sharding_constraint": "Identity", "sdy.reshard": "Identity"}
 CASTS = ("convert", "X64SplitHigh", "X64SplitLow")
 REDUCTIONS = {"add": "ReduceSum", "maximum": "ReduceMax", "minimum": "ReduceMin", "multiply": "ReduceProd"}
 COMPARISONS = {"EQ": "Equal", "GT": "Greater", "GE": "GreaterOrEqual", "LT": "Less", "LE": "LessOrEqual"}

@@ -29,8 +29,6 @@ INSERTED = ("sdy.reshard", "sdy.all_reduce")
 DIFFERENT = {
     "dot_incompatible_in_out_mismatch_same_axis_on_different_factors_lhs_non_contracting_dim_is_sharded_smaller_local_"
     "contracting_dim": "one all-to-all sends less, but two steps have fewer messages, and these tensors are tiny",
-    "broadcast_in_dim_input_output_different":
-        "three nodes here; an axis of 2 in 4 parts is gathered in two steps, one for each of them that needs it",
     "custom_call_topk_of_2d": "Shardy moves the cut to the rows; parts send their winners here, and places have 64 bits",
     "reduce_multiple_results": "an axis of 2 in 4 parts is gathered here, so nothing is left to be reduced",
     "negate_same_axes_different_meshes": "the meshes cut 210 elements in 3 and in 2 parts, and Shardy reshards nothing",

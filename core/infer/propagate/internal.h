@@ -74,7 +74,7 @@ struct sp_resolve_operand {
 /*
  * Makes the operands of a node agree with its rule. Results are kept in `kept`, the rest is left in scratch memory.
  * Each factor is cut in one way: as fixed inputs cut it; else as some operand does, so that devices receive as little
- * as possible. Constants come last: a weight is gathered rather than an activation. Factors that the operator needs
+ * as possible. A constant yields to an activation of which as much is stated. Factors that the operator needs
  * whole are not cut. Outputs are what follows from that, and keep a finer cut that the combining of partial results can
  * leave behind (reduce-scatter).
  */

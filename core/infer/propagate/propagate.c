@@ -487,11 +487,12 @@ static enum sp_status recall_node(struct sp_inference *all, const struct sp_flow
     return status;
 }
 
-/* Extents that are not known count as one. */
-static double bytes_of(const struct sp_value *value, const int64_t *shape)
+/* By the parts of its axes; extents that are not known count as one. */
+static double bytes_of(const struct sp_inference *all, uint32_t tensor)
 {
-    double bytes = (double)sp_dtype_bytes(value->type.dtype, 1);
-    for (uint32_t axis = 0; axis < value->type.shape.rank; axis++)
+    const int64_t *shape = all->tensor.shapes[tensor];
+    double bytes = (double)sp_dtype_bytes(all->tensor.values[tensor]->type.dtype, 1);
+    for (uint32_t axis = 0; axis < all->tensor.ranks[tensor]; axis++)
         bytes *= shape[axis] < 0 ? 1 : (double)shape[axis];
     return bytes;
 }
@@ -514,7 +515,7 @@ static enum sp_status resolve_node(struct sp_inference *all, const struct sp_flo
         operands[i].sharding = operands[i].result =
             operands[i].is_stated ? all->tensor.propagated[tensor] : all->tensor.shardings[tensor];
         operands[i].shape = all->tensor.shapes[tensor];
-        operands[i].bytes = bytes_of(all->tensor.values[tensor], operands[i].shape);
+        operands[i].bytes = bytes_of(all, tensor);
         is_any_split = is_any_split || is_split(operands[i].sharding);
     }
     if (!is_any_split) /* nothing to agree on */

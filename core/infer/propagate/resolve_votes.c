@@ -9,20 +9,31 @@
 #include "base/limits.h"
 #include "infer/propagate/resolve_internal.h"
 
+/* Whose cuts come first. What is stated of a weight says as much as what was carried to an activation. */
+enum tier { TIER_STATED = 0, TIER_ANY, TIER_CARRIED_TO_CONSTANT };
+
+static uint8_t tier_of(const struct sp_resolve_operand *operand)
+{
+    if (operand->is_stated)
+        return operand->is_constant ? TIER_ANY : TIER_STATED;
+    return operand->is_constant ? TIER_CARRIED_TO_CONSTANT : TIER_ANY;
+}
+
 /* The cuts that operands have of one factor, each once, in the order of operands, and the elements of all that have
    it. */
 struct cuts {
     uint32_t count;
     const struct sp_axis_list **lists;
     double *elements;
-    bool *is_active, *is_stated;
+    bool *is_stated;
+    uint8_t *tiers;          /* enum tier, the strongest of the operands that have it */
     struct sp_hash_map same; /* of `lists`: pointers to their places */
 };
 
 struct vote {
     uint32_t factor;
     struct sp_axis_list list;
-    bool is_active; /* a tensor that is no constant has this cut */
+    uint8_t tier;
     double elements;
     int kind; /* parallel 3, reduction 2, others 1 */
     int64_t shards;
@@ -33,7 +44,7 @@ static bool make_vote(struct sp_resolving *all, const struct cuts *cuts, uint32_
                       struct vote *ret_vote)
 {
     const struct sp_factor *of = &all->rule->factors[factor];
-    struct vote vote = {.factor = factor, .is_active = cuts->is_active[at], .elements = cuts->elements[at]};
+    struct vote vote = {.factor = factor, .tier = cuts->tiers[at], .elements = cuts->elements[at]};
     if (sp_axes_copy(all->scratch, cuts->lists[at], &vote.list, all->err) != SP_OK)
         return false;
     for (uint32_t f = 0; f < all->rule->factor_count; f++)
@@ -48,8 +59,6 @@ static bool make_vote(struct sp_resolving *all, const struct cuts *cuts, uint32_
 
 static bool is_stronger(const struct vote *a, const struct vote *b)
 {
-    if (a->is_active != b->is_active)
-        return a->is_active;
     if (a->elements != b->elements)
         return a->elements > b->elements;
     return a->kind != b->kind ? a->kind > b->kind : a->shards > b->shards;
@@ -72,12 +81,15 @@ static enum sp_status add_cut(struct sp_resolving *all, struct cuts *cuts, uint3
     if (place == NULL) {
         place = &cuts->lists[cuts->count++];
         *place = list;
+        cuts->tiers[place - cuts->lists] = TIER_CARRIED_TO_CONSTANT;
         if (!sp_hash_set_add(&cuts->same, hash, place))
             return sp_fail_memory(all->err);
     }
-    cuts->elements[place - cuts->lists] += all->projected[operand].elements;
-    cuts->is_active[place - cuts->lists] |= !all->operands[operand].is_constant;
-    cuts->is_stated[place - cuts->lists] |= all->operands[operand].is_stated;
+    const size_t at = (size_t)(place - cuts->lists);
+    const uint8_t tier = tier_of(&all->operands[operand]);
+    cuts->elements[at] += all->projected[operand].elements;
+    cuts->is_stated[at] |= all->operands[operand].is_stated;
+    cuts->tiers[at] = tier < cuts->tiers[at] ? tier : cuts->tiers[at];
     return SP_OK;
 }
 
@@ -92,9 +104,9 @@ static enum sp_status find_cuts(struct sp_resolving *all, uint32_t factor, struc
     }
     cuts.lists = SP_NEW_ARRAY(all->scratch, most, const struct sp_axis_list *);
     cuts.elements = SP_NEW_ARRAY(all->scratch, most, double);
-    cuts.is_active = SP_NEW_ARRAY(all->scratch, most, bool);
+    cuts.tiers = SP_NEW_ARRAY(all->scratch, most, uint8_t);
     cuts.is_stated = SP_NEW_ARRAY(all->scratch, most, bool);
-    if (cuts.lists == NULL || cuts.elements == NULL || cuts.is_active == NULL || cuts.is_stated == NULL)
+    if (cuts.lists == NULL || cuts.elements == NULL || cuts.tiers == NULL || cuts.is_stated == NULL)
         return sp_fail_memory(all->err);
     for (uint32_t i = 0; status == SP_OK && most > 0 && i < all->operand_count; i++) {
         const struct sp_factor_split *split = sp_resolve_split(all, i, factor);
@@ -154,11 +166,12 @@ static bool stands_against(const struct vote *a, const struct vote *b)
     return a->factor == b->factor || !sp_resolve_can_join(&a->list, &b->list);
 }
 
-/* All candidates that are left; of active ones and others only the active. */
+/* The candidates of the first tier that has any left. */
 static enum sp_status list_votes(struct search *search, struct vote **ret_votes, uint32_t *ret_count)
 {
     struct sp_resolving *all = search->all;
-    uint32_t most = 0, count = 0, active = 0;
+    uint32_t most = 0, count = 0, kept = 0;
+    uint8_t first = UINT8_MAX;
     for (uint32_t f = 0; f < all->rule->factor_count; f++)
         most += all->is_decided[f] ? 0 : search->cuts[f].count;
     struct vote *votes = SP_NEW_ARRAY(all->scratch, most, struct vote);
@@ -168,12 +181,14 @@ static enum sp_status list_votes(struct search *search, struct vote **ret_votes,
         for (uint32_t i = 0; !all->is_decided[f] && i < search->cuts[f].count; i++)
             count += make_vote(all, &search->cuts[f], i, f, &votes[count]);
     }
+    for (uint32_t i = 0; i < count; i++)
+        first = votes[i].tier < first ? votes[i].tier : first;
     for (uint32_t i = 0; i < count; i++) {
-        if (votes[i].is_active)
-            votes[active++] = votes[i];
+        if (votes[i].tier == first)
+            votes[kept++] = votes[i];
     }
     *ret_votes = votes;
-    *ret_count = active > 0 ? active : count;
+    *ret_count = kept;
     return all->err->status;
 }
 

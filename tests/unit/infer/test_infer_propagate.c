@@ -352,6 +352,25 @@ Test(infer_propagate, weighs_inputs_against_the_result)
     EXPECT_SPEC(product, 1, "whole on devices 0, 1");
 }
 
+/* Tensors are weighed as a whole, also where an axis of theirs is looked at in parts: here as heads. */
+Test(infer_propagate, weighs_all_parts_of_an_axis)
+{
+    start(18);
+    input("x", "4,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,128");
+    build_ints(&build, "heads", 3, (int64_t[]){4, 2, 64});
+    const struct sp_node *relu = build_node(&build, "Relu", "x", "h");
+    const struct sp_node *product = build_node(&build, "MatMul", "h w", "y");
+    build_node(&build, "Reshape", "y heads", "z");
+    plan(2);
+    set(relu, "x", "| 2", "0; 1");
+    set(product, "w", "| 2", "0; 1");
+    propagate();
+    EXPECT_SPEC(relu, 1, "axis 1 in 2 on devices 0, 1");
+    EXPECT_SPEC(product, 0, "whole on devices 0, 1");
+    EXPECT_SPEC(product, 1, "axis 1 in 2 on devices 0, 1");
+}
+
 /* A use that is stated otherwise than its tensor stays as it is, and the tensor as well. */
 Test(infer_propagate, keeps_what_is_stated)
 {
