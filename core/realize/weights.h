@@ -8,8 +8,8 @@
  *              most SP_MAX_REPACKED_BYTES of it.
  *
  * External data. INLINE reads the other file when the result is read. REFER names it in the result: then a box must be
- * one run of bytes. With a data file, what is larger than SP_WEIGHT_INLINE_BYTES goes there and is referred to, unless a place is known
- * that holds the same box.
+ * one run of bytes. With a data file, what is larger than SP_WEIGHT_INLINE_BYTES goes there and is referred to, unless a
+ * place is known that holds the same box.
  */
 #include "partition/partition.h"
 #include "realize/realize.h"

@@ -66,11 +66,24 @@ static void accept_dim(const struct sp_value *value, uint32_t axis, struct sp_di
     (void)sp_error_at(accepted, "value '%.200s'", value->name);
 }
 
+/* A symbol and what is made of it alone, n and 2*n: whether no size, or 0 alone, makes them equal. */
+static bool is_for_nothing(struct sp_dims *dims, struct sp_dim own, struct sp_dim other)
+{
+    uint32_t symbol, solved;
+    int64_t value;
+    if (own.kind != SP_DIM_SYMBOLIC || !sp_dim_is_symbol(dims, other, &symbol))
+        return false;
+    const enum sp_dim_solution found = sp_dim_solve(dims, own, other, &solved, &value);
+    return found == SP_DIM_CONTRADICTS || (found == SP_DIM_SOLVED && solved == symbol && value <= 0);
+}
+
 /* Whether no extent is both. */
 static bool contradicts(struct sp_dims *dims, struct sp_dim own, struct sp_dim other)
 {
-    if (own.kind == SP_DIM_UNKNOWN || !sp_dim_is_known(other) || sp_dim_equal(own, other))
+    if (own.kind == SP_DIM_UNKNOWN || sp_dim_equal(own, other))
         return false;
+    if (!sp_dim_is_known(other))
+        return is_for_nothing(dims, own, other);
     return sp_dim_is_known(own) || sp_dim_differs(dims, own, other);
 }
 

@@ -161,6 +161,33 @@ Test(shapes, what_operators_give_counts_where_a_declaration_contradicts)
     refuse_declaration(SP_DTYPE_INT64, "batch,6", "TYPE_CONTRADICTS_DECLARATION");
 }
 
+/* A joined with B along the first axis; how often its declaration was set aside. */
+static unsigned join_declared(const char *a, const char *b, const char *declared)
+{
+    struct accepted accepted = {0};
+    const struct sp_shape_options options = {.accept = accept, .report_context = &accepted};
+    start(13);
+    build_input(&build, "a", SP_DTYPE_FLOAT, a);
+    build_input(&build, "b", SP_DTYPE_FLOAT, b);
+    build_attr_int(&build, build_node(&build, "Concat", "a b", "y"), "axis", 0);
+    declare("y", SP_DTYPE_FLOAT, declared);
+    cr_assert_eq(sp_infer_shapes_with(build.model, &options, &summary, &build.err), SP_OK, "%s", build.err.message);
+    stop();
+    cr_expect(accepted.count == 0 || strcmp(accepted.code, "SHAPE_CONTRADICTS_DECLARATION") == 0);
+    return accepted.count;
+}
+
+/* A symbol that is declared holds for no size, or for none but 0; where it holds for others, nothing is wrong. */
+Test(shapes, symbols_that_cannot_be_what_they_are_declared_as)
+{
+    cr_expect_eq(join_declared("n,6", "n,6", "n,6"), 1);
+    cr_expect_eq(join_declared("n,6", "1,6", "n,6"), 1);
+    cr_expect_eq(join_declared("past,6", "n,6", "n,6"), 0, "the past may be empty");
+    cr_expect_eq(join_declared("past,6", "n,6", "past,6"), 0);
+    cr_expect_eq(join_declared("past,6", "n,6", "total,6"), 0);
+    cr_expect_eq(join_declared("n,6", "0,6", "n,6"), 0);
+}
+
 Test(shapes, an_unnamed_input_axis_gets_a_symbol)
 {
     start(13);
