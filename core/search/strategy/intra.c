@@ -359,7 +359,7 @@ const struct sp_choice_problem *sp_intra_problem(const struct sp_intra *intra)
 static enum sp_status make_plain(struct sp_arena *arena, const struct sp_intra *intra,
                                  struct sp_choice_problem *ret_plain, struct sp_error *err)
 {
-    const struct sp_choice_problem *problem = &intra->problem;
+    const struct sp_choice_problem *problem = sp_intra_problem(intra);
     const uint32_t count = problem->first[problem->node_count];
     int64_t *cost = SP_NEW_ARRAY(arena, count, int64_t);
     if (cost == NULL)
@@ -389,7 +389,7 @@ enum sp_status sp_intra_solve(struct sp_arena *arena, const struct sp_intra *int
     enum sp_status status = SP_OK;
     is_plain = is_plain && intra->table->is_taken_apart;
     if (!is_plain)
-        status = sp_choice_solve(arena, &intra->problem, options, &result, err);
+        status = sp_choice_solve(arena, sp_intra_problem(intra), options, &result, err);
     if (status != SP_OK || !intra->table->is_taken_apart || (!is_plain && result->is_optimal)) {
         *ret_result = result;
         return status;
