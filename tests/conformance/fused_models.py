@@ -5,7 +5,7 @@
 
 Each is one step of one sequence, so that only weights can be split. Queries, keys and values are one product with a bias,
 taken apart in each of the ways that exporters know; gated feed-forward layers are one product, or convolution, of twice
-the width. `separate` has a product each. Values are the same every time.
+the width; `joined` is put together. `separate` has a product each. Values are the same every time.
 """
 
 import json
@@ -155,6 +155,12 @@ class Model:
         self.node("Split", ["both.out"], ["gate", "up"], axis=1, num_outputs=2)
         return self.node("Conv", [self.gate(), self.reals("down.weight", WIDTH, INNER, 1, 1)], "y")
 
+    def joined(self):
+        """The other way round: what several make is one operand of the next."""
+        parts = [self.node("Relu", [self.product("x", INNER, part)], part + ".active") for part in ("left", "right")]
+        both = self.node("Concat", parts, "both", axis=-1)
+        return self.node("MatMul", [both, self.reals("down.weight", 2 * INNER, WIDTH)], "y")
+
     def encode(self, dims):
         self.values = [make.graph_input("x", dims), make.graph_output("y", dims)]
         graph = b"".join(self.nodes) + make.delimited(2, "fused") + b"".join(self.weights + self.values)
@@ -182,6 +188,7 @@ CASES = {  # how it is made; what must be split, and the axis that is cut behind
     "attention": (Model.packed_attention, QKV, 3),
     "gated": (Model.gated, ["both.weight", "both.bias"], 2),
     "gated packed": (lambda m: m.gated(lambda *a: Model.packed(*a, True)), ["both.weight", "both.scales"], 2),
+    "joined": (Model.joined, ["down.weight"], 2),
     "convolved": (Model.convolved, ["both.weight", "both.bias"], 2),
 }
 
