@@ -207,13 +207,18 @@ enum sp_status sp_plan_spec_text(const struct sp_plan *plan, uint32_t stage, uin
 }
 
 enum sp_status sp_plan_shards(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
-                              int64_t *ret_shards, struct sp_error *err)
+                              int64_t *ret_shards, int64_t *ret_before, struct sp_error *err)
 {
     const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
     const struct sp_sharding *sharding;
     enum sp_status status = cuts_of(plan, stage, layout, rank, &sharding, err);
-    for (uint32_t d = 0; status == SP_OK && d < rank; d++)
+    if (status == SP_OK && sharding != NULL)
+        status = sp_strategy_refine(sp_plan_sharded(plan, stage)->table, plan->arena, layout, &sharding, err);
+    for (uint32_t d = 0; status == SP_OK && d < rank; d++) {
+        const bool has_parts = sharding != NULL && sharding->kind == SP_SHARDING_BLOCKS;
         ret_shards[d] = sharding != NULL ? sp_sharding_shards(sharding, d) : 1;
+        ret_before[d] = has_parts && sharding->blocks[d].part_count > 1 ? sharding->blocks[d].parts[0].extent : 1;
+    }
     sp_arena_rewind(plan->arena, mark);
     return status;
 }

@@ -49,9 +49,10 @@ enum sp_status sp_plan_spec(const struct sp_plan *plan, uint32_t stage, uint32_t
 enum sp_status sp_plan_spec_text(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
                                  struct sp_buf *buf, struct sp_error *err);
 
-/* In how many pieces a layout cuts each of `rank` tensor axes. */
+/* In how many pieces a layout cuts each of `rank` tensor axes, and how many elements of a major part are cut so each: 1
+   where the axis is cut as it is. */
 enum sp_status sp_plan_shards(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t rank,
-                              int64_t *ret_shards, struct sp_error *err);
+                              int64_t *ret_shards, int64_t *ret_before, struct sp_error *err);
 
 /* The mesh of one block of a stage: axes major to minor; *ret_mesh NULL where that is one device. */
 enum sp_status sp_plan_mesh(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage,

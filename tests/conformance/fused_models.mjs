@@ -56,6 +56,8 @@ function problemsOf({ split, parts }, devices, plan) {
   const problems = split.filter((name) => !cutsOf(plan, name).some((cuts) =>
     product(cuts) === devices && (parts === 1 ? cuts.length === 1 : cuts.length === 2 && cuts[0][0] === parts && cuts[0][1] === 1)))
     .map((name) => `${name} is cut as ${JSON.stringify(cutsOf(plan, name))}`);
+  for (const { name, because } of plan.tensors)
+    if (split.includes(name) && because.includes(`in ${devices} parts of each of its ${parts}`) !== parts > 1) problems.push(`${name}: ${because}`);
   const early = plan.collectives.filter(({ tensor }) => /qkv|parts|^[qkv]\b|both|gate|up|inner/.test(tensor));
   return [...problems, ...early.map(({ kind, tensor }) => `${kind} of ${tensor}`)];
 }

@@ -50,13 +50,13 @@ static void split_of_node(const struct sp_plan *plan, uint32_t node, uint32_t ax
     sp_text_seconds(buf, strategies->items[0].compute_seconds);
 }
 
-/* "axis 1 in 4 parts", "axes 0 and 1 in 2 x 2 parts". */
+/* "axis 1 in 4 parts", "axes 0 and 1 in 2 x 2 parts", "axis 1 in 4 parts of each of its 3". */
 static bool parts_of(const struct sp_plan *plan, const struct sp_plan_place *place, uint32_t rank, struct sp_buf *buf)
 {
-    int64_t shards[SP_MAX_RANK];
+    int64_t shards[SP_MAX_RANK], before[SP_MAX_RANK];
     uint32_t axes[SP_MAX_RANK], count = 0;
     struct sp_error none = {0};
-    if (rank > SP_MAX_RANK || sp_plan_shards(plan, place->stage, place->layout, rank, shards, &none) != SP_OK)
+    if (rank > SP_MAX_RANK || sp_plan_shards(plan, place->stage, place->layout, rank, shards, before, &none) != SP_OK)
         return false;
     for (uint32_t d = 0; d < rank; d++) {
         if (shards[d] > 1)
@@ -67,6 +67,9 @@ static bool parts_of(const struct sp_plan *plan, const struct sp_plan_place *pla
     for (uint32_t i = 0; i < count; i++)
         sp_buf_printf(buf, "%s%lld", i == 0 ? " in " : " x ", (long long)shards[axes[i]]);
     sp_buf_text(buf, " parts");
+    for (uint32_t i = 0; i < count; i++)
+        if (before[axes[i]] > 1)
+            sp_buf_printf(buf, " of each of its %lld", (long long)before[axes[i]]);
     return count > 0;
 }
 
