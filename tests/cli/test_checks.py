@@ -23,6 +23,7 @@ PROPAGATE = ["--mode", "propagate", "--mesh", '<["x"=2]>', "--set", f"w0={COLUMN
 
 class Models(test_cli.Case):
     def annotated(self, name="annotated.onnx", **options):
+        self.external_weights()
         return self.file(name, onnx_make.encode(onnx_make.annotated(**options)))
 
     def contradiction(self):
@@ -261,7 +262,7 @@ class Infer(Models):
         self.done("infer", self.annotated(axis=5), "-o", self.path("out.onnx"), status=1)
         self.done("infer", self.mlp(), "-o", self.path("out.onnx"), status=2)
         self.done("infer", self.annotated(), "-o", os.path.join(self.folder, "no", "out.onnx"), status=4)
-        self.assertEqual(sorted(os.listdir(self.folder)), ["annotated.onnx", "mlp.onnx"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["annotated.onnx", "mlp.onnx", "weights.bin"])
 
     def test_annotations_that_make_no_sense_end_with_1(self):
         for model in (self.annotated(axis=5), self.contradiction()):
@@ -344,7 +345,7 @@ class Server(test_cli.DaemonCase, Models):
 
     def test_nothing_is_left_behind_by_a_failure(self):
         self.remote("infer", self.annotated(axis=5), "-o", self.path("out.onnx"), status=1)
-        self.assertEqual(os.listdir(self.folder), ["annotated.onnx"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["annotated.onnx", "weights.bin"])
 
 
 if __name__ == "__main__":
