@@ -1,7 +1,7 @@
 #pragma once
 /*
- * sorted - orders for qsort(), and binary search in whatever is in order: arrays, lists of ranges, and orders that are
- * kept beside the items.
+ * sorted - orders for qsort() and sp_sort(), and binary search in whatever is in order: arrays, lists of ranges, and
+ * orders that are kept beside the items.
  *
  *     SP_ASCENDING(by_key, struct item, key, number)
  *     ...
@@ -13,6 +13,7 @@
  *         ...
  */
 #include <stddef.h>
+#include <stdlib.h>
 
 /* -1, 0 or 1, as x comes before y or behind it. */
 #define SP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
@@ -39,6 +40,17 @@
         const type *x = a, *y = b;                                                                                     \
         return SP_ORDER(*x, *y);                                                                                       \
     }
+
+/* qsort(), for items that are mostly in order already, as lists of devices are: these are left as they lie. */
+static inline void sp_sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b))
+{
+    const char *bytes = items;
+    size_t at = 1;
+    while (at < count && compare(bytes + (at - 1) * size, bytes + at * size) <= 0)
+        at++;
+    if (at < count)
+        qsort(items, count, size, compare);
+}
 
 /* Sets the variable `at` to the first of the indices 0 .. count - 1 that is not before what is looked for, or to `count`.
    `is_before` is an expression of `at`, true up to some index and false from there on; it is evaluated log2(count)

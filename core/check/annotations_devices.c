@@ -69,7 +69,7 @@ static enum sp_status copy_groups(struct device_check *devices)
         if (group->count == 0)
             continue;
         memcpy(group->members, from->groups[i].devices, group->count * sizeof *group->members);
-        qsort(group->members, group->count, sizeof *group->members, compare_numbers);
+        sp_sort(group->members, group->count, sizeof *group->members, compare_numbers);
     }
     if (from->group_count > 0)
         qsort(devices->groups, from->group_count, sizeof *devices->groups, compare_groups);
@@ -240,7 +240,7 @@ static enum sp_status check_repeats(struct device_check *devices)
     enum sp_status status = list_placements(devices, total, &items);
     if (status != SP_OK || items == NULL || total == 0)
         return status;
-    qsort(items, (size_t)total, sizeof *items, compare_placements);
+    sp_sort(items, (size_t)total, sizeof *items, compare_placements);
     for (uint64_t i = 0; status == SP_OK && i + 1 < total; i++) {
         if (items[i].device != items[i + 1].device || (i > 0 && items[i].device == items[i - 1].device))
             continue;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/internal.h"
 
 enum sp_status sp_fail_devices_unknown(struct sp_error *err)
@@ -50,7 +51,6 @@ enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_shard
     bool is_tuple = sharding->kind == SP_SHARDING_TUPLE;
     uint32_t shardings = is_tuple ? sharding->element_count : 1;
     int64_t total = 0, filled = 0, unique = 0;
-    bool is_sorted = true;
     for (uint32_t i = 0; i < shardings; i++) {
         int64_t named = count_named(is_tuple ? &sharding->elements[i] : sharding);
         if (named < 0 && device_count <= 0)
@@ -67,10 +67,7 @@ enum sp_status sp_sharding_devices(struct sp_arena *arena, const struct sp_shard
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < shardings; i++)
         append_named(is_tuple ? &sharding->elements[i] : sharding, device_count, devices, &filled);
-    for (int64_t i = 1; i < total; i++)
-        is_sorted = is_sorted && devices[i - 1] < devices[i];
-    if (!is_sorted)
-        qsort(devices, (size_t)total, sizeof *devices, sp_compare_numbers);
+    sp_sort(devices, (size_t)total, sizeof *devices, sp_compare_numbers);
     for (int64_t i = 0; i < total; i++)
         if (i == 0 || devices[i] != devices[unique - 1])
             devices[unique++] = devices[i];

@@ -184,7 +184,7 @@ static enum sp_status read_group(struct spec_reader *reader, struct sp_device_gr
     if (members == NULL)
         return sp_fail_memory(reader->err);
     memcpy(members, group->devices, group->count * sizeof *members);
-    qsort(members, group->count, sizeof *members, sp_compare_numbers);
+    sp_sort(members, group->count, sizeof *members, sp_compare_numbers);
     for (uint32_t i = 0; i < group->count; i++) {
         if (find_group(reader, members[i]) != NULL)
             return refuse(reader, "/indexToDeviceGroupMap", "GROUP_NESTED",
@@ -276,7 +276,7 @@ static enum sp_status warn_of_repeats(struct spec_reader *reader, uint32_t count
         return sp_fail_memory(reader->err);
     if (count > 0)
         memcpy(sorted, devices, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, sp_compare_numbers);
+    sp_sort(sorted, count, sizeof *sorted, sp_compare_numbers);
     for (uint32_t i = 0; i + 1 < count && repeated < 0; i++) {
         if (sorted[i] == sorted[i + 1])
             repeated = sorted[i];
@@ -353,7 +353,7 @@ static enum sp_status place_whole(struct spec_reader *reader, struct sp_sharding
         memcpy(devices + total, members, count * sizeof *devices);
         total += count;
     }
-    qsort(devices, (size_t)total, sizeof *devices, sp_compare_numbers);
+    sp_sort(devices, (size_t)total, sizeof *devices, sp_compare_numbers);
     for (int64_t i = 0; i < total; i++) {
         if (kept == 0 || devices[kept - 1] != devices[i])
             devices[kept++] = devices[i];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "sharding/dialect.h"
 #include "sharding/internal.h"
 
@@ -274,7 +275,7 @@ static enum sp_status count_devices(struct ort_writer *writer, int64_t *ret_coun
     if (sorted == NULL)
         return sp_fail_memory(writer->err);
     memcpy(sorted, writer->spec.mesh_elements, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, sp_compare_numbers);
+    sp_sort(sorted, count, sizeof *sorted, sp_compare_numbers);
     *ret_count = 1;
     for (size_t i = 0; i + 1 < count; i++)
         *ret_count += sorted[i] != sorted[i + 1];
