@@ -15,7 +15,6 @@ from test_cli import onnx_make, run  # noqa: E402
 
 TRANSFORMER = os.path.join(test_cli.TOP, "tests/data/transformer_tiny.onnx")
 COLUMNS = "{devices=[1,2]0,1}"
-WEIGHTS = bytes(1 << 16)  # of annotated models: without them a note on standard error would say so
 SPLIT = ["--devices", "2", "--set", f"w0={COLUMNS}"]
 COMMUNICATION = ("RESHARD", "OUTPUT_RESHARD", "REDUCTION", "GATHER", "HALO_EXCHANGE")
 PROPAGATE = ["--mode", "propagate", "--mesh", '<["x"=2]>', "--set", f"w0={COLUMNS}"]
@@ -64,7 +63,6 @@ class Check(Models):
 
     def test_what_is_wrong_is_the_result(self):
         """Not an error of the command: the findings are on standard output, and the status says it."""
-        self.file("weights.bin", WEIGHTS)
         for model, code in ((self.annotated(axis=5), "AXIS_OUT_OF_RANGE"), (self.contradiction(), "UNDEFINED_INPUT"),
                             (self.annotated("old.onnx", ir_version=8), "IR_VERSION_TOO_LOW")):
             with self.subTest(code):
@@ -307,7 +305,6 @@ class Server(test_cli.DaemonCase, Models):
     """The same through a daemon: every byte of standard output and standard error, and the status."""
 
     def test_the_output_is_the_same(self):
-        self.file("weights.bin", WEIGHTS)
         model, good, wrong = self.mlp(2, 64, 8), self.annotated(), self.annotated("axis.onnx", axis=5)
         contradiction, text = self.contradiction(), self.file("text", b"hello, world\n")
         for arguments, status in (
