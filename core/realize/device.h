@@ -36,6 +36,7 @@ struct sp_device_part {
     struct sp_port_list inputs, outputs;
     struct sp_device_port first;                /* the first piece that is made in it; `key` NULL: nothing is */
     struct sp_intern *input_keys, *output_keys; /* their ports */
+    struct sp_intern *results;                  /* pieces that are all of a model output -> that port */
 };
 
 struct sp_device_state {
@@ -178,6 +179,9 @@ enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, u
 /* The port of this key, or NULL. */
 const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
                                                  bool is_output, const char *key);
+/* The model output that the piece of this name is all of, or NULL. */
+const struct sp_device_port *sp_device_find_result(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                                   const char *piece);
 /* A box that outlives its maker. */
 enum sp_status sp_device_copy_box(struct sp_arena *arena, const struct sp_box *box, struct sp_box *ret_box,
                                   struct sp_error *err);

@@ -15,7 +15,8 @@ struct sp_device_part *sp_device_part(struct sp_device_plan *plan, int64_t devic
             return NULL;
         made->input_keys = sp_intern_create(plan->arena, 0);
         made->output_keys = sp_intern_create(plan->arena, 0);
-        if (made->input_keys == NULL || made->output_keys == NULL)
+        made->results = sp_intern_create(plan->arena, 0);
+        if (made->input_keys == NULL || made->output_keys == NULL || made->results == NULL)
             return NULL;
         state->parts[state->part_count++] = made;
     }
@@ -61,6 +62,16 @@ bool sp_device_copy_port(struct sp_arena *arena, struct sp_device_port *port)
            sp_device_copy_box(arena, &port->tensor, &port->tensor, NULL) == SP_OK;
 }
 
+static enum sp_status note_result(struct sp_device_part *part, struct sp_device_port *port, struct sp_error *err)
+{
+    void **entry = sp_program_entry(part->results, port->piece, strlen(port->piece));
+    if (entry == NULL)
+        return sp_fail_memory(err);
+    if (*entry == NULL)
+        *entry = port;
+    return SP_OK;
+}
+
 enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output,
                                   const struct sp_device_port *port, struct sp_error *err)
 {
@@ -79,7 +90,13 @@ enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, u
         return sp_fail_memory(err);
     list->items[list->count++] = copy;
     *entry = copy;
-    return SP_OK;
+    return is_output && port->kind == SP_PORT_MODEL && port->is_whole ? note_result(at, copy, err) : SP_OK;
+}
+
+static const struct sp_device_port *find_marked(const struct sp_intern *ports, const char *key)
+{
+    const uint32_t id = sp_intern_find(ports, key, strlen(key));
+    return id == SP_NO_NAME ? NULL : *sp_intern_mark(sp_intern_name(ports, id));
 }
 
 const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
@@ -88,9 +105,14 @@ const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *pl
     const struct sp_device_state *state = &plan->devices[device];
     if (part >= state->part_count)
         return NULL;
-    const struct sp_intern *keys = is_output ? state->parts[part]->output_keys : state->parts[part]->input_keys;
-    const uint32_t id = sp_intern_find(keys, key, strlen(key));
-    return id == SP_NO_NAME ? NULL : *sp_intern_mark(sp_intern_name(keys, id));
+    return find_marked(is_output ? state->parts[part]->output_keys : state->parts[part]->input_keys, key);
+}
+
+const struct sp_device_port *sp_device_find_result(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                                   const char *piece)
+{
+    const struct sp_device_state *state = &plan->devices[device];
+    return part < state->part_count ? find_marked(state->parts[part]->results, piece) : NULL;
 }
 
 enum sp_status sp_device_copy_box(struct sp_arena *arena, const struct sp_box *box, struct sp_box *ret_box,

@@ -41,6 +41,21 @@ static enum sp_status on_constant(void *context, const struct sp_part_constant *
     return SP_OK;
 }
 
+/* What is all of an output has the output's name from the start: a runtime gives memory to every copy under another. */
+static enum sp_status name_results(struct sp_device_walk *walk, const struct sp_part_op *op, struct sp_error *err)
+{
+    const uint32_t part = sp_device_walk_part(walk, op->device);
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < op->output_count; i++) {
+        const struct sp_piece *piece = op->outputs[i];
+        const struct sp_device_port *port =
+            piece == NULL ? NULL : sp_device_find_result(walk->plan, op->device, part, piece->name);
+        if (port != NULL)
+            status = sp_program_alias(walk->program, piece, port->name, err);
+    }
+    return status;
+}
+
 static enum sp_status on_op(void *context, const struct sp_part_op *op, struct sp_error *err)
 {
     struct sp_device_walk *walk = context;
@@ -54,9 +69,10 @@ static enum sp_status on_op(void *context, const struct sp_part_op *op, struct s
         if (op->outputs[i] != NULL)
             status = sp_device_make(walk, op->outputs[i], is_own ? op->node->outputs[i] : NULL, err);
     }
-    if (status == SP_OK && sp_device_walk_writes(walk, op->device))
-        status = sp_program_operator(walk->program, op, err);
-    return status;
+    if (status != SP_OK || !sp_device_walk_writes(walk, op->device))
+        return status;
+    status = name_results(walk, op, err);
+    return status == SP_OK ? sp_program_operator(walk->program, op, err) : status;
 }
 
 static enum sp_status on_exchange(void *context, const struct sp_exchange *exchange, struct sp_error *err)

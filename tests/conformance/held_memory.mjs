@@ -1,5 +1,6 @@
 // What a plan for one device says of its memory against what ONNX Runtime has in the course of a run, on models where both
-// have to have the same (held_memory.py); TAP on standard output.
+// have to have the same (held_memory.py), and what the models of two stages take against what the plan gives them; TAP on
+// standard output.
 //
 // The inputs are the caller's: ONNX Runtime reads them where they are, so they are there as long as the run lasts. What it
 // makes is in its arena, and its profile says after each node how much of that is in use, results included.
@@ -42,6 +43,17 @@ for (const name of ['decoder', ...Array.from({ length: RANDOM }, (_, i) => `rand
   const differs = Math.abs(planned - inputs - arena) > SLACK;
   failed += differs;
   console.log(`${differs ? 'not ok' : 'ok'} held_memory ${name}: ${planned} bytes planned, ${inputs} of inputs and ${arena} measured`);
+}
+
+// A stage holds what it is sent, too.
+const emitted = path.join(folder, 'emitted');
+const stages = JSON.parse(execFileSync(cli, ['plan', path.join(folder, 'decoder.onnx'), '--devices', '2', '--device', 'cpu-core', '--strategy', 'pipeline',
+  '--emit', emitted, '--json'], { stdio: 'pipe' })).devices;
+for (const { id, memory: { activations_peak_bytes: planned } } of stages) {
+  const [inputs, arena] = await measure(path.join(emitted, `device-${id}.onnx`));
+  const exceeds = inputs + arena > planned + SLACK;
+  failed += exceeds;
+  console.log(`${exceeds ? 'not ok' : 'ok'} held_memory stage of device ${id}: ${planned} bytes planned, ${inputs} of inputs and ${arena} measured`);
 }
 fs.rmSync(folder, { recursive: true });
 process.exit(failed === 0 ? 0 : 1);
