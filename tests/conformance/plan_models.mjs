@@ -5,7 +5,8 @@
 // ONNX's backend cases and the models of tests/fuzz/corpus/plan are planned on 1, 2, 3, 4 and 8 devices that are so slow
 // that splitting the smallest operator pays. No plan may end with status 4 or with a signal or come of a search that
 // failed in part, and the simulation must compute what the model does. A part of the cases runs, every N-th one and
-// those that take sequences or optionals, and all with SHARDPLAN_TEST_THOROUGH=1; of TEXT only those whose name has it. FOLDER has the unpacked onnx-backend-tests.
+// those that take sequences or optionals, and all with SHARDPLAN_TEST_THOROUGH=1; of TEXT only those whose name has it.
+// FOLDER has the unpacked onnx-backend-tests.
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';

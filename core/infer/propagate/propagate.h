@@ -98,9 +98,10 @@ void sp_flow_classify(struct sp_flow *flow);
 /*
  * Completes every node's specs on the mesh. `mesh` NULL: the common mesh of all given and set specs (their cuts of the
  * devices 0..N-1 refined); SP_ERR_REQUEST "NO_COMMON_MESH" names two specs that no mesh explains. Given and set specs
- * are kept, but for axes that a notation leaves open; its priorities and its replicated axes count. A split that does not divide an extent is not carried. Splits are carried by pieces of axes (refine.h): a
- * result is BLOCKS with parts where a device has every so many elements of an axis (each third of a fused weight), and
- * AXES where each axis is in one contiguous split.
+ * are kept, but for axes that a notation leaves open; its priorities and its replicated axes count. A split that does
+ * not divide an extent is not carried. Splits are carried by pieces of axes (refine.h): a result is BLOCKS with parts
+ * where a device has every so many elements of an axis (each third of a fused weight), and AXES where each axis is in one
+ * contiguous split.
  *
  * Shardings are computed on positions of the mesh. A node's devices are those of its stated specs, else those of its
  * producers, else those of its users: so stages of a pipeline, on devices of their own, share one mesh.

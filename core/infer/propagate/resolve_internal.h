@@ -41,8 +41,9 @@ enum sp_status sp_resolve_dim(struct sp_resolving *all, uint32_t operand, uint32
 
 /*
  * Decides the factors that are not decided. Candidates are the cuts that operands have of a factor, less what is taken:
- * first those that are stated of tensors that are no constants, last those that were carried to constants. Of all ways that leave no candidate the one with the
- * smallest sp_resolve_bytes() is taken; of equal ones, and beyond SP_MAX_RESOLVED_WAYS, that of the larger tensors.
+ * first those that are stated of tensors that are no constants, last those that were carried to constants. Of all ways
+ * that leave no candidate the one with the smallest sp_resolve_bytes() is taken; of equal ones, and beyond
+ * SP_MAX_RESOLVED_WAYS, that of the larger tensors.
  */
 enum sp_status sp_resolve_choose(struct sp_resolving *all);
 
