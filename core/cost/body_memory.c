@@ -1,5 +1,7 @@
 #include "cost/body_memory.h"
 
+#include <string.h>
+
 #include "ops/table/op.h"
 
 #define NEVER   SP_LIVE_OUTSIDE  /* the last use of what a graph returns, and of what it is given */
@@ -15,6 +17,38 @@ bool sp_inner_is_folded(const struct sp_node *node)
     return node->is_folded || (node->op != NULL && (node->op->flags & SP_OP_CONSTANT) != 0);
 }
 
+static bool is_product(const struct sp_node *node)
+{
+    return sp_node_is(node, "MatMul") ||
+           (strcmp(node->op_type, "FusedMatMul") == 0 && strcmp(node->domain, "com.microsoft") == 0);
+}
+
+static bool turns_last_axes(const struct sp_node *node)
+{
+    uint32_t count;
+    const int64_t *perm = sp_node_ints(node, "perm", &count);
+    const struct sp_shape *shape = &node->inputs[0]->type.shape;
+    if (perm == NULL)
+        return shape->has_rank && shape->rank == 2;
+    for (uint32_t i = 0; i + 2 < count; i++) {
+        if (perm[i] != i)
+            return false;
+    }
+    return count >= 2 && perm[count - 2] == count - 1;
+}
+
+/* A Transpose of the last two axes that only products take: runtimes read the operand as it is and multiply with it turned
+   (ONNX Runtime's MatmulTransposeFusion). */
+static bool is_read_turned(const struct sp_node *node)
+{
+    const struct sp_value *turned = node->outputs[0];
+    bool is_read = sp_node_is(node, "Transpose") && sp_dtype_is_float(turned->type.dtype) && turned->use_count > 0 &&
+                   !turned->is_graph_output && turns_last_axes(node);
+    for (uint32_t i = 0; is_read && i < turned->use_count; i++)
+        is_read = turned->uses[i].node->graph == node->graph && is_product(turned->uses[i].node);
+    return is_read;
+}
+
 bool sp_inner_is_view(const struct sp_node *node)
 {
     const uint32_t flags = node->op != NULL ? node->op->flags : 0;
@@ -22,7 +56,7 @@ bool sp_inner_is_view(const struct sp_node *node)
         node->outputs[0] == NULL)
         return false;
     const bool is_joined = (flags & (SP_OP_QUANTIZES | SP_OP_DEQUANTIZES)) != 0 && node->outputs[0]->stored_bits > 0;
-    return (flags & SP_OP_VIEW) != 0 || (is_joined && !node->is_folded);
+    return (flags & SP_OP_VIEW) != 0 || (is_joined && !node->is_folded) || is_read_turned(node);
 }
 
 static bool is_weight(const struct sp_value *value)
