@@ -37,8 +37,8 @@ static bool turns_last_axes(const struct sp_node *node)
     return count >= 2 && perm[count - 2] == count - 1;
 }
 
-/* A Transpose of the last two axes that only products take: runtimes read the operand as it is and multiply with it turned
-   (ONNX Runtime's MatmulTransposeFusion). */
+/* A Transpose of the last two axes that only products take: runtimes read its operand as it is, and multiply with it
+   turned (ONNX Runtime's MatmulTransposeFusion). */
 static bool is_read_turned(const struct sp_node *node)
 {
     const struct sp_value *turned = node->outputs[0];
