@@ -5,7 +5,7 @@ read(bytes) takes an ONNX file, a description in JSON (a tensor graph, protobuf'
 
 Field numbers: ModelProto.graph 7, functions 25; FunctionProto.name 1, domain 10; GraphProto.node 1, initializer 5,
 input 11, output 12, sparse_initializer 15; NodeProto.input 1, output 2, name 3, op_type 4, attribute 5, domain 7;
-AttributeProto.g 6, graphs 11; TensorProto.dims 1, data_type 2, name 8; SparseTensorProto.values 1; ValueInfoProto.name 1.
+AttributeProto.name 1, g 6, ints 8, graphs 11; TensorProto.dims 1, data_type 2, name 8; SparseTensorProto.values 1; ValueInfoProto.name 1.
 """
 
 import collections
@@ -23,11 +23,12 @@ NUMBERS = ("", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", 
 
 
 class Node:
-    def __init__(self, name, op, domain, inputs, outputs, captured=(), has_graphs=False):
+    def __init__(self, name, op, domain, inputs, outputs, captured=(), has_graphs=False, perm=None):
         self.name, self.op, self.domain = name, op, "" if domain == "ai.onnx" else domain
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.captured = list(captured)  # what its graphs use by name
         self.is_opaque = has_graphs  # memory inside it is not known here
+        self.perm = perm  # the attribute of this name
         self.workspace = self.weights = 0  # of graphs of costs: they say it
 
 
@@ -69,16 +70,19 @@ def read_tensor(message):
 
 def read_node(message):
     said = {1: [], 2: [], 3: [""], 4: [""], 7: [""]}
-    captured, has_graphs = [], False
+    captured, has_graphs, perm = [], False, None
     for field, value in fields(message):
         if field in said:
             said[field].append(text(value))
         elif field == 5:
-            for number, graph in fields(value):
+            attribute = list(fields(value))
+            for number, graph in attribute:
                 if number in (6, 11):
                     has_graphs = True
                     captured += used_outside(read_graph(graph))
-    return Node(said[3][-1], said[4][-1], said[7][-1], said[1], said[2], captured, has_graphs)
+            if any(number == 1 and bytes(part) == b"perm" for number, part in attribute):
+                perm = [item for number, part in attribute if number == 8 for item in integers(part)]
+    return Node(said[3][-1], said[4][-1], said[7][-1], said[1], said[2], captured, has_graphs, perm)
 
 
 def read_graph(message):
@@ -140,8 +144,11 @@ def read_described_node(said):
             if graph:
                 has_graphs = True
                 captured += used_outside(read_described_graph(graph))
+    perm = attributes.get("perm") if isinstance(attributes, dict) else next(
+        (item.get("ints") for item in attributes if item.get("name") == "perm"), None)
+    perm = None if perm is None else [int(item) for item in (perm["ints"] if isinstance(perm, dict) else perm)]
     return Node(said.get("name", ""), members(said, "op", "opType", "op_type"), said.get("domain", ""),
-                members(said, "inputs", "input") or [], members(said, "outputs", "output") or [], captured, has_graphs)
+                members(said, "inputs", "input") or [], members(said, "outputs", "output") or [], captured, has_graphs, perm)
 
 
 def read_described_graph(said):

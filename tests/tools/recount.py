@@ -9,8 +9,9 @@ The rules are those that core/cost/evaluate.h, core/search/joint/joint.h and int
  - A weight is on each device of each stage that uses it: once whole, or once in each layout in which it is used.
  - A constant that is dequantised has the bytes of its quantised elements, their scales and zero points.
  - An activation is there from the node that makes or first uses it to its last use in the stage; to the end where it
-   leaves the stage or is a result; inputs of the model from the start to the end. A view (Reshape, Identity, ..) is its operand,
-   and so are the results of QuantizeLinear and DequantizeLinear that runtimes join with the operators around them.
+   leaves the stage or is a result; inputs of the model from the start to the end. A view (Reshape, Identity, ..) is its
+   operand, and so are the results of QuantizeLinear and DequantizeLinear that runtimes join with the operators around
+   them, and a float Transpose of the last two axes that nothing but products of matrices takes.
  - Where a node wants it in another layout than those that are there, a copy in that layout is there until its own last
    use; it is cut out of one that has these pieces, else brought from how the tensor was made.
  - What crosses a stage's border has two buffers at both ends, in the layouts in which it is sent and taken.
@@ -35,6 +36,7 @@ import recount_shared  # noqa: E402
 
 VIEWS = {("", name) for name in ("Reshape", "Identity", "Flatten", "Squeeze", "Unsqueeze", "OptionalGetElement")} | {
     ("com.microsoft", "Distributed" + name) for name in ("Reshape", "Squeeze", "Unsqueeze")}
+PRODUCTS = {("", "MatMul"), ("com.microsoft", "FusedMatMul")}
 KNOWN_BEFORE = ("Constant", "Shape", "Size")  # what they give does not depend on requests
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 SAME_ELEMENTS = {op for _, op in VIEWS} | {"Transpose", "Cast"}
@@ -82,6 +84,7 @@ class Tensor:
         self.is_stored = self.name in recount.stored  # with fewer bits than its type says
         self.dims = said["shape"] if all(isinstance(dim, int) for dim in said["shape"] or ()) else None
         self.bits = model_facts.BITS.get(said["dtype"])
+        self.is_float = "float" in said["dtype"]
         if self.is_stored and self.dims is not None and math.prod(self.dims) > 0:
             self.bits = self.bytes * 8 / math.prod(self.dims)
         self.is_split = "bytes_per_device" in said
@@ -221,6 +224,7 @@ class Recount:
                 self.weights.update(node.outputs)
             is_view = (node.domain, node.op) in VIEWS and node.inputs and node.outputs
             is_view = is_view or node.op in (QUANTIZE, DEQUANTIZE) and index in self.running and self.is_joined(node)
+            is_view = is_view or node.op == "Transpose" and self.is_read_turned(node)
             if node.op == DEQUANTIZE and node.outputs[0] in self.stored and index not in self.running:
                 first = self.dequantized.setdefault(node.inputs[0], node.outputs[0])
                 if first != node.outputs[0]:
@@ -229,6 +233,16 @@ class Recount:
                 self.root[node.outputs[0]] = self.root.get(node.inputs[0], node.inputs[0])
                 if node.inputs[0] in self.weights:
                     self.weights.add(node.outputs[0])
+
+    def is_read_turned(self, node):
+        name = node.outputs[0]
+        if node.domain or name in self.facts.outputs or name not in self.tensors or not self.tensors[name].is_float:
+            return False
+        perm = node.perm or list(range(len(self.tensors[name].dims or ())))[::-1]
+        if len(perm) < 2 or perm != [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2]:
+            return False
+        users = [user for user in self.facts.nodes if name in user.inputs + user.captured]
+        return users and all((user.domain, user.op) in PRODUCTS for user in users)
 
     def expect_known(self, node, operands):
         late = [name for name in operands if name not in self.weights]
