@@ -19,16 +19,13 @@ static int64_t world_root(int64_t *parents, int64_t device)
     return device;
 }
 
-static bool is_collective(enum sp_collective kind)
-{
-    return kind != SP_SEND_RECEIVE && kind != SP_ALL_SLICE && kind != SP_TO_PARTIAL;
-}
-
 static enum sp_status join_worlds(void *context, const struct sp_exchange *exchange, struct sp_error *err)
 {
     struct worlds *worlds = context;
     (void)err;
-    for (uint32_t i = 1; is_collective(exchange->kind) && i < exchange->member_count; i++) {
+    if (!sp_device_makes_world(worlds->target, exchange))
+        return SP_OK;
+    for (uint32_t i = 1; i < exchange->member_count; i++) {
         const struct sp_exchange_member *one = &exchange->members[i - 1], *other = &exchange->members[i];
         if (one->group != other->group)
             continue;
@@ -149,11 +146,8 @@ static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *
         .code = "SIZES_FIXED",
         .message = "The models of devices are for the sizes of this plan: dimensions that were bound or assumed are "
                    "numbers in them. 'shardplan export' of the annotated model keeps open what no --dim says."};
-    bool has_collectives = false;
-    for (uint32_t w = 0; w < plan->world_count; w++)
-        has_collectives = has_collectives || plan->worlds[w].size > 1;
     enum sp_status status = SP_OK;
-    if (has_collectives && plan->target == SP_TARGET_ORT)
+    if (plan->has_collectives && plan->target == SP_TARGET_ORT)
         status = sp_device_tell(walk, &collectives, err);
     if (status == SP_OK && walk->request->partition.model->has_bound_sizes)
         status = sp_device_tell(walk, &sizes, err);

@@ -66,6 +66,7 @@ struct sp_device_plan {
     struct sp_device_state *devices;
     uint32_t world_count;
     struct sp_world *worlds;
+    bool has_collectives; /* some model has one */
 };
 
 /* ---- device_walk.c --------------------------------------------------------------------------------------------------
@@ -133,11 +134,13 @@ enum sp_status sp_device_exchange(struct sp_device_walk *walk, const struct sp_e
  * ------------------------------------------------------------------ */
 
 enum sp_device_form {
+    SP_FORM_NONE,           /* its devices exchange nothing among each other */
     SP_FORM_ALL_REDUCE,     /* one node */
     SP_FORM_REDUCE_SCATTER, /* one node, or an all-reduce and a slice */
     SP_FORM_ALL_GATHER,
     SP_FORM_ALL_TO_ALL,
-    SP_FORM_GATHER_ALL /* everybody gets all pieces, padded to the largest, and does the rest alone */
+    SP_FORM_GATHER_ALL, /* everybody gets all pieces, padded to the largest, and does the rest alone */
+    SP_FORM_PORTS       /* no collective: the world's models are cut there, as where it gets something from another */
 };
 
 /* The type in which a collective of the target moves this one; UNDEFINED: none. */
@@ -146,12 +149,15 @@ enum sp_dtype sp_device_wire_type(enum sp_realize_target target, enum sp_dtype d
 /* The extents of what a member holds, `rank` of the exchange; false where one is not known. */
 bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims);
 
-/* How the target says what the exchange is in this world. */
+/* How the target says what the exchange is in this world, whose devices exchange among each other. */
 enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
                                       uint32_t world);
-/* SP_ERR_UNSUPPORTED where it cannot be said. */
-enum sp_status sp_device_form_check(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
-                                    enum sp_device_form form, struct sp_error *err);
+/* Whether its devices would exchange by a collective, and whether the target has one: then each group is in a world. */
+bool sp_device_is_collective(enum sp_realize_target target, const struct sp_exchange *exchange);
+bool sp_device_makes_world(enum sp_realize_target target, const struct sp_exchange *exchange);
+/* Notes that the form is GATHER_ALL, or PORTS and why. */
+enum sp_status sp_device_tell_form(struct sp_device_walk *walk, const struct sp_exchange *exchange,
+                                   enum sp_device_form form, struct sp_error *err);
 
 /* Writes a direct form for a member; its piece after has its name then. */
 enum sp_status sp_device_put_collective(struct sp_device_walk *walk, const struct sp_exchange *exchange,

@@ -7,7 +7,8 @@
  *                  the front and back.
  *
  * Anything else: every rank puts its piece, filled up to the largest, on a new first axis, and gathers along it; rows
- * are cut to what they were. Ranks that have nothing give zeros.
+ * are cut to what they were. Ranks that have nothing give zeros. Where that needs a size that is not known, or a type
+ * that no collective carries, there is no collective: see device_exchange.c.
  */
 #include <assert.h>
 #include <string.h>

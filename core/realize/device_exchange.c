@@ -2,8 +2,8 @@
  * One exchange, as the devices' models have it.
  *
  * What a member's new piece is made of is the same as in a simulation: cells of pieces of its group. A piece of the
- * device itself is there; one of another device of its world comes by a collective; one of another world is an input of
- * the part at work and an output of the part that made it, already cut to the cell.
+ * device itself is there; one of another device of its world comes by a collective where the target has one; any other
+ * is an input of the part at work and an output of the part that made it, already cut to the cell.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,14 +16,26 @@ struct passing {
     struct sp_device_walk *walk;
     const struct sp_exchange *exchange;
     const struct sp_exchange_grid *grids; /* of members with a piece after */
-    bool *gets;                           /* by world: something comes in from another */
-    bool *meets;                          /* by world: devices of it exchange among each other */
+    bool *gets;                           /* by world: something comes in as an input */
+    enum sp_device_form *forms;           /* by world: how devices of it exchange among each other */
     const char **rows;                    /* the device at work has others' pieces under these names */
 };
 
 static uint32_t world_of(const struct sp_device_walk *walk, int64_t device)
 {
     return walk->plan->devices[device].world;
+}
+
+/* Whether one device gives another something as an output of its model; else by a collective. */
+static bool is_by_ports(struct passing *passing, int64_t from, int64_t to)
+{
+    const struct sp_device_walk *walk = passing->walk;
+    const uint32_t world = world_of(walk, from);
+    if (world != world_of(walk, to))
+        return true;
+    if (passing->forms[world] == SP_FORM_NONE)
+        passing->forms[world] = sp_device_form_of(walk->plan, passing->exchange, world);
+    return passing->forms[world] == SP_FORM_PORTS;
 }
 
 /* The extents of a cell's box; the piece's own where there is none. */
@@ -105,12 +117,8 @@ static enum sp_status give(struct passing *passing, uint32_t member, uint32_t so
     const struct sp_exchange_member *from = &passing->exchange->members[source];
     const uint32_t world = world_of(walk, from->device);
     struct sp_device_port port;
-    if (from->device == to->device)
+    if (from->device == to->device || !is_by_ports(passing, from->device, to->device))
         return SP_OK;
-    if (world == world_of(walk, to->device)) {
-        passing->meets[world] = true;
-        return SP_OK;
-    }
     passing->gets[world_of(walk, to->device)] = true;
     struct sp_device_piece *known = sp_device_lookup(walk, from->before);
     if (known == NULL)
@@ -139,7 +147,7 @@ static enum sp_status take(struct passing *passing, uint32_t member, uint32_t so
     struct sp_device_port port;
     if (from->device == to->device)
         return sp_device_bring(walk, from->before, err);
-    if (world_of(walk, from->device) == world_of(walk, to->device) || walk->program != NULL)
+    if (walk->program != NULL || !is_by_ports(passing, from->device, to->device))
         return SP_OK;
     enum sp_status status = make_port(passing, from->before, box, &port, err);
     return status == SP_OK
@@ -215,22 +223,6 @@ static const struct sp_exchange_member *member_of(const struct sp_exchange *exch
     return NULL;
 }
 
-static enum sp_status tell_lowered(struct sp_device_walk *walk, const struct sp_exchange *exchange,
-                                   struct sp_error *err)
-{
-    char text[SP_ERROR_MESSAGE_SIZE];
-    (void)snprintf(text, sizeof text,
-                   "The %s of %s%.200s%s has no form in the target: all devices of its world exchange all pieces, and "
-                   "each does the rest alone.",
-                   sp_collective_name(exchange->kind), exchange->value == NULL ? "a statistic" : "'",
-                   exchange->value == NULL ? "" : exchange->value->name, exchange->value == NULL ? "" : "'");
-    const struct sp_part_note note = {.code = "COLLECTIVE_LOWERED",
-                                      .node = exchange->node,
-                                      .tensor = exchange->value == NULL ? NULL : exchange->value->name,
-                                      .message = text};
-    return sp_device_tell(walk, &note, err);
-}
-
 /* One device of a world whose devices exchange among each other. */
 static enum sp_status meet(struct passing *passing, int64_t device, enum sp_device_form form, struct sp_error *err)
 {
@@ -271,22 +263,26 @@ static enum sp_status meet(struct passing *passing, int64_t device, enum sp_devi
 static enum sp_status meet_all(struct passing *passing, bool *ret_done, struct sp_error *err)
 {
     struct sp_device_walk *walk = passing->walk;
+    const enum sp_realize_target target = walk->plan->target;
+    bool is_cut =
+        sp_device_is_collective(target, passing->exchange) && !sp_device_makes_world(target, passing->exchange);
     enum sp_status status = SP_OK;
     *ret_done = false;
     for (uint32_t w = 0; status == SP_OK && w < walk->plan->world_count; w++) {
         const struct sp_world *world = &walk->plan->worlds[w];
-        if (!passing->meets[w])
+        const enum sp_device_form form = passing->forms[w];
+        is_cut = is_cut || form == SP_FORM_PORTS;
+        if (form == SP_FORM_NONE || form == SP_FORM_PORTS)
             continue;
-        const enum sp_device_form form = sp_device_form_of(walk->plan, passing->exchange, w);
-        status = sp_device_form_check(walk->plan, passing->exchange, form, err);
-        if (status == SP_OK && form == SP_FORM_GATHER_ALL)
-            status = tell_lowered(walk, passing->exchange, err);
+        walk->plan->has_collectives |= walk->program == NULL;
+        if (form == SP_FORM_GATHER_ALL)
+            status = sp_device_tell_form(walk, passing->exchange, form, err);
         for (uint32_t i = 0; status == SP_OK && i < world->size; i++) {
             status = meet(passing, world->devices[i], form, err);
             *ret_done = *ret_done || (form != SP_FORM_GATHER_ALL && sp_device_walk_writes(walk, world->devices[i]));
         }
     }
-    return status;
+    return status == SP_OK && is_cut ? sp_device_tell_form(walk, passing->exchange, SP_FORM_PORTS, err) : status;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------
@@ -305,7 +301,7 @@ static enum sp_status name_source(void *context, const struct sp_exchange *excha
         *ret_name = sp_program_name(walk->program, from->before);
         return SP_OK;
     }
-    if (world_of(walk, from->device) == world_of(walk, walk->device)) {
+    if (!is_by_ports(passing, from->device, walk->device)) {
         *ret_name = passing->rows[member];
         return *ret_name != NULL ? SP_OK
                                  : sp_fail(err, SP_ERR_INTERNAL, "ROW_MISSING", "A collective brings no such piece.");
@@ -346,9 +342,9 @@ enum sp_status sp_device_exchange(struct sp_device_walk *walk, const struct sp_e
     enum sp_status status = SP_OK;
     bool done = false;
     passing.gets = SP_NEW_ARRAY(walk->scratch, worlds, bool);
-    passing.meets = SP_NEW_ARRAY(walk->scratch, worlds, bool);
+    passing.forms = SP_NEW_ARRAY(walk->scratch, worlds, enum sp_device_form);
     passing.rows = SP_NEW_ARRAY(walk->scratch, count, const char *);
-    if (grids == NULL || passing.gets == NULL || passing.meets == NULL || passing.rows == NULL)
+    if (grids == NULL || passing.gets == NULL || passing.forms == NULL || passing.rows == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         if (exchange->members[i].after != NULL)

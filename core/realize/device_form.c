@@ -1,4 +1,6 @@
 /* How a target says what an exchange is: see device_collective.c. */
+#include <stdio.h>
+
 #include "realize/device.h"
 
 enum sp_dtype sp_device_wire_type(enum sp_realize_target target, enum sp_dtype dtype)
@@ -59,24 +61,6 @@ static bool has_groups(const struct sp_device_plan *plan, const struct sp_exchan
     return true;
 }
 
-enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
-                                      uint32_t world)
-{
-    const bool moves = sp_device_wire_type(plan->target, exchange->dtype) != SP_DTYPE_UNDEFINED;
-    const bool combines = sums(plan->target, exchange->combiner, exchange->dtype);
-    if (!has_groups(plan, exchange, world))
-        return SP_FORM_GATHER_ALL;
-    if (exchange->kind == SP_ALL_REDUCE && combines)
-        return SP_FORM_ALL_REDUCE;
-    if (exchange->kind == SP_REDUCE_SCATTER && combines && exchange->is_regular)
-        return SP_FORM_REDUCE_SCATTER;
-    if (exchange->kind == SP_ALL_GATHER && moves && exchange->is_regular)
-        return SP_FORM_ALL_GATHER;
-    if (exchange->kind == SP_ALL_TO_ALL && moves && exchange->is_regular)
-        return SP_FORM_ALL_TO_ALL;
-    return SP_FORM_GATHER_ALL;
-}
-
 bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims)
 {
     const struct sp_exchange_member *of = &exchange->members[member];
@@ -99,27 +83,82 @@ bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, in
     return true;
 }
 
-enum sp_status sp_device_form_check(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
-                                    enum sp_device_form form, struct sp_error *err)
+/* The kind's own form, where its groups can be named; GATHER_ALL: it has none. */
+static enum sp_device_form direct_form(enum sp_realize_target target, const struct sp_exchange *exchange)
 {
-    const char *name = exchange->value == NULL ? "a statistic" : exchange->value->name;
-    if (form != SP_FORM_GATHER_ALL)
-        return SP_OK;
-    if (sp_device_wire_type(plan->target, exchange->dtype) == SP_DTYPE_UNDEFINED)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "TYPE_NOT_EXCHANGED",
-                       "'%.200s' is of a type that the target's collectives cannot carry; write models for sessions "
-                       "instead.",
-                       name);
+    const bool moves = sp_device_wire_type(target, exchange->dtype) != SP_DTYPE_UNDEFINED;
+    const bool combines = sums(target, exchange->combiner, exchange->dtype);
+    if (exchange->kind == SP_ALL_REDUCE && combines)
+        return SP_FORM_ALL_REDUCE;
+    if (exchange->kind == SP_REDUCE_SCATTER && combines && exchange->is_regular)
+        return SP_FORM_REDUCE_SCATTER;
+    if (exchange->kind == SP_ALL_GATHER && moves && exchange->is_regular)
+        return SP_FORM_ALL_GATHER;
+    if (exchange->kind == SP_ALL_TO_ALL && moves && exchange->is_regular)
+        return SP_FORM_ALL_TO_ALL;
+    return SP_FORM_GATHER_ALL;
+}
+
+/* Why the exchange is no GATHER_ALL, as the end of a sentence; NULL: it can be one. */
+static const char *not_gathered(enum sp_realize_target target, const struct sp_exchange *exchange)
+{
+    if (sp_device_wire_type(target, exchange->dtype) == SP_DTYPE_UNDEFINED)
+        return "the target's collectives do not carry its type";
     if (exchange->rank >= SP_MAX_RANK)
-        return sp_fail(err, SP_ERR_UNSUPPORTED, "RANK_TOO_HIGH", "A tensor of %u axes cannot be exchanged.",
-                       exchange->rank);
+        return "it has too many axes";
     for (uint32_t i = 0; i < exchange->member_count; i++) {
         int64_t dims[SP_MAX_RANK];
         if (exchange->members[i].before != NULL && !sp_device_held_dims(exchange, i, dims))
-            return sp_fail(err, SP_ERR_UNSUPPORTED, "EXTENTS_UNKNOWN",
-                           "'%.200s' is exchanged between devices, and its extents are not known; bind the model's "
-                           "symbolic dimensions.",
-                           name);
+            return "its size is not known";
     }
-    return SP_OK;
+    return NULL;
+}
+
+enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
+                                      uint32_t world)
+{
+    const enum sp_device_form direct = direct_form(plan->target, exchange);
+    if (direct != SP_FORM_GATHER_ALL && has_groups(plan, exchange, world))
+        return direct;
+    return not_gathered(plan->target, exchange) == NULL ? SP_FORM_GATHER_ALL : SP_FORM_PORTS;
+}
+
+bool sp_device_is_collective(enum sp_realize_target target, const struct sp_exchange *exchange)
+{
+    return target != SP_TARGET_SESSIONS && exchange->kind != SP_SEND_RECEIVE && exchange->kind != SP_ALL_SLICE &&
+           exchange->kind != SP_TO_PARTIAL;
+}
+
+bool sp_device_makes_world(enum sp_realize_target target, const struct sp_exchange *exchange)
+{
+    return sp_device_is_collective(target, exchange) &&
+           (direct_form(target, exchange) != SP_FORM_GATHER_ALL || not_gathered(target, exchange) == NULL);
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_device_tell_form(struct sp_device_walk *walk, const struct sp_exchange *exchange,
+                                   enum sp_device_form form, struct sp_error *err)
+{
+    char text[SP_ERROR_MESSAGE_SIZE], subject[SP_ERROR_WHERE_SIZE + 32], label[SP_ERROR_WHERE_SIZE];
+    if (exchange->value != NULL)
+        (void)snprintf(subject, sizeof subject, "'%.200s'", exchange->value->name);
+    else
+        (void)snprintf(subject, sizeof subject, "a statistic of %s",
+                       sp_node_label(exchange->node, label, sizeof label));
+    if (form == SP_FORM_GATHER_ALL)
+        (void)snprintf(text, sizeof text,
+                       "The %s of %s has no form in the target: all devices of its world exchange all pieces, and each "
+                       "does the rest alone.",
+                       sp_collective_name(exchange->kind), subject);
+    else
+        (void)snprintf(text, sizeof text,
+                       "The devices exchange %s as outputs and inputs of their models instead of by a collective, "
+                       "because %s.",
+                       subject, not_gathered(walk->plan->target, exchange));
+    const struct sp_part_note note = {.code = form == SP_FORM_GATHER_ALL ? "COLLECTIVE_LOWERED" : "COLLECTIVE_CUT",
+                                      .node = exchange->node,
+                                      .tensor = exchange->value == NULL ? NULL : exchange->value->name,
+                                      .message = text};
+    return sp_device_tell(walk, &note, err);
 }

@@ -62,7 +62,8 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
 /*
  * Worlds. Devices that take part in collectives together are a world; they run at the same time. A rank is a device's
  * place among the devices of its world, in the order of their numbers. What is brought from one world to another (a
- * stage's results to the next stage) leaves as an output of a model and comes in as an input of another.
+ * stage's results to the next stage), or is no collective in the target, leaves as an output of a model and comes in as
+ * an input of another.
  *
  * Parts. A model's inputs are there before it runs. So where a world needs something that depends on what it has given
  * away, its models are cut: device 0's second part is "device-0.part-1.onnx". What a part makes and a later one of the
@@ -89,7 +90,8 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  */
 enum sp_realize_target {
     /* com.microsoft AllReduce, AllGather and AllToAll, which know no groups: a world is the communicator of its
-       devices. What they cannot say is an AllGather of all pieces and local operators; a note says so. */
+       devices. What they cannot say is an AllGather of all pieces and local operators, and where that would need a size
+       that is not known, or a type that no collective carries, models are cut as for sessions; a note says so. */
     SP_TARGET_ORT,
     /* TensorRT's DistCollective: reductions by SUM, PROD, MAX and MIN, and groups of ranks; along the first axis. */
     SP_TARGET_TENSORRT,
@@ -101,8 +103,7 @@ enum sp_realize_target {
 struct sp_device_plan;
 
 /* What models there are, and what goes in and out. Lives in `arena`, together with what it keeps of the request.
-   Errors: those of the partition; SP_ERR_UNSUPPORTED where extents that a collective needs are not known or a type
-   cannot be exchanged. */
+   Every target can say every exchange. Errors: those of the partition; SP_ERR_LIMIT. */
 enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_realize_request *request,
                                      enum sp_realize_target target, struct sp_device_plan **ret_plan,
                                      struct sp_error *err);

@@ -32,6 +32,17 @@ RESNET = os.path.join(TOP, "tests/data/resnet50.onnx")
 DEVICE = ["--device", "a100-sxm4-80gb"]
 PATIENCE = 120  # seconds until something that must happen counts as hanging
 
+# Two devices so slow that splitting pays.
+SLOW = json.dumps({"groups": [{"count": 2, "device": {"name": "slow", "memory_bytes": 1e9, "memory_bandwidth": 1e8,
+                                                      "flops": {"float32": 1e6}}}],
+                   "mesh": [{"name": "net", "size": 2, "bandwidth": 1e10, "latency": 1e-7}]}).encode()
+
+
+def found():
+    """A model with sizes that depend on data."""
+    zeros = onnx_make.Weights("zero")
+    return onnx_make.encode(onnx_make.model(*onnx_make.found(lambda name, *dims: zeros.tensor(name, dims))))
+
 
 def clean_environment(**more):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SHARDPLAN_")}

@@ -288,6 +288,21 @@ class Emit(Emits, test_cli.Case):
             self.assertEqual("NEEDS_COLLECTIVES" in codes, name == "ort-collectives", name)
             self.assertNotIn("SIZES_FIXED", codes)
 
+    def test_sizes_that_depend_on_data(self):
+        """No collective exchanges what nobody knows the size of: the models are cut there, and a note says why."""
+        model, cluster = self.file("found.onnx", test_cli.found()), self.file("slow.json", test_cli.SLOW)
+        why = b"instead of by a collective, because its size is not known."
+        result = self.done("plan", model, "--cluster", cluster, "--emit", self.path("out"))
+        self.assertIn(why, result.stderr)
+        for name, has_ports, is_told in (("out", True, True), ("ort-collectives", True, True), ("sessions", True, False),
+                                         ("tensorrt", False, False)):  # which has a collective for the largest of all
+            if name != "out":
+                self.done("export", self.path("out/annotated.onnx"), "--format", name, "-o", self.path(name))
+            manifest = self.consistent(name)
+            sources = {port["from"] for device in manifest["devices"] for part in device["parts"] for port in part["inputs"]}
+            self.assertEqual("device" in sources, has_ports, name)
+            self.assertEqual("COLLECTIVE_CUT" in [note["code"] for note in manifest["notes"]], is_told, name)
+
     def test_a_description(self):
         values = [element + 0.5 for element in range(WIDTH * WIDTH)]
         text = {"opset": 21, "inputs": [{"name": "x", "dtype": "float32", "shape": [8, WIDTH]}],

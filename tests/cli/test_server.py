@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from test_cli import CLI, DAEMON, DEVICE, PATIENCE, RESNET, TOP, Case, clean_environment, run
+from test_cli import CLI, DAEMON, DEVICE, PATIENCE, RESNET, SLOW, TOP, Case, clean_environment, found, run
 import onnx_make
 
 sys.path.insert(0, os.path.join(TOP, "tests/api"))
@@ -104,7 +104,9 @@ class Verbs(ServerCase):
                 self.assertEqual(there.stdout, here.stdout)
 
     def test_files_of_plans(self):
+        model, slow = self.file("found.onnx", found()), self.file("slow.json", SLOW)
         for name, arguments in (("model", [RESNET, "--devices", "2", *DEVICE]),
+                                ("found", [model, "--cluster", slow]),
                                 ("costs", [COSTS, "--cluster", CLUSTER])):
             with self.subTest(name):
                 self.done("plan", *arguments, "--emit", self.path(name + "-here"))
@@ -114,6 +116,7 @@ class Verbs(ServerCase):
                 for file in files:
                     if file != "plan.json":
                         self.assertEqual(self.read(name + "-there", file), self.read(name + "-here", file), file)
+        self.assertIn(b"COLLECTIVE_CUT", self.read("found-there", "manifest.json"))
 
     def test_who_may_not(self):
         variables = {**self.variables, "SHARDPLAN_TOKEN_FILE": self.viewer}

@@ -1,6 +1,6 @@
 // Models whose sizes the file does not say (sizes_models.py, and detectors as an exporter wrote them), planned with what
-// the options say of them: on 2 and 4 slow devices, by each strategy. ONNX Runtime computes the original and the simulation.
-// TAP on standard output.
+// the options say of them: on 2 and 4 slow devices, by each strategy. ONNX Runtime computes the original, the simulation
+// and the devices' models. TAP on standard output.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import ort from 'onnxruntime-node';
+import { inFolder, runDevices } from './device_run.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const CLI = process.env.SHARDPLAN ?? join(HERE, '../../build/api/cli/shardplan');
@@ -68,8 +69,10 @@ async function run(test, devices, strategy) {
     const original = await ort.InferenceSession.create(test.path, OPTIONS);
     const simulation = await ort.InferenceSession.create(join(out, 'simulation.onnx'), OPTIONS);
     const feeds = feedsOf(original, test.feeds);
-    const problems = compare(await original.run(feeds), await simulation.run(
+    const expected = await original.run(feeds);
+    const problems = compare(expected, await simulation.run(
       Object.fromEntries(simulation.inputNames.map((input) => [input, feeds[input]]))));
+    problems.push(...compare(expected, (await runDevices(inFolder(out), feeds, expected)).results));
     const used = new Set(plan.devices.filter((device) => device.stage !== null)).size;
     if (strategy === 'tensor' && used < 2) problems.push('one device does all');
     if (strategy === 'tensor' && test.isSplit && plan.collectives.length === 0) problems.push('nothing is split');

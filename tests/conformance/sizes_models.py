@@ -3,6 +3,7 @@
 options that say the rest, and the shapes and values of inputs to run it with.
 
     detector   boxes and scores, NonMaxSuppression, TopK of what is left: sizes that depend on data
+    found      places by NonZero, as many as there are, and what a split network makes of each
     vad        a voice detector: axes without names, a scalar that chooses between front ends by an If
     merged     a decoder in one If around two bodies, with and without a past; the past may be empty
     masked     a sum of dimensions, as a dimension of its own and as arithmetic
@@ -17,7 +18,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 
-from onnx_make import delimited, encode, graph_input, graph_output, integer, model, node  # noqa: E402
+from onnx_make import delimited, encode, found, graph_input, graph_output, integer, model, node  # noqa: E402
 
 FLOAT, INT64, BOOL = 1, 7, 9
 
@@ -165,6 +166,7 @@ def picture():
 
 CASES = [
     ("detector", detector, [], {}),
+    ("found", lambda: found(weight), [], {}),
     ("vad", vad, ["--dim", "audio:0=2", "--dim", "audio:1=512", "--dim", "state:0=2", "--value", "sr=16000"],
      {"audio": [[2, 512]], "sr": [[], 16000], "state": [[2, 32]]}),
     ("vad", vad, ["--dim", "audio:0=1", "--dim", "audio:1=256", "--dim", "state:0=1"],

@@ -270,6 +270,21 @@ def mlp(layers, width, batch=8, weights="zero", name="mlp"):
     return model(*graph, name=name)
 
 
+def found(weight):
+    """The parts of a model that takes the places of a picture that are not 0, as many as there are, through a network whose
+    softmax is worth splitting; weight(name, *dims) makes its weights."""
+    return [
+        graph_input("image", [1, 3, 12, 12]), weight("w_conv", 2, 3, 3, 3), weight("w_in", 3, 64), weight("w_out", 64, 48),
+        ints("place", [1, 2, 3]),
+        node("Conv", ["image", "w_conv"], ["conv"], pads=[1, 1, 1, 1]), node("Relu", ["conv"], ["bright"]),
+        node("NonZero", ["bright"], ["axes"]), node("Gather", ["axes", "place"], ["rows"], axis=0),
+        node("Transpose", ["rows"], ["places"], perm=[1, 0]), node("Cast", ["places"], ["real"], to=FLOAT),
+        node("MatMul", ["real", "w_in"], ["wide"]), node("Softmax", ["wide"], ["hidden"], axis=1),
+        node("MatMul", ["hidden", "w_out"], ["out"]),
+        graph_output("out", ["found", 48]), graph_output("places", ["found", 3], INT64),
+    ]
+
+
 def annotated(width=8, axis=1, layers=2, ir_version=11, more=()):
     """MatMuls of [4, width] by [width, width]; in the configuration "two" the first weight is split along `axis`."""
     maker = Weights("external")

@@ -82,9 +82,9 @@ class Tensor:
     def __init__(self, said, recount):
         self.name, self.kind, self.bytes = said["name"], said["kind"], said["bytes"]
         self.is_stored = self.name in recount.stored  # with fewer bits than its type says
-        self.dims = said["shape"] if all(isinstance(dim, int) for dim in said["shape"] or ()) else None
         self.bits = model_facts.BITS.get(said["dtype"])
         self.is_float = "float" in said["dtype"]
+        self.dims = said["shape"] and self.extents(said["shape"])
         if self.is_stored and self.dims is not None and math.prod(self.dims) > 0:
             self.bits = self.bytes * 8 / math.prod(self.dims)
         self.is_split = "bytes_per_device" in said
@@ -103,6 +103,16 @@ class Tensor:
                 self.layouts[stage, name] = layout
         if self.is_split:
             self.check_specs(said, recount)
+
+    def extents(self, shape):
+        """Those of the shape; one that only the data says is as large as the plan counts on."""
+        unknown = [dim for dim in shape if not isinstance(dim, int)]
+        known = math.prod(dim for dim in shape if isinstance(dim, int))
+        if not unknown:
+            return shape
+        if len(unknown) > 1 or not known or not self.bits or self.bytes is None:
+            return None
+        return [dim if isinstance(dim, int) else int(self.bytes * 8 // (self.bits * known)) for dim in shape]
 
     def layout(self, stage, node):
         return self.layouts.get((stage, node), self.main.get(stage, WHOLE))

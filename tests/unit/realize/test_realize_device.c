@@ -20,8 +20,9 @@ struct devices {
 static enum sp_status count_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
     (void)err;
-    cr_expect(strcmp(note->code, "COLLECTIVE_LOWERED") == 0 || strcmp(note->code, "NEEDS_COLLECTIVES") == 0, "%s",
-              note->code);
+    cr_expect(strcmp(note->code, "COLLECTIVE_LOWERED") == 0 || strcmp(note->code, "COLLECTIVE_CUT") == 0 ||
+                  strcmp(note->code, "NEEDS_COLLECTIVES") == 0,
+              "%s", note->code);
     ++*(uint32_t *)context;
     return SP_OK;
 }
@@ -55,6 +56,22 @@ static void plan(struct devices *d, const char *notation, int64_t count, enum sp
     d->manifest = json_loads(text.data, 0, NULL);
     cr_assert_not_null(d->manifest);
     sp_buf_release(&text);
+}
+
+static void expect_order(const struct devices *d, const char *expected)
+{
+    char *order = json_dumps(json_object_get(d->manifest, "order"), JSON_COMPACT);
+    cr_expect_str_eq(order, expected);
+    free(order);
+}
+
+static void expect_note(const struct devices *d, size_t index, const char *code, const char *message)
+{
+    const json_t *note = json_array_get(json_object_get(d->manifest, "notes"), index);
+    cr_assert_not_null(note);
+    cr_expect_str_eq(json_string_value(json_object_get(note, "code")), code);
+    cr_expect_not_null(strstr(json_string_value(json_object_get(note, "message")), message), "%s",
+                       json_string_value(json_object_get(note, "message")));
 }
 
 static void release(struct devices *d)
@@ -114,13 +131,19 @@ static const struct sp_node *find_op(const struct model *model, const char *op_t
 
 #define SPLIT(tensor, axis, extent) "2{1'" tensor "' 2:0 2:1 4{1:" axis " 2{1:" extent " 3:2}}}"
 #define FLOATS(name, rows, columns) "11{1'" name "' 2{1{1:1 2{1{1:" rows "} 1{1:" columns "}}}}}"
+#define GRAPH(parts)                "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' " parts "}"
 /* y = x w, the contracted axis split in two: x [3, 4], w [4, 2]. */
-#define PRODUCT                                                                                                        \
-    "1:11 8{2:18} 26{1'c' 2:2} 7{2'g' " FLOATS("x", "3", "4") " 12{1'y'} 5{1:4 1:2 2:1 8'w' "                          \
-                                                              "9h0000803f000000400000404000008040"                     \
-                                                              "0000a0400000c0400000e04000000041}"                      \
-                                                              " 1{1'x' 1'w' 2'y' 3'product' 4'MatMul' 10{1'c' " SPLIT( \
-                                                                  "x", "1", "4") SPLIT("w", "0", "4") "}}}"
+#define PRODUCT_PARTS                                                                                                  \
+    FLOATS("x", "3", "4")                                                                                              \
+    "12{1'y'} 5{1:4 1:2 2:1 8'w' 9h0000803f0000004000004040000080400000a0400000c0400000e04000000041}"                  \
+    " 1{1'x' 1'w' 2'y' 3'product' 4'MatMul' 10{1'c' " SPLIT("x", "1", "4") SPLIT("w", "0", "4") "}}"
+#define PRODUCT GRAPH(PRODUCT_PARTS)
+/* v = u [3, columns], its rows split in two uneven parts and gathered again. */
+#define GATHERED_PARTS(type, columns)                                                                                  \
+    "11{1'u' 2{1{1:" type " 2{1{1:3} 1{" columns "}}}}} 12{1'v'}"                                                      \
+    " 1{1'u' 2't' 4'Identity' 10{1'c' " SPLIT("u", "0",                                                                \
+                                              "3") "}}"                                                                \
+                                                   " 1{1't' 2'v' 4'Identity' 10{1'c' 2{1't' 2:-1 3{1:-1 2:0 2:1}}}}"
 
 /* Both devices: their part of x comes in, their half of w is in the file, and the sum is a collective. */
 Test(realize_device, writes_collectives_of_onnx_runtime)
@@ -154,9 +177,7 @@ Test(realize_device, writes_collectives_of_onnx_runtime)
     char *box = json_dumps(json_object_get(input, "box"), JSON_COMPACT);
     cr_expect_str_eq(box, "[[0,3],[2,4]]");
     free(box);
-    char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
-    cr_expect_str_eq(order, "[[\"device-0.onnx\",\"device-1.onnx\"]]");
-    free(order);
+    expect_order(&d, "[[\"device-0.onnx\",\"device-1.onnx\"]]");
     release(&d);
 }
 
@@ -193,10 +214,8 @@ Test(realize_device, cuts_models_for_sessions)
         from[json_integer_value(json_object_get(json_array_get(inputs, i), "device"))] = true;
     }
     cr_expect(from[0] && from[1]);
-    char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
-    cr_expect_str_eq(order, "[[\"device-0.onnx\"],[\"device-1.onnx\"],[\"device-0.part-1.onnx\"],"
-                            "[\"device-1.part-1.onnx\"]]");
-    free(order);
+    expect_order(&d, "[[\"device-0.onnx\"],[\"device-1.onnx\"],[\"device-0.part-1.onnx\"],"
+                     "[\"device-1.part-1.onnx\"]]");
     close_model(&first);
     close_model(&second);
     release(&d);
@@ -216,9 +235,7 @@ Test(realize_device, passes_stages_on)
         struct model first = part_of(&d, 0, 0), second = part_of(&d, 1, 0);
         cr_expect(find_op(&first, "Relu") != NULL && find_op(&second, "Tanh") != NULL);
         cr_expect_str_eq(first.m.model->graph->outputs[0]->name, second.m.model->graph->inputs[0]->name);
-        char *order = json_dumps(json_object_get(d.manifest, "order"), JSON_COMPACT);
-        cr_expect_str_eq(order, "[[\"device-0.onnx\"],[\"device-1.onnx\"]]");
-        free(order);
+        expect_order(&d, "[[\"device-0.onnx\"],[\"device-1.onnx\"]]");
         close_model(&first);
         close_model(&second);
         release(&d);
@@ -240,12 +257,55 @@ Test(realize_device, fills_up_uneven_parts)
     cr_assert_not_null(gather);
     cr_expect(sp_node_int(gather, "axis", -1) == 0 && sp_node_int(gather, "group_size", 0) == 2);
     cr_expect_eq(d.notes, 2);
-    const json_t *notes = json_object_get(d.manifest, "notes"), *note = json_array_get(notes, 0);
-    const json_t *use = json_array_get(notes, 1);
-    cr_expect_eq(json_array_size(notes), 2);
-    cr_expect_str_eq(json_string_value(json_object_get(use, "code")), "NEEDS_COLLECTIVES");
-    cr_expect_str_eq(json_string_value(json_object_get(note, "code")), "COLLECTIVE_LOWERED");
-    cr_expect_not_null(strstr(json_string_value(json_object_get(note, "message")), "has no form in the target"));
+    cr_expect_eq(json_array_size(json_object_get(d.manifest, "notes")), 2);
+    expect_note(&d, 0, "COLLECTIVE_LOWERED", "has no form in the target");
+    expect_note(&d, 1, "NEEDS_COLLECTIVES", "--enable_nccl");
     close_model(&model);
+    release(&d);
+}
+
+/* Sizes that nobody knows and types that no collective carries go from model to model, as with sessions. */
+Test(realize_device, cuts_models_where_there_is_no_collective)
+{
+    static const struct {
+        const char *model, *why;
+    } cases[] = {{GRAPH(GATHERED_PARTS("1", "2'n'")),
+                  "exchange 't' as outputs and inputs of their models instead of by "
+                  "a collective, because its size is not known."},
+                 {GRAPH(GATHERED_PARTS("8", "1:2")), "because the target's collectives do not carry its type."}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int target = SP_TARGET_ORT; target <= SP_TARGET_SESSIONS; target++) {
+            struct devices d;
+            plan(&d, cases[i].model, 2, (enum sp_realize_target)target);
+            expect_order(&d, "[[\"device-0.onnx\"],[\"device-1.onnx\"],[\"device-0.part-1.onnx\"],"
+                             "[\"device-1.part-1.onnx\"]]");
+            struct model last = part_of(&d, 1, 1);
+            cr_expect(find_op(&last, "Concat") != NULL && last.m.model->graph->input_count == 2);
+            close_model(&last);
+            cr_expect_eq(json_array_size(json_object_get(d.manifest, "notes")), target != SP_TARGET_SESSIONS);
+            if (target != SP_TARGET_SESSIONS)
+                expect_note(&d, 0, "COLLECTIVE_CUT", cases[i].why);
+            release(&d);
+        }
+    }
+}
+
+/* Devices that have collectives too are cut together, and stay one world. */
+Test(realize_device, cuts_a_world_between_collectives)
+{
+    struct devices d;
+    plan(&d, GRAPH(PRODUCT_PARTS GATHERED_PARTS("1", "2'n'")), 2, SP_TARGET_ORT);
+    expect_order(&d, "[[\"device-0.onnx\",\"device-1.onnx\"],[\"device-0.part-1.onnx\",\"device-1.part-1.onnx\"]]");
+    for (int64_t device = 0; device < 2; device++) {
+        struct model first = part_of(&d, device, 0), second = part_of(&d, device, 1);
+        cr_expect(find_op(&first, "AllReduce") != NULL && find_op(&first, "Concat") == NULL);
+        cr_expect(find_op(&second, "AllReduce") == NULL && find_op(&second, "Concat") != NULL);
+        cr_expect_null(find_op(&second, "AllGather"));
+        close_model(&first);
+        close_model(&second);
+    }
+    cr_expect_eq(d.notes, 2);
+    expect_note(&d, 0, "COLLECTIVE_CUT", "'t'");
+    expect_note(&d, 1, "NEEDS_COLLECTIVES", "--enable_nccl");
     release(&d);
 }
