@@ -49,9 +49,8 @@ static const char *canonical_domain(const char *domain)
     return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
 
-#define FIRST_IR_WITH_OPSETS 3
-#define NEWEST_OPSET         26 /* of ai.onnx, of those that are released */
-#define NEWEST_ML            5
+#define NEWEST_OPSET 26 /* of ai.onnx, of those that are released */
+#define NEWEST_ML    5
 
 int64_t sp_graph_import(const struct sp_graph *graph, const char *domain)
 {
@@ -67,7 +66,7 @@ int64_t sp_graph_opset(const struct sp_graph *graph, const char *domain)
     const int64_t version = sp_graph_import(graph, domain);
     if (version != 0)
         return version;
-    if (graph->model->ir_version < FIRST_IR_WITH_OPSETS)
+    if (graph->model->ir_version < SP_FIRST_IR_WITH_OPSETS)
         return 1;
     return canonical_domain(domain)[0] == '\0' ? NEWEST_OPSET : strcmp(domain, "ai.onnx.ml") == 0 ? NEWEST_ML : 1;
 }

@@ -348,6 +348,8 @@ const char *sp_node_string(const struct sp_node *node, const char *name, const c
 /* `*ret_count` integers, or NULL (and 0) when the attribute is absent or no INTS. */
 const int64_t *sp_node_ints(const struct sp_node *node, const char *name, uint32_t *ret_count);
 
+#define SP_FIRST_IR_WITH_OPSETS 3 /* older files import no operator sets */
+
 /* The version that this graph imports of a domain ("" and "ai.onnx" are one), or 0. */
 int64_t sp_graph_import(const struct sp_graph *graph, const char *domain);
 

@@ -43,6 +43,7 @@ struct sp_edit {
 };
 
 #define SP_RECORD_MAX_CONFIGURATIONS 256
+#define SP_RECORD_MAX_OPSETS         2
 
 struct sp_width_note {
     uint32_t box, width;
@@ -58,6 +59,7 @@ struct sp_record {
     bool has_ir_version; /* the original had one */
     int64_t ir_version;
     bool is_ir_version_added; /* ours is the last ir_version field; the original's, if any, is still there */
+    uint32_t opsets_added;    /* the last so many imports of operator sets are ours */
     uint32_t count, note_count, note_capacity;
     char *names[SP_RECORD_MAX_CONFIGURATIONS];
     struct sp_width_note *notes; /* ascending by box */
@@ -91,6 +93,7 @@ struct sp_change_set {
     uint32_t ir_fields;
     struct sp_span ir_field, ir_value; /* of the last one */
     int64_t ir_version;
+    struct sp_span opsets[SP_RECORD_MAX_OPSETS]; /* the fields of the last imports, the last one first */
     uint32_t written; /* annotations whose node was found */
 };
 

@@ -204,6 +204,34 @@ static enum sp_status raise_ir_version(struct sp_change_set *set, struct sp_reco
     return insert_edit(set, set->ir_fields == 0 ? 0 : set->model->size, 0, literal, sizeof field);
 }
 
+/*
+ * Files from before operator sets had versions have version 1 of all of them. As ours says that it is newer, it imports
+ * those of which another version is taken where a newer file imports none (sp_graph_opset()).
+ */
+static enum sp_status add_opsets(struct sp_change_set *set, struct sp_record *record)
+{
+    static const struct {
+        const char *domain;
+        unsigned char size, field[16];
+    } imports[SP_RECORD_MAX_OPSETS] = {
+        {"", 4, {0x42, 2, 0x10, 1}},
+        {"ai.onnx.ml", 16, {0x42, 14, 0x0a, 10, 'a', 'i', '.', 'o', 'n', 'n', 'x', '.', 'm', 'l', 0x10, 1}},
+    };
+    const size_t literal = set->literals.size;
+    if (set->model->ir_version >= SP_FIRST_IR_WITH_OPSETS)
+        return SP_OK;
+    for (uint32_t i = 0; i < SP_RECORD_MAX_OPSETS; i++) {
+        if (sp_graph_import(set->model->graph, imports[i].domain) != 0)
+            continue;
+        sp_buf_append(&set->literals, imports[i].field, imports[i].size);
+        record->opsets_added++;
+    }
+    if (sp_buf_failed(&set->literals))
+        return sp_fail_memory(set->err);
+    return record->opsets_added == 0 ? SP_OK
+                                     : insert_edit(set, set->model->size, 0, literal, set->literals.size - literal);
+}
+
 /* How inputs and weights are held under other configurations stays, and under this one where it is completed. */
 static enum sp_status keep_stored(const struct sp_change_set *set, struct sp_record *record)
 {
@@ -236,6 +264,7 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
     record->has_ir_version = old->is_present ? old->has_ir_version : set->ir_fields > 0;
     record->ir_version = old->is_present ? old->ir_version : set->ir_version;
     record->is_ir_version_added = old->is_ir_version_added;
+    record->opsets_added = old->opsets_added;
     const bool is_completing = set->annotations->is_completing;
     for (uint32_t i = 0; i < old->count; i++) {
         if (!is_completing && strcmp(old->names[i], name) == 0)
@@ -321,6 +350,8 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
     if (status == SP_OK)
         status = raise_ir_version(&set, &record);
     if (status == SP_OK)
+        status = add_opsets(&set, &record);
+    if (status == SP_OK)
         status = add_tail(&set, &record);
     if (status == SP_OK)
         status = assemble(&set, ret_splice);
@@ -350,6 +381,15 @@ static enum sp_status restore_ir_version(struct sp_change_set *set)
     return insert_edit(set, set->ir_value.offset, set->ir_value.size, literal, width);
 }
 
+static enum sp_status take_opsets(struct sp_change_set *set)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < set->record.opsets_added; i++)
+        if (set->opsets[i].size > 0)
+            status = insert_edit(set, set->opsets[i].offset, set->opsets[i].size, 0, 0);
+    return status;
+}
+
 enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err)
 {
     struct sp_change_set set;
@@ -363,6 +403,8 @@ enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **re
         status = finish_boxes(&set);
     if (status == SP_OK)
         status = restore_ir_version(&set);
+    if (status == SP_OK)
+        status = take_opsets(&set);
     if (status == SP_OK)
         status = assemble(&set, ret_splice);
     end(&set);

@@ -12,11 +12,12 @@
  * The record is a metadata entry whose value is JSON:
  *
  *   {"ir_version": 8, "ir_version_added": false, "configurations": ["plan"], "widths": "12:2 40:3",
- *    "completed": "mine", "specs": "12:1 40:0", "stored": {"plan": {"w": SPEC}}}
+ *    "completed": "mine", "specs": "12:1 40:0", "stored": {"plan": {"w": SPEC}}, "opsets_added": 1}
  *
- * `ir_version` is the original's, null when it had none; `widths` (left out when empty) lists box:width. `completed`
- * and `specs` (box:specs of the original) are there when specs were added to a configuration of the original. `stored`
- * says how devices hold inputs and weights of which no node's spec says it; a SPEC is as sharding/dialect.h has it.
+ * `ir_version` is the original's, null when it had none; `opsets_added` (left out when 0) counts our imports; `widths`
+ * (left out when empty) lists box:width. `completed` and `specs` (box:specs of the original) are there when specs were
+ * added to a configuration of the original. `stored` says how devices hold inputs and weights of which no node's spec
+ * says it; a SPEC is as sharding/dialect.h has it.
  */
 
 enum { METADATA_PROPS = 14, METADATA_KEY = 1, METADATA_VALUE = 2 };
@@ -159,8 +160,13 @@ static bool parse(const json_t *root, struct sp_record *record)
         (!json_is_string(widths) || !parse_pairs(json_string_value(widths), record, MAX_WIDTH, add_width)))
         return false;
     json_t *stored = json_object_get(root, "stored");
+    const json_t *opsets = json_object_get(root, "opsets_added");
+    const json_int_t opsets_added = json_integer_value(opsets);
     if (stored != NULL && !json_is_object(stored))
         return false;
+    if ((opsets != NULL && !json_is_integer(opsets)) || opsets_added < 0 || opsets_added > SP_RECORD_MAX_OPSETS)
+        return false;
+    record->opsets_added = (uint32_t)opsets_added;
     record->stored = json_incref(stored);
     if (!parse_completed(root, record))
         return false;
@@ -246,6 +252,8 @@ enum sp_status sp_record_write(struct sp_record *record, struct sp_buf *buf, str
     else
         sp_json_null(&json);
     sp_json_member_bool(&json, "ir_version_added", record->is_ir_version_added);
+    if (record->opsets_added > 0)
+        sp_json_member_int(&json, "opsets_added", record->opsets_added);
     sp_json_key(&json, "configurations");
     sp_json_begin_array(&json);
     for (uint32_t i = 0; i < record->count; i++)

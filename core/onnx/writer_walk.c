@@ -11,6 +11,7 @@ enum kind { MODEL, TRAINING, FUNCTION, GRAPH, NODE, ATTRIBUTE };
 
 enum {
     MODEL_IR_VERSION = 1,
+    MODEL_OPSET_IMPORT = 8,
     MODEL_METADATA = 14,
     MODEL_CONFIGURATION = 26,
     NODE_DEVICE_CONFIGURATIONS = 10,
@@ -205,6 +206,10 @@ static enum sp_status meet_model_field(struct sp_change_set *set, const struct s
         set->ir_field = (struct sp_span){field->at, end - field->at};
         set->ir_value = field->payload;
         set->ir_version = (int64_t)field->value;
+        return SP_OK;
+    case MODEL_OPSET_IMPORT:
+        memmove(&set->opsets[1], &set->opsets[0], (SP_RECORD_MAX_OPSETS - 1) * sizeof set->opsets[0]);
+        set->opsets[0] = (struct sp_span){field->at, end - field->at};
         return SP_OK;
     case MODEL_METADATA:
         status = sp_record_is_entry(set->bytes, field->payload, &is_record, &value, set->err);

@@ -143,7 +143,7 @@ static enum sp_status visit_known(struct sp_shape_walk *walk, struct sp_node *no
 static enum sp_status accept_opset(struct sp_shape_walk *walk, const struct sp_node *node)
 {
     struct sp_error accepted;
-    if (walk->model->ir_version < 3 || sp_graph_import(node->graph, node->domain) != 0)
+    if (walk->model->ir_version < SP_FIRST_IR_WITH_OPSETS || sp_graph_import(node->graph, node->domain) != 0)
         return SP_OK;
     const char *domain = node->domain[0] == '\0' ? "ai.onnx" : node->domain;
     sp_error_clear(&accepted);

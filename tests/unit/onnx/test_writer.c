@@ -99,7 +99,8 @@ Test(writer, adds_exactly_the_annotations)
 
 Test(writer, gives_back_every_form_of_a_file)
 {
-    /* ir_version absent, last, newer than needed, twice, in a longer form than needed, 0; fields in other orders. */
+    /* ir_version absent, last, newer than needed, twice, in a longer form than needed, 0, from before operator sets had
+       versions; fields in other orders. */
     static const char *const files[] = {
         GRAPH,
         GRAPH " 1:8",
@@ -110,15 +111,24 @@ Test(writer, gives_back_every_form_of_a_file)
         "26{1'other' 2:3} 1:12 7{1{4'Relu' 2'h' 10{1'other' 3:2} 3'n'} 2'g'}",
         "1:8 20{1{1{2'h' 4'T'}} 2{}} 25{1'f' 7{2'q' 4'R'} 10'd'} 7{2'g' 1{2'y' 4'If' 5{1'b' 20:5 6{1{2'z' 4'R'}}}}}",
         "1:8 7{2'g'}",
+        "1:2 8{2:1} " GRAPH,
+        "1:2 8{1'ai.onnx.ml' 2:1} " GRAPH,
+        "1:2 8{1'ai.onnx' 2:7} 8{1'ai.onnx.ml' 2:2} " GRAPH,
     };
+    static const char *const domains[] = {"", "ai.onnx.ml", "other"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct sp_buf file = onnx_encode(files[i]);
         struct sp_buf annotated = annotate(&file, "plan"), restored = strip(&annotated);
         expect_same(&restored, &file, files[i]);
-        struct onnx_model m;
+        struct onnx_model m, old;
         cr_expect_eq(onnx_read(&m, annotated.data, annotated.size), SP_OK, "%s", m.err.message);
+        cr_expect_eq(onnx_read(&old, file.data, file.size), SP_OK, "%s", old.err.message);
         cr_expect_geq(m.model->ir_version, SP_MULTI_DEVICE_IR_VERSION, "%s", files[i]);
+        for (size_t j = 0; j < sizeof domains / sizeof domains[0]; j++)
+            cr_expect_eq(sp_graph_opset(m.model->graph, domains[j]), sp_graph_opset(old.model->graph, domains[j]), "%s",
+                         files[i]);
         onnx_release(&m);
+        onnx_release(&old);
         sp_buf_release(&restored);
         sp_buf_release(&annotated);
         sp_buf_release(&file);
