@@ -62,6 +62,10 @@ enum sp_status sp_device_order_iota(struct sp_arena *arena, uint32_t rank, const
 enum sp_status sp_device_order_list(struct sp_arena *arena, int64_t count, const int64_t *ids,
                                     struct sp_device_order *ret_order, struct sp_error *err);
 
+/* The same order as an iota where a list is one, else as it is. Linear in the list. */
+enum sp_status sp_device_order_computed(struct sp_arena *arena, const struct sp_device_order *order,
+                                        struct sp_device_order *ret_order, struct sp_error *err);
+
 /* The device at a position below count. */
 int64_t sp_device_order_at(const struct sp_device_order *order, int64_t position);
 

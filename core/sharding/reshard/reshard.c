@@ -156,6 +156,27 @@ static enum sp_status place_anywhere(struct planner *planner, const struct sp_sh
     return SP_OK;
 }
 
+/* With an order that is computed where the list is one: digits of two lists are not compared. */
+static enum sp_status compute_order(struct planner *planner, const struct sp_sharding **sharding, struct sp_error *err)
+{
+    struct sp_device_order order;
+    if (*sharding == NULL || (*sharding)->mesh->order.ids == NULL)
+        return SP_OK;
+    enum sp_status status = sp_device_order_computed(planner->arena, &(*sharding)->mesh->order, &order, err);
+    if (status != SP_OK || order.ids != NULL)
+        return status;
+    struct sp_mesh *mesh = SP_NEW(planner->arena, struct sp_mesh);
+    struct sp_sharding *copy = SP_NEW(planner->arena, struct sp_sharding);
+    if (mesh == NULL || copy == NULL)
+        return sp_fail_memory(err);
+    *mesh = *(*sharding)->mesh;
+    mesh->order = order;
+    *copy = **sharding;
+    copy->mesh = mesh;
+    *sharding = copy;
+    return SP_OK;
+}
+
 static enum sp_status normalise(struct planner *planner, struct sp_error *err)
 {
     const struct sp_sharding *from = planner->request->from, *to = planner->request->to;
@@ -170,7 +191,9 @@ static enum sp_status normalise(struct planner *planner, struct sp_error *err)
         status = place_anywhere(planner, from, to, planner->to, &planner->from, err);
     if (status == SP_OK && is_anywhere(to))
         status = place_anywhere(planner, to, from, planner->from, &planner->to, err);
-    return status;
+    if (status == SP_OK)
+        status = compute_order(planner, &planner->from, err);
+    return status == SP_OK ? compute_order(planner, &planner->to, err) : status;
 }
 
 /* ---- sequences of collectives ---- */

@@ -145,6 +145,46 @@ Test(mesh, forms_of_an_order_are_equal)
     cr_expect(sp_device_order_equal(&computed, &listed));
 }
 
+static struct sp_device_order computed_of(const struct sp_device_order *order)
+{
+    struct sp_device_order computed;
+    cr_assert_eq(sp_device_order_computed(arena, order, &computed, &err), SP_OK, "%s", err.message);
+    cr_expect(sp_device_order_equal(&computed, order));
+    return computed;
+}
+
+/* Every iota written out is found again, looking the same; one whose last two devices change places is none. */
+Test(mesh, lists_that_can_be_computed)
+{
+    static const int64_t dims[][4] = {{2, 3, 4, 1}, {4, 6, 1, 1}, {2, 2, 2, 8},
+                                      {4, 2, 2, 4}, {5, 7, 1, 1}, {24, 1, 1, 1}};
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < 6 * 256; i++) {
+        const int64_t perm[] = {i % 4, i / 4 % 4, i / 16 % 4, i / 64 % 4};
+        if (((1 << perm[0]) | (1 << perm[1]) | (1 << perm[2]) | (1 << perm[3])) != 15)
+            continue;
+        const struct sp_device_order order = iota(4, dims[i / 256], perm);
+        int64_t ids[64];
+        for (int64_t at = 0; at < order.count; at++)
+            ids[at] = sp_device_order_at(&order, at);
+        const struct sp_device_order listed = list(order.count, ids), computed = computed_of(&listed);
+        cr_assert_null(computed.ids);
+        cr_assert_eq(computed.rank, order.rank);
+        cr_expect_arr_eq(computed.dims, order.dims, order.rank * sizeof *order.dims);
+        cr_expect_arr_eq(computed.perm, order.perm, order.rank * sizeof *order.perm);
+        const int64_t last = ids[order.count - 1];
+        ids[order.count - 1] = ids[order.count - 2];
+        ids[order.count - 2] = last;
+        const struct sp_device_order other = list(order.count, ids);
+        cr_expect_not_null(computed_of(&other).ids);
+        found++;
+    }
+    cr_expect_eq(found, 6 * 24);
+    const struct sp_device_order sparse = list(3, DIMS(0, 2, 4)), moved = list(3, DIMS(1, 2, 0));
+    cr_expect_not_null(computed_of(&sparse).ids);
+    cr_expect_not_null(computed_of(&moved).ids);
+}
+
 /* Every pair of iotas of 24 and 60 devices with up to three dims: position by position. */
 Test(mesh, composition)
 {
