@@ -1,7 +1,5 @@
 #include "cost/body_memory.h"
 
-#include <string.h>
-
 #include "ops/table/op.h"
 
 #define NEVER   SP_LIVE_OUTSIDE  /* the last use of what a graph returns, and of what it is given */
@@ -17,10 +15,9 @@ bool sp_inner_is_folded(const struct sp_node *node)
     return node->is_folded || (node->op != NULL && (node->op->flags & SP_OP_CONSTANT) != 0);
 }
 
-static bool is_product(const struct sp_node *node)
+static bool reads_turned(const struct sp_node *node)
 {
-    return sp_node_is(node, "MatMul") ||
-           (strcmp(node->op_type, "FusedMatMul") == 0 && strcmp(node->domain, "com.microsoft") == 0);
+    return node->op != NULL && (node->op->flags & SP_OP_READS_TURNED) != 0;
 }
 
 static bool turns_last_axes(const struct sp_node *node)
@@ -45,7 +42,7 @@ static bool is_read_turned(const struct sp_node *node)
     bool is_read = sp_node_is(node, "Transpose") && sp_dtype_is_float(turned->type.dtype) && turned->use_count > 0 &&
                    !turned->is_graph_output && turns_last_axes(node);
     for (uint32_t i = 0; is_read && i < turned->use_count; i++)
-        is_read = turned->uses[i].node->graph == node->graph && is_product(turned->uses[i].node);
+        is_read = turned->uses[i].node->graph == node->graph && reads_turned(turned->uses[i].node);
     return is_read;
 }
 

@@ -10,8 +10,8 @@
  *            every device that uses it, once, and is never transferred during a request. One that is quantised has the
  *            bytes of its quantised form (ops/shapes/shapes.h).
  *  folded    a node that runs at load time: no time, no activations; its outputs are weights
- *  alias     a tensor that is another one under a different shape or quantised (Reshape, Identity, QuantizeLinear):
- *            no memory of its own
+ *  alias     a tensor that is another one under a different shape, quantised, or turned for products that read it so
+ *            (Reshape, Identity, QuantizeLinear, Transpose): no memory of its own
  *  kind      devices with the same figures share a kind; node seconds are kept per kind
  *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node. Of an If
  *            whose condition is known it is the branch that is taken

@@ -3,10 +3,11 @@
  * writer - multi-device annotations into and out of a model, by splicing the original bytes.
  *
  * Adding: each annotated NodeProto gets a NodeDeviceConfigurationProto, the ModelProto a DeviceConfigurationProto, and
- * the length prefixes of the messages above are rewritten. `ir_version` is raised to 11 when it is lower, and a
- * metadata entry (key SP_WRITER_METADATA_KEY) records the original value and the configuration, so that sp_onnx_strip()
- * can give the original back byte for byte. All other bytes, unknown fields included, come out as they went in. A
- * length prefix that was longer than needed keeps its width.
+ * the length prefixes of the messages above are rewritten. `ir_version` is raised to 11 when it is lower; a file from
+ * before operator sets had versions then also gets imports of version 1, which is what it means. A metadata entry (key
+ * SP_WRITER_METADATA_KEY) records the original value, how many imports were added, and the configuration, so that
+ * sp_onnx_strip() can give the original back byte for byte. All other bytes, unknown fields included, come out as they
+ * went in. A length prefix that was longer than needed keeps its width.
  *
  * Existing annotations of the same configuration name are replaced, in subgraphs and functions too; other
  * configurations are kept. A replaced annotation that was not ours cannot be given back by sp_onnx_strip().
@@ -57,8 +58,8 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
  */
 enum sp_status sp_onnx_strip(const struct sp_model *model, struct sp_splice **ret_splice, struct sp_error *err);
 
-/* The `ir_version` of the model before sp_onnx_annotate() raised it: for files that are made of it and hold no annotations.
-   0 where it had none, and where its record is broken. */
+/* The `ir_version` of the model before sp_onnx_annotate() raised it: for files that are made of it and hold no
+   annotations. 0 where it had none, and where its record is broken. */
 int64_t sp_onnx_original_ir_version(const struct sp_model *model);
 
 /* A ShardingSpecProto alone in canonical proto2 encoding, appended; `scratch` is rewound. SP_ERR_MEMORY is the only

@@ -5,7 +5,8 @@ read(bytes) takes an ONNX file, a description in JSON (a tensor graph, protobuf'
 
 Field numbers: ModelProto.graph 7, functions 25; FunctionProto.name 1, domain 10; GraphProto.node 1, initializer 5,
 input 11, output 12, sparse_initializer 15; NodeProto.input 1, output 2, name 3, op_type 4, attribute 5, domain 7;
-AttributeProto.name 1, g 6, ints 8, graphs 11; TensorProto.dims 1, data_type 2, name 8; SparseTensorProto.values 1; ValueInfoProto.name 1.
+AttributeProto.name 1, g 6, ints 8, graphs 11; TensorProto.dims 1, data_type 2, name 8; SparseTensorProto.values 1;
+ValueInfoProto.name 1.
 """
 
 import collections
@@ -148,7 +149,8 @@ def read_described_node(said):
         (item.get("ints") for item in attributes if item.get("name") == "perm"), None)
     perm = None if perm is None else [int(item) for item in (perm["ints"] if isinstance(perm, dict) else perm)]
     return Node(said.get("name", ""), members(said, "op", "opType", "op_type"), said.get("domain", ""),
-                members(said, "inputs", "input") or [], members(said, "outputs", "output") or [], captured, has_graphs, perm)
+                members(said, "inputs", "input") or [], members(said, "outputs", "output") or [], captured, has_graphs,
+                perm)
 
 
 def read_described_graph(said):

@@ -125,17 +125,18 @@ struct sp_rule {
 /* ---- the table ------------------------------------------------------------------------------------------------ */
 
 enum sp_op_flags {
-    SP_OP_VIEW = 1 << 0,       /* output 0 is input 0's bytes under another shape: moves nothing, costs nothing */
-    SP_OP_METADATA = 1 << 1,   /* looks at the shape of its input only (Shape, Size) */
-    SP_OP_CONSTANT = 1 << 2,   /* has no inputs and a fixed result (Constant) */
-    SP_OP_RANDOM = 1 << 3,     /* not a function of its inputs: never folded */
-    SP_OP_CONTROL = 1 << 4,    /* holds subgraphs whose work is its work (If, Loop, Scan) */
-    SP_OP_IN_PLACE = 1 << 5,   /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
-    SP_OP_FUNCTION = 1 << 6,   /* computes an exponential, a logarithm, a power, a circular or an error function of each
-                                element of output 0: many instructions, whatever its FLOPs are counted as */
-    SP_OP_PERMUTES = 1 << 7,   /* changes the order of elements in memory */
-    SP_OP_QUANTIZES = 1 << 8,  /* output 0 is input 0 rounded to a narrow type, by a scale */
-    SP_OP_DEQUANTIZES = 1 << 9 /* output 0 is input 0, of a narrow type, times a scale */
+    SP_OP_VIEW = 1 << 0,      /* output 0 is input 0's bytes under another shape: moves nothing, costs nothing */
+    SP_OP_METADATA = 1 << 1,  /* looks at the shape of its input only (Shape, Size) */
+    SP_OP_CONSTANT = 1 << 2,  /* has no inputs and a fixed result (Constant) */
+    SP_OP_RANDOM = 1 << 3,    /* not a function of its inputs: never folded */
+    SP_OP_CONTROL = 1 << 4,   /* holds subgraphs whose work is its work (If, Loop, Scan) */
+    SP_OP_IN_PLACE = 1 << 5,  /* ONNX Runtime writes output 0 over input 0, where nobody else needs that any more */
+    SP_OP_FUNCTION = 1 << 6,  /* computes an exponential, a logarithm, a power, a circular or an error function of each
+                               element of output 0: many instructions, whatever its FLOPs are counted as */
+    SP_OP_PERMUTES = 1 << 7,  /* changes the order of elements in memory */
+    SP_OP_QUANTIZES = 1 << 8, /* output 0 is input 0 rounded to a narrow type, by a scale */
+    SP_OP_DEQUANTIZES = 1 << 9,  /* output 0 is input 0, of a narrow type, times a scale */
+    SP_OP_READS_TURNED = 1 << 10 /* runtimes read its operands with the last two axes turned, without a copy */
 };
 
 /* Axes that attributes or inputs name. */

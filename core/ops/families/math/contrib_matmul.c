@@ -299,7 +299,8 @@ const struct sp_op sp_ops_contrib_matmul[] = {
                           "dtype:int=1,transA:int=0,transB:int=0}"),
     SP_ENTRY(DOMAIN, "FusedMatMul", 1, 0, 2, 2, 1, 1,
              "[b.., m, k] [b.., k, n] -> [b.., m, n], either transposed; k sum",
-             "ONNX Runtime contrib operator FusedMatMul", .shapes = shapes_fused, .rule = rule_fused,
+             "ONNX Runtime contrib operator FusedMatMul", .flags = SP_OP_READS_TURNED, .shapes = shapes_fused,
+             .rule = rule_fused,
              .signature = "(A,B) -> (Y) {alpha:float=1.0,transA:int=0,transB:int=0,transBatchA:int=0,"
                           "transBatchB:int=0}"),
     SP_ENTRY(DOMAIN, "TransposeMatMul", 1, 0, 2, 2, 1, 1,

@@ -170,7 +170,8 @@ static enum sp_status rule_gemm(struct sp_op_context *context, struct sp_rule *r
 
 const struct sp_op sp_ops_contraction[] = {
     SP_ENTRY("", "MatMul", 1, 0, 2, 2, 1, 1, "[b.., m, k] [b.., k, n] -> [b.., m, n]; k sum",
-             "ONNX operator MatMul (1, 9, 13), numpy.matmul", .shapes = shapes_matmul, .flops = 2),
+             "ONNX operator MatMul (1, 9, 13), numpy.matmul", .flags = SP_OP_READS_TURNED, .shapes = shapes_matmul,
+             .flops = 2),
     SP_ENTRY("", "MatMulInteger", 10, 0, 2, 4, 1, 1, "[b.., m, k] [b.., k, n] [m] [n] -> [b.., m, n]; k sum",
              "ONNX operator MatMulInteger (10)", .shapes = shapes_matmul_integer, .rule = rule_matmul_integer),
     SP_ENTRY("", "QLinearMatMul", 10, 0, 8, 8, 1, 1,
