@@ -1,0 +1,97 @@
+"""Reads the measured tables (data/measured) as rows (shape, features, seconds) of one device and one class."""
+
+import collections
+import json
+import os
+import re
+
+from . import forms
+
+# What the data call a device's tables of kernels and collectives, and of the operators of a layer.
+TABLE_NAMES = {
+    "a100-sxm4-80gb": ("a100_sxm", "a100-sxm-80gb"),
+    "h100-sxm-80gb": ("h100_sxm", "h100-sxm-80gb"),
+    "h200-sxm-141gb": ("h200_sxm", None),
+    "b200-180gb": ("b200_sxm", None),
+    "l40s-48gb": ("l40s", None),
+}
+# A library of collectives as devices' files call it. "eager" tables, whose kernels the host starts one by one, measure
+# the host: a captured graph of a decode step does not wait for it.
+LIBRARIES = {
+    "NCCL": "nccl",
+    "TRTLLM": "tensorrt_llm",
+    "vLLM_custom_graph": "vllm",
+    "SGLang_CustomAllReduce_graph": "sglang",
+}
+OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
+              "alltoall": "all_to_all"}
+RUNTIMES = {"vllm": "vllm", "trtllm": "tensorrt", "sglang": "sglang"}
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return json.load(file)["tables"]
+
+
+def version_key(text):
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def products(folder, names, device, dtype):
+    """By runtime: rows of matrix products of DTYPE."""
+    features = forms.narrow_features if dtype == "fp8" else forms.product_features
+    rows = collections.defaultdict(list)
+    for table in read(folder, "kernels_gemm.json"):
+        if table["device"] == names[0] and table["dtype"] == dtype:
+            rows[RUNTIMES[table["backend"]]] += [(tuple(row[:3]), features(row, device), row[3])
+                                                 for row in table["rows"]]
+    return rows
+
+
+def attention(folder, names, device, phase):
+    features = forms.prefill_features if phase == "prefill" else forms.decode_features
+    return [(tuple(row[:6]), features(row, device), row[6])
+            for table in read(folder, "kernels_attention.json")
+            if table["device"] == names[0] and table["phase"].startswith(phase) for row in table["rows"]]
+
+
+def other(folder, names, device):
+    """Normalisations, rotary positions, gates and residual sums. The table's embedding is one that is split over a
+    vocabulary, five kernels, and is left out."""
+    rows = []
+    for table in read(folder, "kernels_layer_ops.json"):
+        if table["device"] != names[1]:
+            continue
+        hidden, inner, heads = table["hidden"], table["inner"], table["heads"]
+        head = hidden // heads
+        column = {name: index for index, name in enumerate(table["columns"])}
+        for row in table["rows"]:
+            tokens, ranks = row[0], row[1]
+            elements = {
+                "input_layernorm": 2 * hidden,
+                "post_attention_layernorm": 2 * hidden,
+                "attn_rope": 2 * (heads + table["kv_heads"]) * head / ranks,
+                "mlp_act": 3 * inner / ranks,
+                "add": 3 * hidden,
+            }
+            for name, count in elements.items():
+                seconds = row[column[name + "_seconds"]]
+                if seconds:
+                    rows.append(((name, tokens, ranks, hidden), 2 * tokens * count / device["bandwidth"], seconds))
+    return rows
+
+
+def collectives(folder, names, device):
+    """By (library, operation): rows of groups in one node, of the newest version of the library."""
+    tables = collections.defaultdict(list)
+    for table in read(folder, "collectives.json"):
+        if (table["device"] == names[0] and table["library"] in LIBRARIES and table["nodes"] == 1
+                and table["devices"] in forms.GROUPS):
+            tables[LIBRARIES[table["library"]], OPERATIONS[table["operation"]]].append(table)
+    rows = {}
+    for key, some in sorted(tables.items()):
+        newest = max((table["version"] for table in some), key=version_key)
+        rows[key] = [((table["devices"], size), forms.collective_features(table["devices"], size, key[1], device),
+                      seconds)
+                     for table in some if table["version"] == newest for size, seconds in table["rows"]]
+    return rows
