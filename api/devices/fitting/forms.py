@@ -25,17 +25,18 @@ PRODUCT_BOUNDS = ((5e-7, 3e-5), (0.1, 1.0), (0.1, 1.0))
 
 
 def narrow_product(values, features):
-    """A product of elements of one byte whose activations come wide: the product's three, then quantise_share of the
-    bandwidth (a pass that reads two bytes and writes one of each activation) and row_seconds (a scale for each row, where
-    the runtime makes one). The pass ends before the product begins."""
-    start, flops_share, memory_share, quantise_share, row_seconds = values
-    compute, memory, quantised, rows = features
-    narrowing = quantised / quantise_share + rows * row_seconds
+    """A product of one-byte elements whose activations come wide, two kernels: a pass that narrows the activations,
+    of narrowing's start_seconds, memory_share (it reads two bytes and writes one of each) and row_seconds (a scale for
+    each row, where the runtime makes one); then the product with its own flops_share and memory_share and the start of
+    wide products. A runtime that joins the pass to the kernel before it pays the product alone."""
+    flops_share, memory_share, narrowing_start, narrowing_share, row_seconds = values
+    start, compute, memory, narrowed, rows = features
+    narrowing = narrowing_start + narrowed / narrowing_share + rows * row_seconds
     return start + max(compute / flops_share, memory / memory_share) + narrowing
 
 
-NARROW_START = (1e-5, 0.6, 0.8, 0.3, 3e-9)
-NARROW_BOUNDS = ((5e-7, 3e-5), (0.1, 1.0), (0.1, 1.0), (0.02, 1.0), (1e-12, 1e-7))
+NARROW_START = (0.6, 0.8, 5e-6, 0.3, 3e-9)
+NARROW_BOUNDS = ((0.1, 1.0), (0.1, 1.0), (1e-7, 3e-5), (0.02, 1.0), (1e-12, 1e-7))
 
 
 def product_features(row, device):
@@ -44,11 +45,12 @@ def product_features(row, device):
     return 2 * m * n * k / device["bfloat16"], 2 * (m * k + k * n + m * n) / device["bandwidth"]
 
 
-def narrow_features(row, device):
-    """The same for elements of one byte with a result of two, then seconds for the bytes of narrowing, and rows."""
+def narrow_features(row, device, start):
+    """START of wide products, then the same for elements of one byte with a result of two, seconds of the data sheet
+    for the bytes of narrowing, and rows."""
     m, n, k = row[:3]
     moved = m * k + k * n + 2 * m * n
-    return 2 * m * n * k / device["float8"], moved / device["bandwidth"], 3 * m * k / device["bandwidth"], m
+    return start, 2 * m * n * k / device["float8"], moved / device["bandwidth"], 3 * m * k / device["bandwidth"], m
 
 
 def prefill(values, features):
@@ -77,20 +79,23 @@ def prefill_features(row, device, width=2):
 
 def decode(values, features):
     """Fused attention of one query over a cache, which is read once: start_seconds (splitting the keys and joining the
-    parts are in it), memory_share. Neither the number of busy units nor the arithmetic of grouped heads makes it better
-    on rows that were held back."""
-    start, memory_share = values
-    return start + features / memory_share
+    parts are in it), memory_share, tile_keys: a head of keys with fewer positions takes as long as one with so many.
+    Neither the number of busy units nor the arithmetic of grouped heads makes it better on rows that were held back."""
+    start, memory_share, tile_keys = values
+    ends, position, keys = features
+    return start + (ends + position * max(keys, tile_keys)) / memory_share
 
 
-DECODE_START = (1.2e-5, 0.8)
-DECODE_BOUNDS = ((1e-6, 5e-5), (0.1, 1.2))
+DECODE_START = (1.2e-5, 0.8, 64.0)
+DECODE_BOUNDS = ((1e-6, 5e-5), (0.1, 1.2), (1.0, 4096.0))
 
 
 def decode_features(row, device, width=2):
-    """Seconds of the data sheet for the bytes of queries, results, and the keys and values of the cache."""
+    """Seconds of the data sheet for the bytes of queries and results, for those of one position of the cache, and the
+    number of positions."""
     batch, heads, kv_heads, size, queries, keys = row[:6]
-    return batch * size * (2 * heads * queries + 2 * kv_heads * keys) * width / device["bandwidth"]
+    vector = batch * size * width / device["bandwidth"]
+    return 2 * heads * queries * vector, 2 * kv_heads * vector, keys
 
 
 def other(values, features):

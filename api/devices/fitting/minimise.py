@@ -33,8 +33,9 @@ def loss(form, values, rows):
 
 
 def fit(form, start, bounds, rows):
-    """The parameters of FORM, a function of (values, features), that make loss() smallest on a sample of ROWS:
-    a search along each parameter, in logarithms (all parameters are positive), from START, with steps that shrink. The losses have kinks where max() turns, so that no method with derivatives serves."""
+    """The parameters of FORM, a function of (values, features), that make loss() smallest on a sample of ROWS: a search
+    along each parameter, in logarithms (all parameters are positive), from START, with steps that shrink. The losses
+    have kinks where max() turns, so that no method with derivatives serves."""
     rows = sample(rows, FIT_ROWS)
     values = list(start)
     best = loss(form, values, rows)

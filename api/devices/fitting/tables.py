@@ -37,14 +37,12 @@ def version_key(text):
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
-def products(folder, names, device, dtype):
-    """By runtime: rows of matrix products of DTYPE."""
-    features = forms.narrow_features if dtype == "fp8" else forms.product_features
+def products(folder, names, dtype, features):
+    """By runtime: rows of matrix products of DTYPE, FEATURES made of each."""
     rows = collections.defaultdict(list)
     for table in read(folder, "kernels_gemm.json"):
         if table["device"] == names[0] and table["dtype"] == dtype:
-            rows[RUNTIMES[table["backend"]]] += [(tuple(row[:3]), features(row, device), row[3])
-                                                 for row in table["rows"]]
+            rows[RUNTIMES[table["backend"]]] += [(tuple(row[:3]), features(row), row[3]) for row in table["rows"]]
     return rows
 
 
