@@ -15,6 +15,7 @@ class Graph:
         self.inputs, self.initializers, self.outputs, self.nodes = [], [], [], []
         self.parameters = 0  # elements of weights
         self.path, self.used, self.constants = "", {}, {}
+        self.narrow = None  # the type in which linear() multiplies, where it is not the graph's
 
     # ---- names ----
 
@@ -84,8 +85,15 @@ class Graph:
     def linear(self, name, x, sizes, bias=False):
         """x @ [in, out] (+ [out]): what exporters make of a fully connected layer."""
         with self.scope(name):
-            y = self.node("MatMul", [x, self.weight("weight", sizes)])
+            y = self.node("MatMul", self.narrowed(x, sizes) if self.narrow else [x, self.weight("weight", sizes)])
             return self.node("Add", [y, self.weight("bias", sizes[-1:])]) if bias else y
+
+    def narrowed(self, x, sizes):
+        """Both operands quantised with one scale each and dequantised, as exporters write it."""
+        scale, zero = self.constant(1.0, self.dtype), self.constant(0.0, self.narrow)
+        weight = self.weight("weight", sizes, self.narrow)
+        x = self.node("QuantizeLinear", [x, scale, zero])
+        return [self.node("DequantizeLinear", [item, scale, zero]) for item in (x, weight)]
 
     def cast(self, x, dtype):
         types = {"float32": 1, "int64": 7, "bool": 9, "float16": 10, "bfloat16": 16}

@@ -22,6 +22,7 @@ class Run:
         self.graph, self.batch, self.sequence, self.past = graph, batch, sequence, past
         self.total = past + sequence
         self.is_fused = style == "fused"
+        self.last_only = False  # the head of the last position only
 
 
 # ---- norms ------------------------------------------------------------------------------------------------------
@@ -78,6 +79,11 @@ def causal_mask(run):
         allowed = g.node("And", [seen, padding])
         none, most = g.constant(0.0, g.dtype), g.constant(-65504.0, g.dtype)
         return g.node("Where", [allowed, none, most])
+
+
+def for_head(run, x):
+    """The positions whose logits are computed."""
+    return run.graph.slice(x, -1, 1 << 62, 1) if run.last_only and run.sequence > 1 else x
 
 
 # ---- attention ----------------------------------------------------------------------------------------------------
@@ -205,6 +211,8 @@ def llama_layer(run, layer, x, tables, mask, config):
             q = split_heads(run, g.linear("q_proj", normal, [hidden, heads * head]), heads, head)
             k = split_heads(run, g.linear("k_proj", normal, [hidden, kv_heads * head]), kv_heads, head)
             v = split_heads(run, g.linear("v_proj", normal, [hidden, kv_heads * head]), kv_heads, head)
+            if config.get("head_norms"):
+                q, k = rms_norm(run, "q_norm", q, head), rms_norm(run, "k_norm", k, head)
             q, k = rotate(run, q, tables, head), rotate(run, k, tables, head)
             mixed = attend(run, layer, q, k, v, mask, heads, kv_heads, head)
             mixed = g.linear("o_proj", mixed, [heads * head, hidden])
@@ -229,7 +237,7 @@ def llama(run, config):
         tables, mask = rotary_tables(run, config["head"], config["rotary_base"]), causal_mask(run)
         for layer in range(config["layers"]):
             x = llama_layer(run, layer, x, tables, mask, config)
-        x = rms_norm(run, "norm", x, config["hidden"])
+        x = for_head(run, rms_norm(run, "norm", x, config["hidden"]))
     g.output(g.linear("lm_head", x, [config["hidden"], config["vocabulary"]]), "logits")
 
 
@@ -278,10 +286,45 @@ def gpt(run, config):
         mask = causal_mask(run)
         for layer in range(config["layers"]):
             x = gpt_layer(run, layer, x, mask, config)
-        x = layer_norm(run, "ln_f", x, hidden)
+        x = for_head(run, layer_norm(run, "ln_f", x, hidden))
     with g.scope("lm_head"):
         logits = g.node("Gemm", [g.reshape(x, [-1, hidden]), tokens], transB=1)
-        g.output(g.reshape(logits, [run.batch, run.sequence, config["vocabulary"]]), "logits")
+        g.output(g.reshape(logits, [run.batch, -1, config["vocabulary"]]), "logits")
+
+
+# ---- BERT ---------------------------------------------------------------------------------------------------------
+
+
+def bert_layer(run, layer, x, config):
+    """Norms behind the sums, and the error function in the activation."""
+    g = run.graph
+    hidden, heads, head, inner = (config[key] for key in ("hidden", "heads", "head", "inner"))
+    with g.scope(f"encoder.{layer}"):
+        with g.scope("attn"):
+            q, k, v = (split_heads(run, g.linear(name, x, [hidden, hidden], bias=True), heads, head) for name in "qkv")
+            mixed = attend(run, layer, q, k, v, NO_MASK, heads, heads, head)
+            mixed = g.linear("out", mixed, [hidden, hidden], bias=True)
+        x = layer_norm(run, "attn_norm", g.node("Add", [x, mixed]), hidden)
+        with g.scope("mlp"):
+            wide = g.linear("fc1", x, [hidden, inner], bias=True)
+            bend = g.node("Erf", [g.node("Div", [wide, g.constant(2**0.5, g.dtype)])])
+            wide = g.node("Mul", [wide, g.node("Add", [bend, g.constant(1.0, g.dtype)])])
+            y = g.linear("fc2", g.node("Mul", [wide, g.constant(0.5, g.dtype)]), [inner, hidden], bias=True)
+        return layer_norm(run, "mlp_norm", g.node("Add", [x, y]), hidden)
+
+
+def bert(run, config):
+    """The encoder without a head: "BERT" (arXiv 1810.04805)."""
+    g = run.graph
+    hidden = config["hidden"]
+    g.input("input_ids", [run.batch, run.sequence], "int64")
+    with g.scope("embeddings"):
+        tokens = g.node("Gather", [g.weight("words", [config["vocabulary"], hidden]), "input_ids"])
+        places = g.slice(g.weight("positions", [1, config["positions"], hidden]), 0, run.sequence, 1)
+        x = layer_norm(run, "norm", g.node("Add", [tokens, places]), hidden)
+    for layer in range(config["layers"]):
+        x = bert_layer(run, layer, x, config)
+    g.output(x, "hidden")
 
 
 # ---- ViT-22B ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 #include "search/grouping/internal.h"
 
 #define WORK       ((uint64_t)10000000) /* of one choice of strategies, as the search has */
-#define MAX_DEGREE 16                   /* of tensor parallelism */
+#define MAX_DEGREE 16                   /* of tensor parallelism, of a whole grid */
 #define SPARE      1.02
 
 enum role { ROLE_NONE, ROLE_COLUMNS, ROLE_ROWS, ROLE_ATTENTION, ROLE_EXPERTS };
@@ -539,7 +539,16 @@ static enum sp_status vary_degrees(struct maker *maker)
     return status;
 }
 
-bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid)
+static enum sp_status make_layout(struct maker *maker, uint32_t tensor, uint32_t stages)
+{
+    maker->at = (struct degrees){FAMILY_MEGATRON, tensor, 1, stages, 0, maker->space->class_count};
+    if (find_option(maker, 0, tensor) == NULL)
+        return sp_fail(maker->err, SP_ERR_REQUEST, "LAYOUT", "The cluster has no groups of %u devices.", tensor);
+    return make_one(maker);
+}
+
+/* All of the grid, or with `tensor` > 0 the one layout. */
+static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid)
 {
     struct sp_error err = {0};
     struct maker maker = {.subject = subject, .grid = grid, .err = &err};
@@ -553,7 +562,10 @@ bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid)
         status = read_nodes(&maker);
     if (status == SP_OK) {
         maker.tables = SP_NEW_ARRAY(subject->arena, maker.space->class_count, struct sp_strategy_table *);
-        status = maker.tables != NULL ? vary_degrees(&maker) : sp_fail_memory(&err);
+        if (maker.tables == NULL)
+            status = sp_fail_memory(&err);
+        else
+            status = tensor > 0 ? make_layout(&maker, tensor, stages) : vary_degrees(&maker);
     }
     if (maker.tables != NULL)
         drop_tables(&maker);
@@ -561,6 +573,16 @@ bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid)
     if (status != SP_OK)
         (void)fprintf(stderr, "The grid of plans cannot be made: %s\n", err.message);
     return status == SP_OK;
+}
+
+bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid)
+{
+    return make_grid(subject, 0, 0, grid);
+}
+
+bool plan_grid_make_layout(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid)
+{
+    return make_grid(subject, tensor, stages, grid);
 }
 
 const struct hand_plan *plan_grid_best(const struct plan_grid *grid, enum sp_objective objective, const char *where)

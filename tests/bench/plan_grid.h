@@ -33,6 +33,10 @@ struct plan_grid {
    that does not fit is no failure. */
 bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid);
 
+/* The one Megatron layout with such degrees of tensor and pipeline parallelism and without data parallelism: a grid of
+   one plan, or of none where it does not fit. */
+bool plan_grid_make_layout(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid);
+
 /* The plan that is best for throughput or latency among those on `where` (NULL: anywhere); NULL: none fits. */
 const struct hand_plan *plan_grid_best(const struct plan_grid *grid, enum sp_objective objective, const char *where);
 

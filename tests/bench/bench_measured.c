@@ -1,0 +1,127 @@
+/*
+ * What the product predicts for kernels, collectives and layouts that somebody measured: tests/bench/measured asks.
+ *
+ *   bench_measured nodes MODEL CLUSTER                   NAME SECONDS of each node that takes time, on device 0
+ *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h);
+ *                                                        nothing where it does not fit
+ *   bench_measured collectives CLUSTER                   SECONDS of each line "OPERATION DEVICES BYTES" of the input,
+ *                                                        among the first DEVICES devices of the cluster
+ *
+ * Times are printed with nine digits: they are compared, not read.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_grid.h"
+
+#define MAX_LINE   128
+#define MAX_LEVELS 8 /* of links: more than any cluster here has */
+
+static int print_nodes(struct plan_subject *subject)
+{
+    const struct sp_workload *workload = subject->workload;
+    const uint32_t kind = workload->kind_of[0];
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        const struct sp_work_node *node = &workload->nodes[n];
+        if (!node->folded && node->seconds[kind] > 0)
+            printf("%s %.9g\n", node->name, node->seconds[kind]);
+    }
+    return 0;
+}
+
+static int print_layout(struct plan_subject *subject, const char *tensor, const char *stages)
+{
+    struct plan_grid grid;
+    const unsigned long degree = strtoul(tensor, NULL, 10), count = strtoul(stages, NULL, 10);
+    if (degree < 1 || count < 1 || degree > SP_MAX_DEVICES || count > SP_MAX_DEVICES ||
+        !plan_grid_make_layout(subject, (uint32_t)degree, (uint32_t)count, &grid))
+        return 1;
+    for (uint32_t i = 0; i < grid.count; i++)
+        printf("%.9g %.9g %.9g\n", grid.plans[i].latency_seconds, grid.plans[i].interval_seconds,
+               grid.plans[i].memory_bytes);
+    return 0;
+}
+
+static bool find_operation(const char *name, enum sp_collective *ret_operation)
+{
+    for (unsigned kind = 0; kind < SP_COLLECTIVE_COUNT; kind++) {
+        if (strcmp(sp_collective_name((enum sp_collective)kind), name) == 0) {
+            *ret_operation = (enum sp_collective)kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "all-reduce 8 1048576"; false where the line is none. */
+static bool answer(const struct sp_cluster *cluster, char *line)
+{
+    enum sp_collective operation;
+    char *behind = strchr(line, ' '), *end;
+    double seconds;
+    if (behind == NULL)
+        return false;
+    *behind = '\0';
+    const unsigned long devices = strtoul(behind + 1, &end, 10);
+    const double bytes = strtod(end, NULL);
+    if (!find_operation(line, &operation) || devices < 1 || devices > cluster->device_count || !(bytes > 0))
+        return false;
+    if (operation == SP_SEND_RECEIVE) {
+        seconds = sp_cluster_transfer_seconds(cluster, 0, (uint32_t)devices - 1, bytes);
+    } else {
+        const struct sp_links links = sp_cluster_links(cluster);
+        uint32_t span[MAX_LEVELS] = {0}, left = (uint32_t)devices;
+        if (links.level_count > MAX_LEVELS)
+            return false;
+        for (uint32_t level = links.level_count; level > 0; level--) {
+            span[level - 1] = left < links.levels[level - 1].size ? left : links.levels[level - 1].size;
+            left = (left + span[level - 1] - 1) / span[level - 1];
+        }
+        seconds = sp_collective_seconds(&links, operation, span, bytes);
+    }
+    printf("%.9g\n", seconds);
+    return true;
+}
+
+static int print_collectives(const char *path)
+{
+    char line[MAX_LINE];
+    struct sp_budget budget = {0};
+    struct sp_error err = {0};
+    struct sp_cluster *cluster = NULL;
+    json_error_t error;
+    json_t *json = json_load_file(path, 0, &error);
+    struct sp_arena *arena = sp_arena_create(&budget);
+    bool all = json != NULL && arena != NULL && sp_cluster_parse(arena, json, "", &cluster, &err) == SP_OK;
+    if (!all)
+        (void)fprintf(stderr, "%s: %s\n", path, json == NULL ? error.text : err.message);
+    while (all && fgets(line, sizeof line, stdin) != NULL) {
+        all = answer(cluster, line);
+        if (!all)
+            (void)fprintf(stderr, "No operation, devices and bytes: %s", line);
+    }
+    sp_arena_destroy(arena);
+    json_decref(json);
+    return all ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    const bool nodes = argc == 4 && strcmp(argv[1], "nodes") == 0;
+    const bool layout = argc == 6 && strcmp(argv[1], "layout") == 0;
+    struct plan_subject subject;
+    if (argc == 3 && strcmp(argv[1], "collectives") == 0)
+        return print_collectives(argv[2]);
+    if (!nodes && !layout) {
+        (void)fputs("usage: bench_measured nodes MODEL CLUSTER | layout MODEL CLUSTER TENSOR STAGES | "
+                    "collectives CLUSTER\n",
+                    stderr);
+        return 2;
+    }
+    if (!plan_subject_open(&subject, argv[2], argv[3]))
+        return 1;
+    const int result = nodes ? print_nodes(&subject) : print_layout(&subject, argv[4], argv[5]);
+    plan_subject_close(&subject);
+    return result;
+}

@@ -1,0 +1,90 @@
+"""Asks the product, through bench_measured, what kernels, collectives and layouts take."""
+
+import collections
+import hashlib
+import json
+import os
+import re
+import subprocess
+
+# What the tables call a device: its name in the catalog. Rows of other devices are left out.
+DEVICES = {
+    "a100_sxm": "a100-sxm4-80gb", "a100-sxm-80gb": "a100-sxm4-80gb", "A100-80GB": "a100-sxm4-80gb",
+    "a100-sxm4-80gb": "a100-sxm4-80gb", "a100-sxm4-40gb": "a100-sxm4-40gb", "a100_dgx": "a100-sxm4-80gb",
+    "h100_sxm": "h100-sxm-80gb", "h100-sxm-80gb": "h100-sxm-80gb", "h100_dgx": "h100-sxm-80gb",
+    "h200_sxm": "h200-sxm-141gb", "h200-sxm": "h200-sxm-141gb", "b200_sxm": "b200-180gb", "l40s": "l40s-48gb",
+    "t4-16gb": "t4-16gb",
+}
+NODE = 8             # GPUs of one node
+ADAPTER = 25e9       # bytes per second of a GPU's own adapter: 8 x 200 Gb/s InfiniBand in a node, as the tables say
+ADAPTER_LATENCY = 4e-6  # of a message over InfiniBand, as tests/bench/clusters has it
+INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nodes are DGX A100
+# Which of the product's runtimes does what a measured one does: SGLang and vLLM capture graphs and join the same
+# chains, FasterTransformer starts kernel by kernel.
+RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
+            "FasterTransformer": "generic"}
+SCOPE = re.compile(r"^/r(\d+)/")
+
+
+class Product:
+    """Runs bench_measured of a build on files in a folder; what was asked once is not asked again."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder, self.known, self.refusals = program, folder, {}, collections.Counter()
+        # A build that is compared may be older than runtimes.
+        named = self.write(json.dumps({"device": "h100-sxm-80gb", "count": 2, "runtime": "vllm"}))
+        self.has_runtimes = self.run("collectives", named) is not None
+        self.refusals.clear()
+
+    def run(self, *arguments, text=""):
+        """Its output, or None where it says no; what it says is counted."""
+        key = (arguments, text)
+        if key not in self.known:
+            done = subprocess.run([self.program, *arguments], input=text, capture_output=True, text=True, check=False)
+            self.known[key] = done.stdout if done.returncode == 0 else None
+            if done.returncode != 0:
+                self.refusals[done.stderr.replace(self.folder + "/", "").strip().split(": ", 1)[-1]] += 1
+        return self.known[key]
+
+    def write(self, content):
+        """A file of this content, called by its hash."""
+        path = os.path.join(self.folder, hashlib.sha256(content.encode()).hexdigest()[:16] + ".json")
+        if not os.path.exists(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+        return path
+
+    def cluster(self, device, count, runtime):
+        """So many devices of the catalog, in nodes of NODE; RUNTIME as the tables call it, or None."""
+        cluster = {"device": device, "count": count}
+        if runtime is not None and self.has_runtimes:
+            cluster["runtime"] = RUNTIMES[runtime]
+        if count > NODE:
+            cluster["mesh"] = [
+                {"name": "node", "size": count // NODE, "bandwidth": ADAPTER, "latency": ADAPTER_LATENCY},
+                {"name": "gpu", "size": NODE, "bandwidth": INSIDE, "latency": INSIDE_LATENCY}]
+        return self.write(json.dumps(cluster))
+
+    def nodes(self, graph, device, runtime):
+        """Seconds of the kernels of a graph whose node names begin with "/rN/": {N: seconds}."""
+        seconds = collections.Counter()
+        output = self.run("nodes", self.write(graph), self.cluster(device, 1, runtime))
+        for line in (output or "").splitlines():
+            name, time = line.rsplit(" ", 1)
+            found = SCOPE.match(name)
+            if found:
+                seconds[int(found.group(1))] += float(time)
+        return seconds
+
+    def collectives(self, device, count, runtime, questions):
+        """Seconds of each (operation, devices, bytes); None where the product has no answer."""
+        text = "".join(f"{operation} {devices} {size}\n" for operation, devices, size in questions)
+        output = self.run("collectives", self.cluster(device, count, runtime), text=text)
+        return [float(line) for line in output.split()] if output else [None] * len(questions)
+
+    def layout(self, graph, device, runtime, degrees):
+        """(latency, interval, bytes) of a Megatron layout of (tensor, stages); None where it does not fit."""
+        tensor, stages = degrees
+        cluster = self.cluster(device, tensor * stages, runtime)
+        output = self.run("layout", self.write(graph), cluster, str(tensor), str(stages))
+        return tuple(map(float, output.split())) if output else None
