@@ -64,14 +64,17 @@
 #define SP_MAX_EXPRS      4000000 /* distinct expressions of one model */
 
 /* Planning. */
-#define SP_MAX_CHOICE_NODES  4000000 /* nodes of one choice of strategies */
-#define SP_MAX_CHOICE_EDGES  16000000
-#define SP_MAX_CHOICE_STATES 65536 /* strategies of one of its nodes */
-#define SP_MAX_DEVICES       65536 /* devices of one cluster */
-#define SP_MAX_MESH_AXES     16    /* link levels of one cluster */
-#define SP_MAX_DEVICE_GROUPS 256   /* device groups of one cluster: each kind of device has its own time per node */
-#define SP_MAX_VARIANTS      64    /* clusters of one sweep, each of which is planned */
-#define SP_MAX_WHAT_IF_KINDS 16    /* kinds of devices that one more and one fewer are looked at for */
+#define SP_MAX_CHOICE_NODES     4000000 /* nodes of one choice of strategies */
+#define SP_MAX_CHOICE_EDGES     16000000
+#define SP_MAX_CHOICE_STATES    65536 /* strategies of one of its nodes */
+#define SP_MAX_DEVICES          65536 /* devices of one cluster */
+#define SP_MAX_MESH_AXES        16    /* link levels of one cluster */
+#define SP_MAX_DEVICE_GROUPS    256   /* device groups of one cluster: each kind of device has its own time per node */
+#define SP_MAX_DEVICE_UNITS     1000000 /* streaming multiprocessors of a device, devices that one scale-up link joins */
+#define SP_MAX_DEVICE_SOURCES   128     /* texts about where the figures of one device come from */
+#define SP_MAX_DEVICE_LIBRARIES 8       /* libraries of collectives that one device has figures for */
+#define SP_MAX_VARIANTS         64      /* clusters of one sweep, each of which is planned */
+#define SP_MAX_WHAT_IF_KINDS    16      /* kinds of devices that one more and one fewer are looked at for */
 
 /* Graphs that are cut into stages. */
 #define SP_MAX_STAGE_OPTIONS 4096      /* ways in which a stage may run */

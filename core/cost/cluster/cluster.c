@@ -1,24 +1,51 @@
 #include "cost/cluster/cluster.h"
 
+#include <ctype.h>
+
 #include "base/buf.h"
 #include "cost/cluster/internal.h"
 
 #define DEFAULT_LEVEL_NAME "link"
 #define MESSAGE_CEILING    SP_ERROR_MESSAGE_SIZE
 
-enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err)
+/* Letters that two names begin with alike. */
+static size_t common_start(const char *a, const char *b)
+{
+    size_t size = 0;
+
+    while (a[size] != '\0' && tolower((unsigned char)a[size]) == tolower((unsigned char)b[size]))
+        size++;
+    return size;
+}
+
+/* The devices whose names begin most like this one; all where none does. */
+static void list_similar(const char *name, struct sp_buf *buf)
 {
     uint32_t count;
     const struct sp_device *catalog = sp_device_catalog(&count);
+    size_t longest = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t alike = common_start(catalog[i].name, name);
+        longest = alike > longest ? alike : longest;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (common_start(catalog[i].name, name) == longest)
+            sp_buf_printf(buf, "%s%s", buf->size == 0 ? "" : ", ", catalog[i].name);
+    }
+}
+
+enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err)
+{
     struct sp_buf known;
 
-    sp_buf_init(&known, MESSAGE_CEILING);
-    for (uint32_t i = 0; i < count; i++)
-        sp_buf_printf(&known, "%s%s", i == 0 ? "" : ", ", catalog[i].name);
-    (void)sp_fail(err, SP_ERR_REQUEST, "UNKNOWN_DEVICE",
-                  "There is no device '%s' in the catalog; known are %s. Describe any other device by its figures.",
-                  strlen(name) < SP_DEVICE_NAME_SIZE ? name : "(a long name)",
-                  sp_buf_failed(&known) ? "those that the catalog lists" : known.data);
+    sp_buf_init(&known, MESSAGE_CEILING / 2);
+    list_similar(name, &known);
+    (void)sp_fail(
+        err, SP_ERR_REQUEST, "UNKNOWN_DEVICE",
+        "There is no device '%s' in the catalog; similar names are %s. 'shardplan devices' lists all; describe "
+        "any other device by its figures.",
+        strlen(name) < SP_DEVICE_NAME_SIZE ? name : "(a long name)", sp_buf_failed(&known) ? "many" : known.data);
     sp_buf_release(&known);
     return SP_ERR_REQUEST;
 }

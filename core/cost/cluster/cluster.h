@@ -15,9 +15,8 @@
  *   full    {"groups": [{"name", "count", "device": NAME or {..}}, ..], "device_count": N}
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
  *           "launch_seconds"
- *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted
- *           "link_bandwidth", "link_latency", "host_bandwidth", "permuted_bandwidth", "functions_per_second",
- *           "unhidden", "watts", "source"
+ *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted the
+ *           other members of api/schema/device.schema.json, which the files of api/devices have too
  *
  * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
  * of a described device. Everything else has a default. "device_count" plans on the first N devices only; it keeps the
@@ -62,7 +61,7 @@ struct sp_cluster {
 #define SP_MAX_FIGURE     1e24 /* bytes, bytes per second, FLOP per second; the smallest is 1 */
 #define SP_MAX_SECONDS    1e6  /* a latency, a launch */
 
-/* `count` catalog devices; SP_ERR_REQUEST for an unknown name (the message lists the known ones) or a bad count. */
+/* `count` catalog devices; SP_ERR_REQUEST for an unknown name (the message lists similar ones) or a bad count. */
 enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, int64_t count,
                                   struct sp_cluster **ret_cluster, struct sp_error *err);
 
@@ -94,8 +93,9 @@ const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, ui
 /* Seconds to move `bytes` from a to b: latency + bytes / bandwidth; 0 when a == b. */
 double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a, uint32_t b, double bytes);
 
-/* Writes a device as an object; zero FLOPs and an empty source are left out. */
-void sp_device_write(const struct sp_device *device, struct sp_json *json);
+/* Writes a device as an object, what is not stated left out; the text about each figure only `with_sources`. A
+   described device of this form is the same device. */
+void sp_device_write(const struct sp_device *device, bool with_sources, struct sp_json *json);
 
-/* Writes the full form with every figure; sp_cluster_parse() makes the same cluster of it. */
+/* Writes the full form with every figure, without `sources`; sp_cluster_parse() makes the same cluster of it. */
 void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json);

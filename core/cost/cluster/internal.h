@@ -20,9 +20,27 @@ struct sp_cluster_parts {
 enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
                                 struct sp_cluster **ret_cluster, uint32_t *ret_linkless, struct sp_error *err);
 
-/* SP_ERR_REQUEST for a name that the catalog lacks; the message lists the catalog's. */
+/* SP_ERR_REQUEST for a name that the catalog lacks; the message lists similar ones. */
 enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err);
 
 /* The member "device" of `parent`: a name of the catalog or a described device. */
 enum sp_status sp_cluster_parse_device(struct sp_members_reader *reader, const json_t *parent,
                                        const char *parent_pointer, struct sp_device *ret_device);
+
+/* A member that is a number, and where it goes; an absent one that is not required stays as it is. */
+struct sp_described_number {
+    const char *member;
+    const struct sp_members_range *range;
+    bool required;
+    double *ret;
+};
+enum sp_status sp_described_numbers(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                    const struct sp_described_number *numbers, size_t count);
+
+/* The element type that a member of the object at `pointer` is named by. */
+enum sp_status sp_described_dtype(struct sp_members_reader *reader, const char *pointer, const char *name,
+                                  enum sp_dtype *ret_dtype);
+
+/* What a device's kernels reach: the members "products", "attention", "other", "collectives" and "measured". */
+enum sp_status sp_described_kernels(struct sp_members_reader *reader, json_t *json, const char *pointer,
+                                    struct sp_device *device);

@@ -1,32 +1,5 @@
+/* A cluster as JSON. */
 #include "cost/cluster/cluster.h"
-
-void sp_device_write(const struct sp_device *device, struct sp_json *json)
-{
-    sp_json_begin_object(json);
-    sp_json_member_string(json, "name", device->name);
-    sp_json_member_double(json, "memory_bytes", device->memory_bytes);
-    sp_json_member_double(json, "memory_bandwidth", device->memory_bandwidth);
-    if (device->permuted_bandwidth > 0)
-        sp_json_member_double(json, "permuted_bandwidth", device->permuted_bandwidth);
-    if (device->functions_per_second > 0)
-        sp_json_member_double(json, "functions_per_second", device->functions_per_second);
-    if (device->unhidden > 0)
-        sp_json_member_double(json, "unhidden", device->unhidden);
-    sp_json_key(json, "flops");
-    sp_json_begin_object(json);
-    for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {
-        if (device->flops[dtype] > 0)
-            sp_json_member_double(json, sp_dtype_name(dtype), device->flops[dtype]);
-    }
-    sp_json_end_object(json);
-    sp_json_member_double(json, "link_bandwidth", device->link_bandwidth);
-    sp_json_member_double(json, "link_latency", device->link_latency);
-    sp_json_member_double(json, "host_bandwidth", device->host_bandwidth);
-    sp_json_member_double(json, "watts", device->watts);
-    if (device->source != NULL && device->source[0] != '\0')
-        sp_json_member_string(json, "source", device->source);
-    sp_json_end_object(json);
-}
 
 static void write_mesh(const struct sp_cluster *cluster, struct sp_json *json)
 {
@@ -63,7 +36,7 @@ void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json)
         sp_json_member_string(json, "name", group->name);
         sp_json_member_int(json, "count", (int64_t)count);
         sp_json_key(json, "device");
-        sp_device_write(&group->device, json);
+        sp_device_write(&group->device, false, json);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);

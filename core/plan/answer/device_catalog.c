@@ -9,7 +9,7 @@ void sp_devices_write_json(struct sp_json *json)
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < count; i++)
-        sp_device_write(&catalog[i], json);
+        sp_device_write(&catalog[i], true, json);
     sp_json_end_array(json);
     sp_json_end_object(json);
 }

@@ -57,7 +57,7 @@ Test(cluster, uniform_refuses)
 {
     struct sp_cluster *cluster = NULL;
     cr_assert_eq(sp_cluster_uniform(arena, "h1000", 8, &cluster, &err), SP_ERR_REQUEST);
-    cr_assert(strstr(err.message, "h1000") != NULL && strstr(err.message, "tpu-v5e") != NULL, "%s", err.message);
+    cr_assert(strstr(err.message, "h1000") != NULL && strstr(err.message, "h100-sxm-80gb") != NULL, "%s", err.message);
     const int64_t counts[] = {0, -1, SP_MAX_DEVICES + 1, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         sp_error_clear(&err);
@@ -189,6 +189,7 @@ Test(cluster, prefix_drops_groups)
 /* ---- refusals -------------------------------------------------------------------------------------------------- */
 
 #define DEVICE(members) "{\"count\": 1, \"device\": {" members "}}"
+#define WITH(members)   DEVICE("\"name\": \"d\", " FIGURES ", \"flops\": {\"int8\": 1}, " members)
 #define FIGURES         "\"memory_bytes\": 1e9, \"memory_bandwidth\": 1e9"
 #define GROUPS(mesh)    "{\"groups\": [" BOX "], \"mesh\": " mesh "}"
 #define LEVEL(members)  GROUPS("[{" members "}]")
@@ -254,6 +255,37 @@ Test(cluster, every_refusal_says_where)
         {DEVICE("\"name\": \"d\", " FIGURES ", \"flops\": {\"int8\": 1}, \"link_bandwidth\": -1"),
          "/c/device/link_bandwidth", "bytes per second"},
         {DEVICE("\"name\": \"d\", " FIGURES ", \"flops\": {\"int8\": 1}, \"cores\": 1"), "/c/device/cores", "unknown"},
+        {WITH("\"kind\": \"fpga\""), "/c/device/kind", "npu"},
+        {WITH("\"kind\": 1"), "/c/device/kind", "gpu"},
+        {WITH("\"units\": 0"), "/c/device/units", "integer"},
+        {WITH("\"memory_reported_bytes\": 0"), "/c/device/memory_reported_bytes", "bytes"},
+        {WITH("\"products\": []"), "/c/device/products", "object"},
+        {WITH("\"products\": {\"fp16\": {}}"), "/c/device/products/fp16", "float32"},
+        {WITH("\"products\": {\"int8\": 1}"), "/c/device/products/int8", "object"},
+        {WITH("\"products\": {\"int8\": {\"share\": 1}}"), "/c/device/products/int8/share", "flops_share"},
+        {WITH("\"products\": {\"int8\": {\"flops_share\": 0}}"), "/c/device/products/int8/flops_share", "share"},
+        {WITH("\"products\": {\"int8\": {\"start_seconds\": 0}}"), "/c/device/products/int8/start_seconds", "seconds"},
+        {WITH("\"attention\": {\"prefill\": {}}"), "/c/device/attention/prefill", "'start_seconds'"},
+        {WITH("\"attention\": {\"encode\": {}}"), "/c/device/attention/encode", "prefill"},
+        {WITH("\"attention\": {\"decode\": {\"start_seconds\": 1e-6, \"memory_share\": 1, \"half_queries\": 1}}"),
+         "/c/device/attention/decode/half_queries", "tile_keys"},
+        {WITH("\"other\": {\"memory_share\": 1}"), "/c/device/other", "'start_seconds'"},
+        {WITH("\"collectives\": 1"), "/c/device/collectives", "object"},
+        {WITH("\"collectives\": {\"nccl\": {\"all-reduce\": {}}}"), "/c/device/collectives/nccl/all-reduce",
+         "all_reduce"},
+        {WITH("\"collectives\": {\"a/b\": {\"all_reduce\": {}}}"), "/c/device/collectives/a~1b/all_reduce",
+         "'start_seconds'"},
+        {WITH("\"collectives\": {\"nccl\": {\"all_reduce\": {\"start_seconds\": 1e-6, \"rank_seconds\": 0}}}"),
+         "/c/device/collectives/nccl/all_reduce", "link_share"},
+        {WITH("\"collectives\": {\"nccl\": {\"all_reduce\": {\"start_seconds\": 1e-6, \"rank_seconds\": 0, "
+              "\"link_share\": {\"3\": 1}}}}"),
+         "/c/device/collectives/nccl/all_reduce/link_share/3", "known are 2, 4, 8"},
+        {WITH("\"measured\": {\"products\": 1}"), "/c/device/measured/products", "true"},
+        {WITH("\"measured\": true"), "/c/device/measured", "object"},
+        {WITH("\"price_per_hour\": {\"provider\": \"x\"}"), "/c/device/price_per_hour", "'usd'"},
+        {WITH("\"price_per_hour\": 3"), "/c/device/price_per_hour", "object"},
+        {WITH("\"sources\": [\"x\"]"), "/c/device/sources", "object"},
+        {WITH("\"sources\": {\"flops.int8\": 1}"), "/c/device/sources/flops.int8", "string"},
         {GROUPS("[]"), "/c/mesh", "outermost"},
         {GROUPS("{}"), "/c/mesh", "outermost"},
         {GROUPS("[8]"), "/c/mesh/0", "object"},
