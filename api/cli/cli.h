@@ -372,12 +372,12 @@ enum sp_status load_target(const struct plan_devices *given, json_t **ret_target
 
 int remote_inspect(const struct common *common, struct input *input, bool values, const json_t *sizes);
 int remote_plan(const struct common *common, struct plan_request *request);
-int remote_devices(const struct common *common);
 /* Whether the text can be the name of a plan on a server. */
 bool is_plan_id(const char *text);
 /* A file of a plan of the server, or the folder of its devices' models; `device` is of the format "ort", or none. */
 int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device);
-int remote_operators(const struct common *common, const char *name);
+/* A table of the server at this path, or what `name` says of it; NULL: all. */
+int remote_table(const struct common *common, const char *table, const char *name);
 /* The model goes to the server, the request with it; `path` is where the completed model is written, or NULL. */
 int remote_check(const struct common *common, struct input *input, const json_t *request);
 int remote_infer(const struct common *common, struct input *input, const json_t *request, const char *path);

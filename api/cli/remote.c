@@ -56,7 +56,7 @@ enum sp_status client_print(const struct common *common, const char *text, size_
     return finish_stdout(err);
 }
 
-/* ---- inspect, devices ---- */
+/* ---- inspect ---- */
 
 /* Takes a member, with its comma, out of a JSON object as the daemon writes it, without blanks. */
 static void drop_member(struct sp_buf *text, const char *name)
@@ -131,28 +131,6 @@ int remote_inspect(const struct common *common, struct input *input, bool values
     progress_clear(&progress);
     int code = status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
     sp_buf_release(&body);
-    client_close(client);
-    return code;
-}
-
-int remote_devices(const struct common *common)
-{
-    struct client *client = NULL;
-    struct sp_error err = {0};
-    enum sp_status status = client_open(common, &client, &err);
-    if (status == SP_OK) {
-        struct answer answer;
-        const struct call call = {
-            .method = "GET",
-            .path = "/v1/devices",
-            .accept = common->json ? "application/json" : "text/plain",
-        };
-        status = client_ask(client, &call, &answer, &err);
-        if (status == SP_OK)
-            status = client_print(common, answer.body.data, answer.body.size, &err);
-        sp_buf_release(&answer.body);
-    }
-    int code = status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
     client_close(client);
     return code;
 }

@@ -165,13 +165,13 @@ int remote_infer(const struct common *common, struct input *input, const json_t 
 
 /* ---- operators ---- */
 
-int remote_operators(const struct common *common, const char *name)
+int remote_table(const struct common *common, const char *table, const char *name)
 {
     struct client *client = NULL;
     struct sp_error err = {0};
     struct sp_buf path;
     sp_buf_init(&path, (size_t)4 * SP_MAX_NAME_BYTES);
-    sp_buf_text(&path, "/v1/operators");
+    sp_buf_text(&path, table);
     if (name != NULL)
         sp_buf_text(&path, "?name=");
     enum sp_status status = name == NULL || add_escaped(&path, name) ? SP_OK : sp_fail_memory(&err);

@@ -90,10 +90,6 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  */
 void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struct sp_json *json);
 
-/* The built-in device catalog, as JSON {"devices": [...]} and as a table. */
-void sp_devices_write_json(struct sp_json *json);
-void sp_devices_write_text(struct sp_buf *buf);
-
 /* What people read: a header, a line per stage, transfers, the estimate. Appended to `buf`. */
 void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf);
 

@@ -2,6 +2,7 @@
 
 #include "http/respond.h"
 #include "observe/metrics.h"
+#include "plan/answer/device_catalog.h"
 #include "plan/plan.h"
 #include "routes/openapi.h"
 #include "routes/routes.h"
@@ -97,18 +98,27 @@ enum verdict openapi_finish(struct request *request)
 
 enum verdict devices_finish(struct request *request)
 {
+    const char *name = request_parameter(request, "name");
+    const bool as_text = request_accepts(request, "text/plain") > request_accepts(request, "application/json");
+    struct problem problem = {0};
+    struct sp_error err = {0};
+    enum sp_status status;
     struct sp_buf buf;
-    sp_buf_init(&buf, 1u << 20);
-    if (request_accepts(request, "text/plain") > request_accepts(request, "application/json")) {
-        sp_devices_write_text(&buf);
-        return respond_fixed(request, "text/plain; charset=utf-8", &buf);
+    sp_buf_init(&buf, SPD_MAX_TABLE_BYTES);
+    if (as_text) {
+        status = sp_devices_text(name, &buf, &err);
+    } else {
+        struct sp_json json;
+        sp_json_init_buf(&json, false, &buf);
+        status = sp_devices_json(name, &json, &err);
+        if (status == SP_OK)
+            status = sp_json_finish(&json, &err);
     }
-    struct sp_json json;
-    sp_json_init_buf(&json, false, &buf);
-    sp_devices_write_json(&json);
-    if (sp_json_finish(&json, NULL) != SP_OK)
-        buf.failed = true;
-    return respond_fixed(request, "application/json", &buf);
+    if (status == SP_OK)
+        return respond_fixed(request, as_text ? "text/plain; charset=utf-8" : "application/json", &buf);
+    sp_buf_release(&buf);
+    problem_from_error(&problem, &err);
+    return respond_problem(request, &problem);
 }
 
 enum verdict model_missing(struct request *request)

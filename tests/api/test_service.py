@@ -28,6 +28,33 @@ class Service(DaemonCase):
         self.assertIn("a100-sxm4-80gb", [device["name"] for device in devices])
         self.assertIn("a100-sxm4-80gb", self.ask("GET", "/v1/devices", Accept="text/plain").text)
 
+    def test_devices_by_name(self):
+        device, = self.ask("GET", "/v1/devices?name=h200-sxm-141gb").json["devices"]
+        self.assertEqual(device["kind"], "gpu")
+        self.assertEqual(device["memory_bytes"], 141e9)
+        self.assertTrue(device["measured"]["products"])
+        slices = self.ask("GET", "/v1/devices?name=a30-24gb/").json["devices"]
+        self.assertEqual([device["name"] for device in slices], [f"a30-24gb/{n}" for n in ("1g.6gb", "2g.12gb", "4g.24gb")])
+        self.assertIn("(measured)", self.ask("GET", "/v1/devices?name=h200-sxm-141gb", Accept="text/plain").text)
+        problem = self.problem("GET", "/v1/devices?name=h1000", code="UNKNOWN_DEVICE")
+        self.assertIn("h100-sxm-80gb", problem.json["detail"])
+
+    def test_a_described_device_is_no_file(self):
+        # Only the command reads files: for the daemon a path is a name that the catalog lacks.
+        name = self.store()
+        for path in ("device.json", "/etc/passwd", "../device.json"):
+            with self.subTest(path):
+                self.problem("POST", "/v1/plans", {"model": name, "cluster": {"device": path, "count": 2}},
+                             code="UNKNOWN_DEVICE", pointer="/cluster/device")
+
+    def test_a_device_of_the_catalog_may_be_described(self):
+        device, = self.ask("GET", "/v1/devices?name=l40s-48gb").json["devices"]
+        plan = self.submit(cluster={"device": device, "count": 2})
+        self.assertEqual(self.daemon.finished(plan)["state"], "succeeded")
+        kept = self.ask("GET", f"/v1/plans/{plan}").json["plan"]["cluster"]["groups"][0]["device"]
+        device.pop("sources")  # a plan says where figures come from in short
+        self.assertEqual(kept, device)
+
     def test_metrics_are_an_exposition(self):
         self.ask("GET", "/livez")
         typed = set()

@@ -19,6 +19,8 @@ import tempfile
 import time
 import unittest
 
+import jsonschema
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "tests/tools"))
 sys.dont_write_bytecode = True
@@ -219,7 +221,8 @@ class Usage(Case):
             ["strip", model],
             ["strip", model, "-o"],
             ["strip", model, "-o", "-", "--json"],
-            ["devices", "all"],
+            ["devices", "h1000"],
+            ["devices", "l4-24gb", "t4-16gb"],
             ["devices", "--server", "http://me:secret@127.0.0.1:1"],
             ["plan", model, *devices, "--priority", "low"],
             ["plan", model, *devices, "--server", "http://127.0.0.1:1", "--priority", "urgent"],
@@ -714,6 +717,67 @@ class Files(Case):
 
 
 class Devices(Case):
+    def test_the_list(self):
+        text = self.done("devices").stdout.decode()
+        for name in ("h100-sxm-80gb", "mi355x-288gb", "tpu-v6e", "apple-m4-max", "epyc-9654"):
+            self.assertIn(name, text)
+        self.assertNotIn("/1g.", text)
+        listed = [device["name"] for device in self.json("devices")["devices"]]
+        self.assertEqual(len(listed), len(set(listed)))
+        files = os.listdir(os.path.join(TOP, "api/devices"))
+        self.assertEqual(set(listed), {name[:-5] for name in files if name.endswith(".json")})
+
+    def test_one_device_and_a_part_of_names(self):
+        text = self.done("devices", "H100-SXM-80GB").stdout.decode()
+        for words in ("(measured)", "default of the kind gpu", "6.88 USD an hour", "2026-01-19", "3g.40gb", "132 units",
+                      "flops.float16", "[quoted]"):
+            self.assertIn(words, text)
+        names = [device["name"] for device in self.json("devices", "a100-sxm4-80gb/")["devices"]]
+        self.assertIn("a100-sxm4-80gb/7g.80gb", names)
+        self.assertTrue(all(name.startswith("a100-sxm4-80gb/") for name in names))
+        self.assertIn(b"similar names are h100-", self.done("devices", "h1000", status=2).stderr)
+
+    def test_every_device_keeps_the_schema(self):
+        with open(os.path.join(TOP, "api/schema/device.schema.json"), encoding="utf-8") as file:
+            check = jsonschema.Draft202012Validator(json.load(file))
+        devices = self.json("devices")["devices"] + self.json("devices", "/")["devices"]
+        for name in os.listdir(os.path.join(TOP, "api/devices")):
+            if name.endswith(".json"):
+                with open(os.path.join(TOP, "api/devices", name), encoding="utf-8") as file:
+                    devices.append(json.load(file))
+        for device in devices:
+            self.assertEqual([error.message for error in check.iter_errors(device)], [], device["name"])
+
+    def test_a_file_is_a_device(self):
+        model = self.mlp(4)
+        with open(os.path.join(TOP, "api/devices/l4-24gb.json"), "rb") as file:
+            data = file.read()
+        path = self.file("l4-24gb.json", data)
+        named, by_file = (self.json("plan", model, "--devices", "2", "--device", device)
+                          for device in ("l4-24gb", path))
+        for plan in (named, by_file):
+            plan.pop("search")
+        self.assertEqual(by_file, named)
+        self.file("mine.json", data.replace(b'"memory_bandwidth": 300e9', b'"memory_bandwidth": 600e9')
+                               .replace(b'"l4-24gb"', b'"mine"'))
+        cluster = self.file("cluster.json", b'{"groups": [{"count": 1, "device": "mine.json"},'
+                                            b' {"count": 1, "device": "t4-16gb"}]}')
+        groups = self.json("plan", model, "--cluster", cluster)["cluster"]["groups"]
+        self.assertEqual([group["device"]["name"] for group in groups], ["mine", "t4-16gb"])
+        self.assertEqual(groups[0]["device"]["memory_bandwidth"], 600e9)
+        sweep = self.json("plan", model, "--devices", "2", "--device", "t4-16gb," + self.path("mine.json"))
+        self.assertEqual({row["device"] for row in sweep["sweep"]}, {"mine", "t4-16gb"})
+
+    def test_files_that_are_no_devices(self):
+        model = self.mlp(1)
+        for data, code in ((b"{", b"CLUSTER_NOT_JSON"), (b'"l4-24gb"', b"CLUSTER_NOT_JSON"), (b"[]", b"MEMBER_TYPE"),
+                           (b"{}", b"MEMBER_MISSING")):
+            path = self.file("device.json", data)
+            with self.subTest(data=data):
+                self.assertIn(code, self.done("plan", model, "--devices", "1", "--device", path, status=2).stderr)
+        self.assertIn(b"[FILE_NOT_READABLE]",
+                      self.done("plan", model, "--devices", "1", "--device", self.path("no.json"), status=2).stderr)
+
     def test_the_catalog(self):
         devices = self.json("devices")["devices"]
         names = [device["name"] for device in devices]

@@ -65,6 +65,9 @@ struct sp_cluster {
 enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, int64_t count,
                                   struct sp_cluster **ret_cluster, struct sp_error *err);
 
+/* SP_ERR_REQUEST "UNKNOWN_DEVICE" for a name that the catalog lacks; the message lists similar ones. */
+enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err);
+
 /* From JSON; `pointer` is the JSON pointer of `json` in the request ("" or "/cluster"), used in errors' `where`. */
 enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 struct sp_cluster **ret_cluster, struct sp_error *err);

@@ -20,9 +20,6 @@ struct sp_cluster_parts {
 enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
                                 struct sp_cluster **ret_cluster, uint32_t *ret_linkless, struct sp_error *err);
 
-/* SP_ERR_REQUEST for a name that the catalog lacks; the message lists similar ones. */
-enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err);
-
 /* The member "device" of `parent`: a name of the catalog or a described device. */
 enum sp_status sp_cluster_parse_device(struct sp_members_reader *reader, const json_t *parent,
                                        const char *parent_pointer, struct sp_device *ret_device);

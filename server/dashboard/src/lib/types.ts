@@ -101,9 +101,14 @@ export interface PlanLine {
 
 export interface DeviceKind {
   name: string;
+  title?: string;
+  kind?: string;
   memory_bytes: number;
   memory_bandwidth: number;
   flops: Record<string, number>;
+  measured?: Record<string, boolean>;
+  price_per_hour?: { usd: number; provider?: string; date?: string };
+  note?: string;
 }
 
 export interface Stage {

@@ -156,6 +156,27 @@ function Field(props: Part & { name: keyof Form; label: string; hint?: string; m
   );
 }
 
+// A device of the catalog in a sentence or two.
+function About(props: { kind: DeviceKind }) {
+  const { kind } = props;
+  const price = kind.price_per_hour;
+  const measured = Object.keys(kind.measured ?? {}).filter((part) => kind.measured?.[part] === true);
+  const peaks = ['float32', 'float16', 'bfloat16', 'float8e4m3fn', 'int8', 'float4e2m1'].filter((type) => type in kind.flops);
+  return (
+    <p class="muted small">
+      {kind.title ?? kind.name}
+      {kind.kind !== undefined && ` (${kind.kind})`}: {bytes(kind.memory_bytes)} of memory at {bytes(kind.memory_bandwidth)}/s
+      {peaks.map((type) => `, ${flops(kind.flops[type])}/s in ${type}`).join('')}.{' '}
+      {price !== undefined &&
+        `${price.usd.toFixed(2)} USD an hour (${[price.provider, price.date ?? 'no date'].filter(Boolean).join('; ')}). `}
+      {measured.length > 0
+        ? `Measured on the device: ${measured.join(', ')}.`
+        : 'What kernels reach of this was not measured on the device.'}{' '}
+      {kind.note}
+    </p>
+  );
+}
+
 function Devices(props: Part & { kinds: DeviceKind[] }) {
   const { form, set, kinds } = props;
   const kind = kinds.find((one) => one.name === form.device);
@@ -243,13 +264,7 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
           )}
         </div>
       )}
-      {form.way !== 'json' && kind !== undefined && (
-        <p class="muted small">
-          {kind.name}: {bytes(kind.memory_bytes)} of memory at {bytes(kind.memory_bandwidth)}/s
-          {kind.flops['float16'] !== undefined && `, ${flops(kind.flops['float16'])}/s in float16`}
-          {kind.flops['float32'] !== undefined && `, ${flops(kind.flops['float32'])}/s in float32`}.
-        </p>
-      )}
+      {form.way !== 'json' && kind !== undefined && <About kind={kind} />}
     </Card>
   );
 }
