@@ -23,7 +23,7 @@ static bool parse_number(const char *text, double most, double *ret_value)
     if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
         return false;
     double value = strtod(text, &end);
-    if (*end != '\0' || !isfinite(value) || value <= 0 || value > most)
+    if (*end != '\0' || !isfinite(value) || value < 0 || value > most)
         return false;
     *ret_value = value;
     return true;
@@ -31,7 +31,12 @@ static bool parse_number(const char *text, double most, double *ret_value)
 
 bool parse_seconds(const char *text, double *ret_value)
 {
-    return parse_number(text, CLI_MAX_TIME_LIMIT, ret_value);
+    return parse_number(text, CLI_MAX_TIME_LIMIT, ret_value) && *ret_value > 0;
+}
+
+bool parse_share(const char *text, double *ret_value)
+{
+    return parse_number(text, 1, ret_value);
 }
 
 bool parse_bytes(const char *text, double *ret_value)

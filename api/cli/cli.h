@@ -65,6 +65,8 @@ __attribute__((format(printf, 1, 2))) void print_note(const char *format, ...);
 /* A whole number of `least` or more, nothing behind it. */
 bool parse_integer(const char *text, int64_t least, int64_t *ret_value);
 bool parse_seconds(const char *text, double *ret_value);
+/* 0 to 1. */
+bool parse_share(const char *text, double *ret_value);
 /* A number of bytes of 1 or more, like 80e9. */
 bool parse_bytes(const char *text, double *ret_value);
 

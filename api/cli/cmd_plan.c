@@ -35,6 +35,8 @@ static const char help[] =
     "  --profile-device D   the device that was measured on; the first when not given\n"
     "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"reserved_bytes\", \"pins\",\n"
     "                       \"together\", \"specs\", \"forbid\"}\n"
+    "  --tolerance T        a plan that is better by no more than this share counts as equal, and fewer\n"
+    "                       devices, more free memory, fewer messages decide; 0.02 when not given\n"
     "  --first-fit          take the first placement that fits instead of improving it\n"
     "  --seed N             recorded with the plan; equal questions have equal plans\n"
     "  --time-limit S       stop after S seconds with the best placement so far\n"
@@ -85,6 +87,7 @@ enum {
     OPT_BATCH,
     OPT_SIZE,
     OPT_TIME_LIMIT,
+    OPT_TOLERANCE,
     OPT_FIRST_FIT,
     OPT_SEED,
     OPT_PROFILE,
@@ -117,6 +120,7 @@ static const struct option options[] = {
     {"batch", required_argument, NULL, OPT_BATCH},
     SIZE_OPTION_LIST(SIZE_OPTION),
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
+    {"tolerance", required_argument, NULL, OPT_TOLERANCE},
     {"first-fit", no_argument, NULL, OPT_FIRST_FIT},
     {"seed", required_argument, NULL, OPT_SEED},
     {"output", required_argument, NULL, 'o'},
@@ -159,6 +163,10 @@ static int take_option(struct common *common, int option, char *value, struct pl
     case OPT_TIME_LIMIT:
         if (!parse_seconds(value, &request->options.time_limit_seconds))
             return report_usage(common, "--time-limit takes seconds above 0, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_TOLERANCE:
+        if (!parse_share(value, &request->options.tolerance) || !sp_tolerance_is_valid(request->options.tolerance))
+            return report_usage(common, "--tolerance takes a share from 0 to below 1, like 0.02, not '%.64s'.", value);
         return EXIT_DONE;
     case OPT_SEED:
         if (!parse_integer(value, 0, &seed))

@@ -38,6 +38,7 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     if (!sp_sizes_write(request->arena, &options->sizes, &json))
         return sp_fail_memory(err);
     sp_json_member_bool(&json, "optimal", options->optimal);
+    sp_json_member_double(&json, "tolerance", options->tolerance);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
     if (options->profile != NULL) {
         sp_json_key(&json, "profile");

@@ -188,6 +188,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_member_int(&json, "batch", options->batch);
     ok = sp_sizes_write(arena, &options->sizes, &json);
     sp_json_member_bool(&json, "optimal", options->optimal);
+    sp_json_member_double(&json, "tolerance", options->tolerance);
     sp_json_member_int(&json, "seed", (int64_t)options->seed);
     if (options->profile != NULL) {
         sp_json_key(&json, "profile");
@@ -329,6 +330,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.objective = options->objective;
     joint.strategy = options->strategy;
     joint.optimal = options->optimal;
+    joint.tolerance = options->tolerance;
     joint.any_sets = options->any_sets;
     joint.max_replicas = options->max_replicas;
     joint.seed = options->seed;
@@ -357,6 +359,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->objective = options->objective;
     plan->strategy = sp_search_strategy_name(options->strategy);
     plan->seed = options->seed;
+    plan->tolerance = options->tolerance;
     if (job->model != NULL)
         plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
     else

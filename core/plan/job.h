@@ -87,6 +87,9 @@ struct sp_job_options {
     bool skip_minimum_memory;           /* where nothing fits, do not look for memory that would do: one of several */
 };
 
+/* Estimates are a few per cent off: what a plan is better by less counts as nothing unless a request says otherwise. */
+#define SP_PLAN_TOLERANCE 0.02
+
 /* What is asked of a plan. */
 struct sp_plan_options {
     enum sp_objective objective;
@@ -96,6 +99,8 @@ struct sp_plan_options {
     int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
                               fixed to another number is SP_ERR_REQUEST */
     struct sp_sizes sizes;
+    double tolerance; /* share of the objective's figure below which plans count as equal (search/joint/joint.h), 0 to
+                         below 1; 0: the best that is found */
     bool optimal; /* move until no move helps; false: the first placement that fits */
     bool what_if; /* sp_plan_answer() (plan/variants/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
@@ -105,12 +110,12 @@ struct sp_plan_options {
                                              search then ends with the best placement so far */
 };
 
-/* Throughput, "auto", optimal, nothing bound. */
+/* Throughput, "auto", optimal, within SP_PLAN_TOLERANCE, nothing bound. */
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of
- * plan/sizes/sizes.h, "optimal", "seed", "profile", "time_limit_seconds", "what_if", "constraints") of a request. json
+ * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "constraints") of a request. json
  * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints are a member of a request of their own,
  * so that their errors' pointers begin with "/constraints". Unknown members, wrong types and strategies that this
  * version does not have are SP_ERR_REQUEST with a JSON pointer.
@@ -120,6 +125,9 @@ enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objec
 
 /* "throughput", "latency", "devices"; static. */
 const char *sp_objective_name(enum sp_objective objective);
+
+/* Whether a tolerance is one: 0 to below 1. */
+bool sp_tolerance_is_valid(double tolerance);
 
 /* "contiguous" or "any"; false for other names. */
 bool sp_placement_parse(const char *name, bool *ret_any_sets);

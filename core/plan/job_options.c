@@ -31,6 +31,7 @@ void sp_plan_options_init(struct sp_plan_options *options)
     options->objective = SP_OBJECTIVE_THROUGHPUT;
     options->strategy = SP_STRATEGY_AUTO;
     options->max_replicas = 1;
+    options->tolerance = SP_PLAN_TOLERANCE;
     options->optimal = true;
 }
 
@@ -122,6 +123,21 @@ static enum sp_status parse_replicas(const json_t *json, const char *pointer, st
     return status;
 }
 
+bool sp_tolerance_is_valid(double tolerance)
+{
+    return tolerance >= 0 && tolerance < 1;
+}
+
+static enum sp_status parse_tolerance(const json_t *json, const char *pointer, struct sp_plan_options *options,
+                                      struct sp_error *err)
+{
+    const double tolerance = json_number_value(json);
+    if (!json_is_number(json) || !sp_tolerance_is_valid(tolerance))
+        return refuse(err, pointer, "The tolerance must be a share from 0 to below 1, like 0.02.");
+    options->tolerance = tolerance;
+    return SP_OK;
+}
+
 static enum sp_status parse_flag(const json_t *json, const char *pointer, const char *name, bool *ret_flag,
                                  struct sp_error *err)
 {
@@ -159,6 +175,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return sp_demands_parse(arena, value, "/constraints", &options->constraints, err);
     if (strcmp(name, "optimal") == 0)
         return parse_flag(value, pointer, name, &options->optimal, err);
+    if (strcmp(name, "tolerance") == 0)
+        return parse_tolerance(value, pointer, options, err);
     if (strcmp(name, "what_if") == 0)
         return parse_flag(value, pointer, name, &options->what_if, err);
     if (strcmp(name, "seed") == 0) {
@@ -176,7 +194,7 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     return refuse(err, pointer,
                   "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
-                  "operators, optimal, seed, profile, what_if, constraints and time_limit_seconds.",
+                  "operators, optimal, tolerance, seed, profile, what_if, constraints and time_limit_seconds.",
                   name);
 }
 

@@ -33,6 +33,7 @@ struct sp_plan {
     const struct sp_cluster *cluster;
     const struct sp_search_result *result;
     enum sp_objective objective;
+    double tolerance;     /* sp_joint_options.tolerance */
     const char *strategy; /* "grouping" */
     uint64_t seed;
     const char *id; /* hex fingerprint of model, cluster and options: the same question has the same id everywhere */
@@ -50,10 +51,11 @@ struct sp_plan {
 
 /*
  * The estimate of the objective and the bound that was proved for it: the interval between two results for throughput
- * and for the fewest devices, the latency of one request for latency. gap = (value - bound) / value, in [0, 1].
+ * and for the fewest devices, the latency of one request for latency. gap = (value - bound) / value, in [0, 1]. The best
+ * that was found is the value itself, or less by no more than the tolerance (search/joint/run/near_best.h).
  */
 struct sp_plan_gap {
-    double value_seconds, bound_seconds, gap;
+    double value_seconds, bound_seconds, gap, best_seconds;
 };
 struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
 
@@ -83,8 +85,7 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *  collectives  Transfers between stages, kind "send", from the devices of one block to those of the next; then, stage
  *               by stage, what the devices of one block exchange. `bytes` are those of all of these devices together
  *               for one request, so they add up to the estimate's.
- *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, this one among
- *               them.
+ *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, and this one.
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.
  */

@@ -13,6 +13,8 @@ struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan)
     /* Value and bound add the same numbers in another order, so the bound may come out a rounding error higher. */
     if (gap.value_seconds > gap.bound_seconds)
         gap.gap = (gap.value_seconds - gap.bound_seconds) / gap.value_seconds;
+    const struct sp_front_plan *best = plan->result->best;
+    gap.best_seconds = best == NULL ? gap.value_seconds : latency ? best->latency_seconds : best->interval_seconds;
     return gap;
 }
 

@@ -244,7 +244,7 @@ for (const name of MODELS) {
     fs.copyFileSync(source, model);
     fillWeights(folder, model);
     shardplan('plan', model, '--devices', '1', '--device', 'cpu-core', '--plan', path.join(folder, 'one.json'));
-    shardplan('plan', model, '--devices', '2', '--device', 'cpu-core', '--emit', emitted);
+    shardplan('plan', model, '--devices', '2', '--device', 'cpu-core', '--tolerance', '0', '--emit', emitted);
     const one = JSON.parse(fs.readFileSync(path.join(folder, 'one.json'))), two = JSON.parse(fs.readFileSync(path.join(emitted, 'plan.json')));
     if (options.parts.includes('ranks')) await compareTimes(name, path.join(folder, 'one.json'), model);
     if (options.parts.includes('speed')) await compareSpeed(name, emitted, model, one, two);

@@ -148,6 +148,9 @@ class Run:
     def __init__(self, program, inputs, timeout):
         self.program, self.inputs, self.timeout = program, inputs, timeout
         self.lock, self.children, self.is_stopped = threading.Lock(), set(), False
+        # The best plan that is found, not one that is nearly as good. Builds that know no tolerance always give that.
+        told = subprocess.run([program, "plan", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        self.exactly = ["--tolerance", "0"] if b"--tolerance" in told.stdout else []
 
     def stop(self):
         self.is_stopped = True  # first: start() looks at it after it has added a child
@@ -248,7 +251,7 @@ def make_rows(run, only, like):
             _, place, objective, strategy = row.split("/")
             if place in places:
                 rows.append((row, [*arguments, "--cluster", os.path.join(run.inputs, f"{name}-{place}.json"),
-                                   "--objective", objective, "--strategy", strategy]))
+                                   "--objective", objective, "--strategy", strategy, *run.exactly]))
     return rows, memory
 
 

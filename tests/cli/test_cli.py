@@ -163,7 +163,7 @@ class Usage(Case):
 
     def test_help_names_every_option(self):
         text = self.done("plan", "--help").stdout.decode()
-        for option in ("devices", "device", "cluster", "objective", "strategy", "batch", "dim", "time-limit",
+        for option in ("devices", "device", "cluster", "objective", "strategy", "batch", "dim", "time-limit", "tolerance",
                        "first-fit", "seed", "output", "plan", "json", "server", "constraints", "choose", "what-if", "priority"):
             self.assertIn(f"--{option}", text)
 
@@ -211,6 +211,9 @@ class Usage(Case):
             ["plan", model, *devices, "--replicas", "0"],
             ["plan", model, *devices, "--batch", "0"],
             ["plan", model, *devices, "--time-limit", "0"],
+            ["plan", model, *devices, "--tolerance", "1"],
+            ["plan", model, *devices, "--tolerance", "-0.1"],
+            ["plan", model, *devices, "--tolerance", "2%"],
             ["plan", model, *devices, "--time-limit", "nan"],
             ["plan", model, *devices, "--seed", "-1"],
             ["plan", model, *devices, "--constraints", "c.json"],
@@ -402,9 +405,9 @@ class Plan(Case):
 
     def test_options_are_recorded(self):
         plan = self.plan(self.mlp(2, 64, "batch"), 2, "--batch", "16", "--seed", "9", "--first-fit", "--strategy",
-                         "grouping", "--time-limit", "60")
-        self.assertEqual(plan["options"], {"strategy": "grouping", "batch": 16, "dims": {}, "optimal": False, "seed": 9,
-                                           "time_limit_seconds": 60})
+                         "grouping", "--time-limit", "60", "--tolerance", "0.1")
+        self.assertEqual(plan["options"], {"strategy": "grouping", "batch": 16, "dims": {}, "optimal": False,
+                                           "tolerance": 0.1, "seed": 9, "time_limit_seconds": 60})
         self.assertEqual(plan["search"]["seed"], 9)
         self.assertEqual(plan["diagnostics"], [])
 

@@ -66,6 +66,7 @@ static void write_estimate(struct sp_plan_json *c)
     sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
     sp_json_member_double(json, "lower_bound_seconds", gap.bound_seconds);
     sp_json_member_double(json, "gap", gap.gap);
+    sp_json_member_double(json, "best_found_seconds", gap.best_seconds);
     sp_json_member_string(json, "bottleneck", c->plan->bottleneck);
     sp_json_end_object(json);
 }
@@ -288,7 +289,7 @@ static void write_diagnostics(struct sp_plan_json *c)
     sp_json_end_array(json);
 }
 
-/* Plans that nothing beats in everything, the chosen one among them. */
+/* Plans that nothing beats in everything, and the chosen one. */
 static void write_alternatives(struct sp_plan_json *c)
 {
     const struct sp_search_result *result = c->plan->result;

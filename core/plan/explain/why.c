@@ -221,6 +221,15 @@ static bool is_less(double a, double b)
     return a < b * (1 - EQUAL);
 }
 
+/* The plan's own entry of the front. */
+static const struct sp_front_plan *chosen_of(const struct sp_plan *plan)
+{
+    const struct sp_front_plan *chosen = NULL;
+    for (uint32_t i = 0; i < plan->result->front_count; i++)
+        chosen = plan->result->front[i].is_chosen ? &plan->result->front[i] : chosen;
+    return chosen;
+}
+
 static double objective_of(const struct sp_plan *plan, const struct sp_front_plan *found)
 {
     return plan->objective == SP_OBJECTIVE_DEVICES   ? found->devices_used
@@ -238,10 +247,11 @@ static bool say_bound(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const bool is_devices = plan->objective == SP_OBJECTIVE_DEVICES;
     const bool is_least = is_devices ? sp_plan_devices_used(plan) == 1 : sp_plan_gap(plan).gap <= EQUAL;
-    if (!is_least && !plan->result->is_proved)
+    const bool is_proved = plan->result->is_proved && (is_devices || plan->result->best == NULL);
+    if (!is_least && !is_proved)
         return false;
     sp_buf_text(buf, "No better plan exists under the cost model: ");
-    if (plan->result->is_proved)
+    if (is_proved)
         sp_buf_text(buf, "all plans on these devices were tried.");
     else if (is_devices)
         sp_buf_text(buf, "one device is the least there is.");
@@ -299,7 +309,7 @@ static void say_seconds(const char *what, double seconds, double chosen, struct 
     sp_buf_printf(buf, "%s of ", what);
     sp_text_seconds(buf, seconds);
     if (!is_less(chosen, seconds)) {
-        sp_buf_text(buf, is_less(seconds, chosen) ? ", which is less" : ", which is the same");
+        sp_buf_text(buf, is_less(seconds, chosen) ? "" : ", which is the same");
         return;
     }
     sp_buf_text(buf, ", ");
@@ -311,7 +321,8 @@ static void say_second(const struct sp_plan *plan, const struct sp_why *why, con
                        struct sp_buf *buf)
 {
     const struct sp_front_plan *second = why->second;
-    sp_buf_printf(buf, "The second best, %s, ", second->description);
+    const bool is_better = is_less(objective_of(plan, second), objective_of(plan, chosen));
+    sp_buf_printf(buf, "%s, %s, ", is_better ? "Another one" : "The second best", second->description);
     if (plan->objective == SP_OBJECTIVE_DEVICES && why->worse_by > 0) {
         sp_buf_printf(buf, "uses %u devices, %.0f more", second->devices_used, why->worse_by);
     } else if (plan->objective == SP_OBJECTIVE_LATENCY) {
@@ -327,10 +338,8 @@ static void say_second(const struct sp_plan *plan, const struct sp_why *why, con
 static void explain_second(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
 {
     const struct sp_search_result *result = plan->result;
-    const struct sp_front_plan *chosen = NULL;
+    const struct sp_front_plan *chosen = chosen_of(plan);
     why->second = result->second;
-    for (uint32_t i = 0; i < result->front_count; i++)
-        chosen = result->front[i].is_chosen ? &result->front[i] : chosen;
     if (why->second == NULL || chosen == NULL) {
         why->second = NULL;
         if (plan->cluster->device_count == 1)
@@ -349,6 +358,41 @@ static void explain_second(const struct sp_plan *plan, struct sp_why *why, struc
     why->less_memory = is_less(why->second->memory_bytes, chosen->memory_bytes);
     why->fewer_devices = why->second->devices_used < chosen->devices_used;
     say_second(plan, why, chosen, buf);
+}
+
+/* ---- the best, where the plan is near it ------------------------------------------------------------------------- */
+
+/* What the best plan takes more of than this one. */
+static void say_cost(const struct sp_front_plan *best, const struct sp_front_plan *chosen, double tolerance,
+                     struct sp_buf *buf)
+{
+    if (best->devices_used > chosen->devices_used) {
+        const uint32_t more = best->devices_used - chosen->devices_used;
+        sp_buf_printf(buf, "takes %u device%s more", more, more == 1 ? "" : "s");
+    } else if (best->used_share > chosen->used_share + tolerance) {
+        sp_buf_printf(buf, "fills its fullest device to %.1f %% instead of %.1f %%", 100 * best->used_share,
+                      100 * chosen->used_share);
+    } else {
+        sp_buf_printf(buf, "sends %u messages for a request instead of %u", best->messages, chosen->messages);
+    }
+}
+
+static void explain_best(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
+{
+    const struct sp_front_plan *best = plan->result->best, *chosen = chosen_of(plan);
+    const struct sp_plan_gap gap = sp_plan_gap(plan);
+    why->better_by = gap.value_seconds - gap.best_seconds;
+    why->better_share = gap.best_seconds > 0 ? why->better_by / gap.best_seconds : 0;
+    if (best->devices_used > chosen->devices_used)
+        sp_buf_printf(buf, "%u devices", best->devices_used);
+    else
+        sp_buf_text(buf, "Another plan");
+    sp_buf_printf(buf, " would be %.2g %% faster: %s has %s of ", 100 * why->better_share, best->description,
+                  plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
+    sp_text_seconds(buf, gap.best_seconds);
+    sp_buf_printf(buf, ". That is within the tolerance of %.3g %%, and ", 100 * plan->tolerance);
+    say_cost(best, chosen, plan->tolerance, buf);
+    sp_buf_text(buf, ".");
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
@@ -371,6 +415,10 @@ bool sp_plan_why(const struct sp_plan *plan, struct sp_why *ret_why)
     if (done) {
         explain_second(plan, ret_why, &buf);
         done = (ret_why->second_sentence = keep_text(plan, &buf)) != NULL;
+    }
+    if (done && plan->result->best != NULL) {
+        explain_best(plan, ret_why, &buf);
+        done = (ret_why->best_sentence = keep_text(plan, &buf)) != NULL;
     }
     sp_buf_release(&buf);
     return done;
@@ -420,21 +468,28 @@ static void write_better_in(const struct sp_why *why, struct sp_json *json)
     sp_json_end_array(json);
 }
 
-static void write_second(const struct sp_plan *plan, const struct sp_why *why, struct sp_json *json)
+/* Begins the object of another plan, or says that there is none. */
+static bool begin_other(const char *name, const struct sp_front_plan *other, struct sp_json *json)
 {
-    const struct sp_front_plan *second = why->second;
-    sp_json_key(json, "second_best");
-    if (second == NULL) {
+    sp_json_key(json, name);
+    if (other == NULL) {
         sp_json_null(json);
-        return;
+        return false;
     }
     sp_json_begin_object(json);
-    sp_json_member_string(json, "description", second->description);
-    sp_json_member_int(json, "stages", second->stage_count);
-    sp_json_member_int(json, "devices", second->devices_used);
-    sp_json_member_double(json, "latency_seconds", second->latency_seconds);
-    sp_json_member_double(json, "interval_seconds", second->interval_seconds);
-    sp_json_member_double(json, "memory_bytes", second->memory_bytes);
+    sp_json_member_string(json, "description", other->description);
+    sp_json_member_int(json, "stages", other->stage_count);
+    sp_json_member_int(json, "devices", other->devices_used);
+    sp_json_member_double(json, "latency_seconds", other->latency_seconds);
+    sp_json_member_double(json, "interval_seconds", other->interval_seconds);
+    sp_json_member_double(json, "memory_bytes", other->memory_bytes);
+    return true;
+}
+
+static void write_second(const struct sp_plan *plan, const struct sp_why *why, struct sp_json *json)
+{
+    if (!begin_other("second_best", why->second, json))
+        return;
     sp_json_member_string(json, "worse_in",
                           plan->objective == SP_OBJECTIVE_DEVICES   ? "devices"
                           : plan->objective == SP_OBJECTIVE_LATENCY ? "latency_seconds"
@@ -443,6 +498,16 @@ static void write_second(const struct sp_plan *plan, const struct sp_why *why, s
     sp_json_member_double(json, "worse_by_share", why->worse_share);
     write_better_in(why, json);
     sp_json_member_string(json, "sentence", why->second_sentence);
+    sp_json_end_object(json);
+}
+
+static void write_best(const struct sp_plan *plan, const struct sp_why *why, struct sp_json *json)
+{
+    if (!begin_other("best", plan->result->best, json))
+        return;
+    sp_json_member_double(json, "better_by", why->better_by);
+    sp_json_member_double(json, "better_by_share", why->better_share);
+    sp_json_member_string(json, "sentence", why->best_sentence);
     sp_json_end_object(json);
 }
 
@@ -459,6 +524,7 @@ void sp_why_write_json(const struct sp_plan *plan, struct sp_json *json)
     write_second(plan, &why, json);
     if (why.second == NULL)
         sp_json_member_string(json, "no_second_best", why.second_sentence);
+    write_best(plan, &why, json);
     sp_json_end_object(json);
 }
 
@@ -473,4 +539,8 @@ void sp_why_write_text(const struct sp_plan *plan, struct sp_buf *buf)
     sp_text_wrapped(buf, why.sentence, 12, 100);
     sp_buf_text(buf, "            ");
     sp_text_wrapped(buf, why.second_sentence, 12, 100);
+    if (why.best_sentence == NULL)
+        return;
+    sp_buf_text(buf, "            ");
+    sp_text_wrapped(buf, why.best_sentence, 12, 100);
 }

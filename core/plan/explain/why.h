@@ -15,7 +15,8 @@
  * An operator's time counts as arithmetic or as memory bandwidth, whichever of its FLOPs and bytes takes longer on the
  * stage's device (roofline), its launch apart. Seconds of a graph of costs are arithmetic: it does not say more.
  *
- * The second best is the best plan of another form (search/joint/pareto_front.h) that was evaluated and fits.
+ * The second best is the best plan of another form (search/joint/pareto_front.h) that was evaluated and fits. Where the
+ * plan is not the best that was found, but near it (search/joint/run/near_best.h), the best one is named, too.
  * Differences are of the objective: seconds, or devices.
  */
 #include "plan/internal.h"
@@ -42,6 +43,8 @@ struct sp_why {
     double worse_by, worse_share;                                 /* seconds, or devices for SP_OBJECTIVE_DEVICES */
     bool less_latency, less_interval, less_memory, fewer_devices; /* what the second best is better in */
     const char *second_sentence;                                  /* also where there is none */
+    double better_by, better_share; /* of result->best: seconds less, and what share of its own seconds that is */
+    const char *best_sentence;      /* NULL: this plan is the best that was found */
 };
 
 /* In the plan's arena. False without memory. */

@@ -30,6 +30,7 @@ struct sweeping {
     const struct sp_sweep *sweep;
     struct sp_variants *rows;
     uint32_t chosen; /* row, while job is there */
+    uint32_t best;   /* row with the best figure of the objective, likewise */
     struct sp_job *job;
     struct sp_plan *plan;
     struct sp_error first;   /* that is no lack of memory of devices, or SP_OK */
@@ -38,8 +39,32 @@ struct sweeping {
     double closest_lack;
 };
 
+/* Whether the row is within the tolerance of the best one (search/joint/run/near_best.h). */
+static bool is_near_best(const struct sweeping *s, uint32_t index)
+{
+    const enum sp_objective objective = s->run->options->objective;
+    const struct sp_variant *row = &s->rows->rows[index], *best = &s->rows->rows[s->best];
+    const bool is_latency = objective == SP_OBJECTIVE_LATENCY;
+    const double most = (is_latency ? best->latency_seconds : best->interval_seconds) * (1 + s->run->options->tolerance);
+    return (objective != SP_OBJECTIVE_DEVICES || row->devices_used <= best->devices_used) &&
+           sp_variants_compare_values(is_latency ? row->latency_seconds : row->interval_seconds, most) <= 0;
+}
+
+/* Of the best rows those with the fewest devices; a row `b` that a better one has left behind is not among them. */
+static bool is_preferred_near_best(const struct sweeping *s, uint32_t a, uint32_t b)
+{
+    const struct sp_variant *x = &s->rows->rows[a], *y = &s->rows->rows[b];
+    if (!is_near_best(s, a) || !is_near_best(s, b))
+        return is_near_best(s, a);
+    if (x->devices_available != y->devices_available)
+        return x->devices_available < y->devices_available;
+    return sp_variants_compare(s->run->options->objective, x, y) < 0;
+}
+
 static bool is_preferred(const struct sweeping *s, uint32_t a, uint32_t b)
 {
+    if (s->sweep->choice == SP_SWEEP_BEST && s->run->options->tolerance > 0)
+        return is_preferred_near_best(s, a, b);
     const struct sp_variant *x = &s->rows->rows[a], *y = &s->rows->rows[b];
     const int objective = sp_variants_compare(s->run->options->objective, x, y);
     const int devices = sp_variants_compare_values(x->devices_available, y->devices_available);
@@ -93,6 +118,8 @@ static enum sp_status sweep_one(struct sweeping *s, uint32_t i, struct sp_error 
             *err = why;
         return status;
     }
+    if (s->job == NULL || sp_variants_compare(s->run->options->objective, row, &s->rows->rows[s->best]) < 0)
+        s->best = i;
     if (s->job != NULL && !is_preferred(s, i, s->chosen)) {
         sp_job_destroy(job);
         return SP_OK;

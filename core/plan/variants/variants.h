@@ -60,7 +60,7 @@ struct sp_variants {
 
 enum sp_sweep_choice {
     SP_SWEEP_SMALLEST = 0, /* fewest devices among those that fit, then the objective */
-    SP_SWEEP_BEST          /* the objective, then fewest devices */
+    SP_SWEEP_BEST          /* the objective, then fewest devices; what is within the tolerance counts as equal */
 };
 
 struct sp_sweep {

@@ -240,7 +240,8 @@ static enum sp_status add_row(struct sp_variants_run *run, const struct sp_plan 
     if (row->state != SP_VARIANT_FITS)
         return SP_OK;
     row->gain = row->is_kept ? 0 : gain(objective, given, row);
-    if (order > 0 && change->kind != CHANGE_BETTER)
+    const double tolerance = objective == SP_OBJECTIVE_DEVICES ? 0 : run->options->tolerance;
+    if (order > 0 && change->kind != CHANGE_BETTER && (tolerance <= 0 || row->gain > tolerance))
         row->message = "This plan can run on the given devices, too, and is better than theirs: the search found it "
                        "only here.";
     return SP_OK;

@@ -27,6 +27,14 @@ struct sp_joint_candidate {
     uint32_t devices_used;
 };
 
+/* A plan that may be the answer, and what of it decides where others are as good (run/near_best.h). */
+struct sp_near_plan {
+    struct sp_joint_candidate *candidate;
+    double used_share; /* of the memory of its fullest device, 0 to 1 */
+    uint32_t messages; /* of one request: transfers between stages, and what devices of a stage exchange */
+};
+#define SP_NEAR_PLANS 64 /* kept at most */
+
 /* Work of one choice of strategies. A plan makes dozens of choices; what they lose beyond that is thousandths. */
 #define SP_JOINT_CHOICE_WORK ((uint64_t)10000000)
 
@@ -45,6 +53,8 @@ struct sp_joint {
     struct sp_joint_candidate
         *ranked[2];                    /* the best of all that fit, and the best one of another form: pareto_front.h */
     struct sp_joint_candidate *beyond; /* the best of those that lack memory, and nothing else */
+    uint32_t near_count;
+    struct sp_near_plan near[SP_NEAR_PLANS]; /* within the tolerance of the best: run/near_best.h */
     uint64_t explored, accepted;
     bool stopped;
     bool memory_binds; /* the last proposal was made under a limit of memory that some stages do not keep */

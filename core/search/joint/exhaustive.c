@@ -7,6 +7,7 @@
 #include "search/joint/exhaustive_strategies.h"
 #include "search/joint/pareto_front.h"
 #include "search/joint/rechoose.h"
+#include "search/joint/run/near_best.h"
 #include "search/joint/violations.h"
 
 #define MAX_FORMS 64 /* options times replicas of a stage */
@@ -112,6 +113,7 @@ static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
 {
     struct sp_joint_candidate *trial = e->trial;
     trial->placement.stage_count = e->stage_count;
+    trial->strategy = e->joint->options->strategy;
     for (uint32_t i = 0; i < e->live_count; i++)
         trial->placement.stage_of[e->live[i]] = e->stage_of[i];
     sp_place_folded(e->joint->workload, trial->placement.stage_of);
@@ -163,9 +165,10 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     const bool is_best =
         e->trial->fits && (e->best == NULL || sp_front_better(joint->options->objective, e->trial, e->best));
     const bool is_ranked = e->trial->fits && sp_front_rank(joint, e->trial);
+    const bool is_near = e->trial->fits && sp_near_add(joint, e->trial);
     if (is_best)
         e->best = e->trial;
-    if (!is_best && !is_ranked) {
+    if (!is_best && !is_ranked && !is_near) {
         if (joint->beyond == beyond)
             sp_arena_rewind(joint->arena, mark);
         return SP_OK;
@@ -174,7 +177,7 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     return e->trial == NULL ? sp_fail_memory(e->err) : SP_OK;
 }
 
-/* Whether these ways' computing alone is longer than what the runner-up takes in all. */
+/* Whether these ways' computing alone is longer than what the runner-up takes in all, and what is near the best. */
 static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bool of_fastest)
 {
     double interval = 0, latency = 0;
@@ -186,10 +189,10 @@ static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bo
         interval = fmax(interval, seconds / e->forms[e->form[s]].replicas);
         latency = fmax(latency, seconds);
     }
-    const double slack = 1 + 1e-9;
-    return e->joint->options->objective == SP_OBJECTIVE_LATENCY
-               ? latency > second->evaluation->latency_seconds * slack
-               : interval > second->evaluation->interval_seconds * slack;
+    const bool is_latency = e->joint->options->objective == SP_OBJECTIVE_LATENCY;
+    const double seconds = is_latency ? latency : interval;
+    const double others = is_latency ? second->evaluation->latency_seconds : second->evaluation->interval_seconds;
+    return seconds > others * (1 + 1e-9) && !sp_near_is_within(e->joint, seconds, e->joint->ranked[0]);
 }
 
 /* ---- counting through everything -------------------------------------------------------------------------------- */

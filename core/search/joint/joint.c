@@ -107,7 +107,7 @@ static enum sp_status move_nodes(struct sp_search_run *search)
         return SP_OK;
     enum sp_status status = sp_joint_move_nodes(&search->joint, whole, &moved, search->err);
     if (status == SP_OK && search->joint.options->strategy == SP_STRATEGY_GROUPING && moved->fits)
-        search->front.count = 0; /* of equally quick plans the one that sends less */
+        search->front.count = search->joint.near_count = 0; /* of equally quick plans the one that sends less */
     return status == SP_OK ? sp_run_take(search, moved, whole->strategy) : status;
 }
 
@@ -155,7 +155,8 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 static enum sp_status search_stages(struct sp_search_run *search)
 {
     enum sp_status (*const ways[])(struct sp_search_run *) = {
-        sp_run_propose_all, move_nodes, sp_run_try_whole_on_further_meshes, sp_run_polish, sp_run_look_beyond};
+        sp_run_propose_all, move_nodes, sp_run_try_whole_on_further_meshes, sp_run_polish,
+        sp_run_try_fewer_devices, sp_run_look_beyond};
     enum sp_status status = SP_OK;
     for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)
         status = sp_run_go_on_after(search, ways[i](search));

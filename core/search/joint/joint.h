@@ -57,6 +57,8 @@ struct sp_front_plan {
     enum sp_search_strategy strategy;
     uint32_t stage_count, devices_used;
     double latency_seconds, interval_seconds, memory_bytes; /* of the fullest device */
+    double used_share; /* of the memory of the device that has least left, 0 to 1 */
+    uint32_t messages; /* of one request: transfers between stages, and what devices of a stage exchange */
     bool is_chosen;
 };
 
@@ -80,8 +82,9 @@ struct sp_search_result {
     double memory_share;                    /* of grouping: the step of its schedule that fitted; else 1 */
     bool stopped;                           /* the watch ended the search */
     const struct sp_error *failure;         /* why a way of searching ended before its time; NULL: none did */
-    uint32_t front_count;                   /* ascending by the objective */
+    uint32_t front_count;                   /* ascending by the objective; the answer is among them */
     const struct sp_front_plan *front;
+    const struct sp_front_plan *best; /* what was found that is better by no more than the tolerance; NULL: nothing */
     const struct sp_front_plan
         *second; /* the best plan of another form (pareto_front.h) that was found; NULL: none was */
     const struct sp_short_of_memory_plan *beyond; /* the best that was seen; NULL: none was better */
@@ -97,6 +100,8 @@ struct sp_joint_options {
     enum sp_search_strategy strategy;
     bool optimal;
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
+    double tolerance; /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
+                         free memory, fewer messages decide (run/near_best.h); 0: the best plan is the answer */
     bool any_plan;            /* the first plan that fits ends the search: only whether there is one is asked */
     bool any_sets;            /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */

@@ -105,10 +105,10 @@ bool sp_front_rank(struct sp_joint *joint, struct sp_joint_candidate *candidate)
     return true;
 }
 
-const struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan)
+struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan)
 {
     for (size_t i = 0; i < 2; i++) {
-        const struct sp_joint_candidate *other = joint->ranked[i];
+        struct sp_joint_candidate *other = joint->ranked[i];
         if (other != NULL && !same_form(joint, &other->placement, &plan->placement))
             return other;
     }

@@ -30,7 +30,7 @@ bool sp_front_add(struct sp_joint *joint, struct sp_front *front, struct sp_join
 bool sp_front_rank(struct sp_joint *joint, struct sp_joint_candidate *candidate);
 
 /* The one of joint->ranked that has another form than the plan; NULL: there is none. */
-const struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan);
+struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const struct sp_joint_candidate *plan);
 
 /* Keeps a copy of the candidate in joint->beyond where memory is all that it lacks, and it is the best of those, or for
    SP_OBJECTIVE_DEVICES lacks least of those with fewer devices. Not under constraints, which it may break. False

@@ -36,6 +36,7 @@ Test(job_options, nothing_gives_the_defaults)
     cr_assert_eq(p.result.objective, SP_OBJECTIVE_THROUGHPUT);
     cr_assert_eq(p.result.strategy, SP_STRATEGY_AUTO);
     cr_assert(p.result.optimal);
+    cr_assert_eq(p.result.tolerance, 0.02);
     cr_assert_not(p.result.what_if);
     cr_assert_eq(p.result.batch, 0);
     cr_assert_eq(p.result.sizes.dim_count, 0);
@@ -47,7 +48,8 @@ Test(job_options, everything_is_taken)
 {
     struct parsed p =
         parse("\"latency\"", "{\"strategy\": \"grouping\", \"batch\": 8, \"dims\": {\"seq\": 128, \"a/b\": 1},"
-                             " \"optimal\": false, \"seed\": 7, \"what_if\": true, \"time_limit_seconds\": 2.5}");
+                             " \"optimal\": false, \"seed\": 7, \"what_if\": true, \"time_limit_seconds\": 2.5,"
+                             " \"tolerance\": 0.125}");
     cr_assert_eq(p.status, SP_OK, "%s", p.err.message);
     cr_assert_eq(p.result.objective, SP_OBJECTIVE_LATENCY);
     cr_assert_eq(p.result.strategy, SP_STRATEGY_GROUPING);
@@ -60,6 +62,7 @@ Test(job_options, everything_is_taken)
     cr_assert_eq(p.result.seed, 7);
     cr_assert(p.result.what_if);
     cr_assert_eq(p.result.time_limit_seconds, 2.5);
+    cr_assert_eq(p.result.tolerance, 0.125);
     release(&p);
 }
 
@@ -122,6 +125,9 @@ Test(job_options, what_is_wrong_is_refused_with_its_place)
         {NULL, "{\"shapes\": {\"x\": {\"dtype\": \"float33\", \"shape\": []}}}", "/options/shapes/x/dtype"},
         {NULL, "{\"shapes\": {\"x\": {\"dtype\": \"float32\"}}}", "/options/shapes/x/shape"},
         {NULL, "{\"optimal\": 1}", "/options/optimal"},
+        {NULL, "{\"tolerance\": \"2 %\"}", "/options/tolerance"},
+        {NULL, "{\"tolerance\": -0.01}", "/options/tolerance"},
+        {NULL, "{\"tolerance\": 1}", "/options/tolerance"},
         {NULL, "{\"what_if\": \"yes\"}", "/options/what_if"},
         {NULL, "{\"seed\": -1}", "/options/seed"},
         {NULL, "{\"time_limit_seconds\": 0}", "/options/time_limit_seconds"},

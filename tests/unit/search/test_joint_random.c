@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "build_model.h"
 #include "expect_op.h"
 #include "how_many.h"
@@ -147,8 +148,16 @@ static void close_problem(struct problem *problem)
 
 /* ---- every plan ------------------------------------------------------------------------------------------------- */
 
+/* A plan that fits. */
+struct fitting {
+    double seconds, used_share; /* of the objective; of the memory of the fullest device */
+    uint32_t devices;
+};
+
 struct every {
     const struct problem *problem;
+    uint32_t fitting_count, fitting_capacity;
+    struct fitting *fitting;
     struct sp_joint_evaluator *evaluator;
     uint32_t stage_count, stage[MAX_NODES];
     uint32_t option[MAX_STAGES], replicas[MAX_STAGES], device[MAX_STAGES];
@@ -190,6 +199,18 @@ static bool keeps_pins(const struct problem *problem, const struct sp_placement 
     return c->max_stages == 0 || placement->stage_count <= c->max_stages;
 }
 
+static struct fitting fitting_of(const struct problem *problem, const struct sp_evaluation *evaluation)
+{
+    struct fitting plan = {problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds
+                                                                              : evaluation->interval_seconds,
+                           0, 0};
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        plan.used_share = fmax(plan.used_share, evaluation->stages[s].total_bytes / evaluation->stages[s].capacity_bytes);
+        plan.devices += evaluation->stages[s].device_count;
+    }
+    return plan;
+}
+
 static void judge(struct every *every)
 {
     const struct problem *problem = every->problem;
@@ -226,10 +247,12 @@ static void judge(struct every *every)
     }
     every->least_interval = fmin(every->least_interval, evaluation->interval_seconds);
     every->least_latency = fmin(every->least_latency, evaluation->latency_seconds);
-    if (evaluation->worst_excess_bytes <= 0)
-        every->best =
-            fmin(every->best, problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds
-                                                                                 : evaluation->interval_seconds);
+    if (evaluation->worst_excess_bytes <= 0) {
+        const struct fitting plan = fitting_of(problem, evaluation);
+        every->best = fmin(every->best, plan.seconds);
+        cr_assert(SP_MAKE_ROOM(problem->arena, every->fitting, every->fitting_count, every->fitting_capacity, 1));
+        every->fitting[every->fitting_count++] = plan;
+    }
     sp_arena_destroy(scratch);
 }
 
@@ -362,9 +385,49 @@ static void compare(const struct problem *problem, const struct every *every, ui
               number, bounds.latency_seconds, every->least_latency);
 }
 
+/* With a tolerance: near the best of all plans, and of those that are as near none has fewer devices, and with as many
+   none leaves more memory free, unless by less than the tolerance. */
+static void compare_near(struct problem *problem, const struct every *every, uint32_t number, uint32_t *others)
+{
+    static const double tolerances[] = {0.02, 0.1, 0.5};
+    const double tolerance = tolerances[number % 3];
+    struct sp_search_result *result;
+    struct sp_error err = {0};
+    if (every->best == INFINITY)
+        return;
+    problem->options.tolerance = tolerance;
+    cr_assert_eq(sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster,
+                                 &problem->options, &result, &err),
+                 SP_OK, "problem %u: %s", number, err.message);
+    const struct fitting chosen = fitting_of(problem, result->evaluation);
+    const double most = every->best * (1 + tolerance);
+    cr_expect(result->evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
+    cr_expect_leq(chosen.seconds, most * (1 + 2e-9), "problem %u: %g, the best is %g", number, chosen.seconds,
+                  every->best);
+    for (uint32_t i = 0; i < every->fitting_count; i++) {
+        const struct fitting *plan = &every->fitting[i];
+        if (plan->seconds > most)
+            continue;
+        cr_expect_geq(plan->devices, chosen.devices, "problem %u: %u devices do, but it has %u", number, plan->devices,
+                      chosen.devices);
+        if (plan->devices == chosen.devices)
+            cr_expect_leq(chosen.used_share, plan->used_share + tolerance + 1e-9,
+                          "problem %u: it fills a device to %g where %g would do", number, chosen.used_share,
+                          plan->used_share);
+    }
+    const double best = result->best == NULL                                       ? chosen.seconds
+                        : problem->options.objective == SP_OBJECTIVE_LATENCY ? result->best->latency_seconds
+                                                                             : result->best->interval_seconds;
+    cr_expect(is_near(best, every->best), "problem %u: the best was %g, but all plans' is %g", number, best,
+              every->best);
+    *others += result->best != NULL;
+    sp_search_result_release(result);
+}
+
 Test(joint_random, equals_the_best_of_all_plans)
 {
     uint64_t plans = 0;
+    uint32_t others = 0; /* than the best one, with a tolerance */
     uint32_t done = 0, unfit = 0, several = 0;
     const uint32_t problems = how_many(PROBLEMS, MANY_PROBLEMS);
     state = 20251122;
@@ -375,6 +438,7 @@ Test(joint_random, equals_the_best_of_all_plans)
         struct every every = {.problem = &problem};
         if (try_every(&every)) {
             compare(&problem, &every, number);
+            compare_near(&problem, &every, number, &others);
             plans += every.plans;
             unfit += every.best == INFINITY;
             several += devices > 1;
@@ -385,6 +449,7 @@ Test(joint_random, equals_the_best_of_all_plans)
     /* The problems are of all sorts, or this test would prove little. */
     cr_expect_gt(unfit, how_many(2, MANY_PROBLEMS / 100), "%u", unfit);
     cr_expect_gt(several, problems / 2);
+    cr_expect_gt(others, problems / 20, "%u", others);
     cr_expect_gt(plans, 100 * (uint64_t)problems);
 }
 

@@ -1,8 +1,9 @@
-/* The answer of a search: its best plan, the front, the runner-up, and what memory is in the way of. */
+/* The answer of a search: its plan, the front, the runner-up, and what memory is in the way of. */
 #include <math.h>
 
 #include "search/joint/bounds.h"
 #include "search/joint/memory_peak.h"
+#include "search/joint/run/near_best.h"
 #include "search/joint/run/run.h"
 
 enum sp_status sp_run_find_bounds(struct sp_search_run *search)
@@ -26,30 +27,35 @@ static bool splits_operators(const struct sp_joint_candidate *candidate)
     return false;
 }
 
-static bool describe_plan(const struct sp_search_run *search, const struct sp_joint_candidate *candidate,
+static bool describe_plan(const struct sp_search_run *search, struct sp_joint_candidate *candidate,
                           struct sp_front_plan *ret_plan)
 {
+    const struct sp_near_plan measured = sp_near_measure(candidate);
     *ret_plan = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
                                        .strategy = candidate->strategy,
                                        .stage_count = candidate->placement.stage_count,
                                        .devices_used = candidate->devices_used,
                                        .latency_seconds = candidate->evaluation->latency_seconds,
                                        .interval_seconds = candidate->evaluation->interval_seconds,
-                                       .memory_bytes = candidate->memory_bytes};
+                                       .memory_bytes = candidate->memory_bytes,
+                                       .used_share = measured.used_share,
+                                       .messages = measured.messages};
     return ret_plan->description != NULL;
 }
 
-/* The runner-up, and what memory is in the way of. */
-static enum sp_status list_others(struct sp_search_run *search, struct sp_search_result *result)
+/* The runner-up of the answer, and what memory is in the way of. */
+static enum sp_status list_others(struct sp_search_run *search, const struct sp_joint_candidate *chosen,
+                                  struct sp_search_result *result)
 {
     struct sp_joint *joint = &search->joint;
-    const struct sp_joint_candidate *best = search->front.plans[0], *beyond = joint->beyond;
+    const struct sp_joint_candidate *best = search->front.plans[0];
+    struct sp_joint_candidate *beyond = joint->beyond;
     struct sp_front_plan *second = SP_NEW(joint->arena, struct sp_front_plan);
     struct sp_short_of_memory_plan *other = SP_NEW(joint->arena, struct sp_short_of_memory_plan);
     struct sp_memory_peak peak;
     if (second == NULL || other == NULL)
         return sp_fail_memory(search->err);
-    const struct sp_joint_candidate *runner_up = sp_front_second(joint, best);
+    struct sp_joint_candidate *runner_up = sp_front_second(joint, chosen);
     if (runner_up != NULL && !describe_plan(search, runner_up, second))
         return sp_fail_memory(search->err);
     result->second = runner_up != NULL ? second : NULL;
@@ -72,35 +78,52 @@ static enum sp_status list_others(struct sp_search_run *search, struct sp_search
     return SP_OK;
 }
 
-static enum sp_status list_front(struct sp_search_run *search, struct sp_search_result *result)
+/* The front, with the answer in its place where that is not on it, and the best plan where the answer is another. */
+static enum sp_status list_front(struct sp_search_run *search, struct sp_joint_candidate *chosen,
+                                 struct sp_search_result *result)
 {
-    const uint32_t count = search->front.count < SP_FRONT_PLANS ? search->front.count : SP_FRONT_PLANS;
+    const struct sp_front *front = &search->front;
+    const enum sp_objective objective = search->joint.options->objective;
+    struct sp_joint_candidate *listed[SP_FRONT_PLANS];
+    uint32_t count = 0, at = 0;
+    for (; count < SP_FRONT_PLANS && count < front->count; count++)
+        listed[count] = front->plans[count];
+    while (at < count && listed[at] != chosen)
+        at++;
+    if (at == count) {
+        count = count < SP_FRONT_PLANS ? count + 1 : count;
+        for (at = count - 1; at > 0 && sp_front_better(objective, chosen, listed[at - 1]); at--)
+            listed[at] = listed[at - 1];
+        listed[at] = chosen;
+    }
     struct sp_front_plan *plans = SP_NEW_ARRAY(search->joint.arena, count, struct sp_front_plan);
     if (plans == NULL)
         return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < count; i++) {
-        if (!describe_plan(search, search->front.plans[i], &plans[i]))
+        if (!describe_plan(search, listed[i], &plans[i]))
             return sp_fail_memory(search->err);
-        plans[i].is_chosen = i == 0;
+        plans[i].is_chosen = i == at;
     }
     result->front_count = count;
     result->front = plans;
+    result->best = at > 0 ? &plans[0] : NULL;
     return SP_OK;
 }
 
 enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_result **ret_result)
 {
     struct sp_joint *joint = &search->joint;
-    const struct sp_joint_candidate *best = search->front.plans[0];
+    struct sp_joint_candidate *best = search->front.plans[0];
+    struct sp_joint_candidate *chosen = sp_near_choose(joint, best);
     struct sp_search_result *result = SP_NEW(joint->arena, struct sp_search_result);
     struct sp_error *failure = SP_NEW(joint->arena, struct sp_error);
     if (result == NULL || failure == NULL)
         return sp_fail_memory(search->err);
     *failure = search->failure;
-    *result = (struct sp_search_result){.placement = best->placement,
-                                        .evaluation = best->evaluation,
-                                        .sharded = splits_operators(best) ? best->sharded : NULL,
-                                        .strategy = best->strategy,
+    *result = (struct sp_search_result){.placement = chosen->placement,
+                                        .evaluation = chosen->evaluation,
+                                        .sharded = splits_operators(chosen) ? chosen->sharded : NULL,
+                                        .strategy = chosen->strategy,
                                         .explored = joint->explored,
                                         .accepted = joint->accepted,
                                         .memory_share = 1,
@@ -111,7 +134,7 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
     if (search->grouping != NULL) {
         result->candidates = search->grouping->candidates;
         result->subgraphs = search->grouping->subgraphs;
-        result->memory_share = best == search->grouped ? search->grouping->memory_share : 1;
+        result->memory_share = chosen == search->grouped ? search->grouping->memory_share : 1;
     }
     enum sp_status status = sp_run_find_bounds(search);
     result->bounds = search->bounds;
@@ -124,9 +147,9 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
             result->bounds.interval_seconds = best->evaluation->interval_seconds;
     }
     if (status == SP_OK)
-        status = list_front(search, result);
+        status = list_front(search, chosen, result);
     if (status == SP_OK)
-        status = list_others(search, result);
+        status = list_others(search, chosen, result);
     if (status == SP_OK)
         *ret_result = result;
     return status;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "search/joint/run/near_best.h"
 #include "search/joint/violations.h"
 
 bool sp_run_is_enough(const struct sp_search_run *search)
@@ -65,6 +66,7 @@ enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candida
     if (candidate->fits) {
         if (!sp_front_add(&search->joint, &search->front, candidate))
             return sp_fail_memory(search->err);
+        (void)sp_near_add(&search->joint, candidate);
         const struct sp_evaluation *best = search->front.plans[0]->evaluation;
         search->best_seconds =
             joint->options->objective == SP_OBJECTIVE_LATENCY ? best->latency_seconds : best->interval_seconds;

@@ -5,7 +5,9 @@
  *   ../joint.c       the order of the parts
  *   profiles.c       strategies for the whole model on blocks of each size, and the units that stages are cut from
  *   propose_all.c    which stages are proposed, with which profiles
- *   answer.c         the result: the best plan, the front, what memory is in the way of
+ *   fewer_devices.c  which plans with fewer devices are as good, up to the tolerance
+ *   near_best.c      which of the plans is the answer
+ *   answer.c         the result: the plan, the front, what memory is in the way of
  *   run.c            what comes of a candidate, and whether to go on
  *
  * Everything lives in the arena of `joint`. Functions that return a status leave their reason in `err`.
@@ -85,11 +87,14 @@ enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search);
 /* The best plan once more, with more work: choices that memory binds end before they are the best that there are. */
 enum sp_status sp_run_polish(struct sp_search_run *search);
 
+/* Plans with fewer devices that are near the best one (near_best.h). */
+enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search);
+
 /* Plans as if there were memory enough, to say what memory is in the way of, if it is. */
 enum sp_status sp_run_look_beyond(struct sp_search_run *search);
 
 /* What no plan can be better than, into `bounds`; computed once. */
 enum sp_status sp_run_find_bounds(struct sp_search_run *search);
 
-/* The best plan of the front, which is not empty, and what else is known. */
+/* The best plan of the front, which is not empty, or what is near it (near_best.h), and what else is known. */
 enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_result **ret_result);

@@ -1,0 +1,148 @@
+#include "search/joint/run/near_best.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "search/joint/pareto_front.h"
+
+#define ROUNDING 1e-9 /* share by which sums that are equal may differ */
+
+struct sp_near_plan sp_near_measure(struct sp_joint_candidate *candidate)
+{
+    const struct sp_evaluation *evaluation = candidate->evaluation;
+    struct sp_near_plan plan = {.candidate = candidate, .messages = evaluation->transfer_count};
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, s);
+        const struct sp_sharded_stage *sharded = candidate->sharded == NULL ? NULL : &candidate->sharded[s];
+        if (cost->capacity_bytes > 0)
+            plan.used_share = fmax(plan.used_share, cost->total_bytes / cost->capacity_bytes);
+        if (sharded == NULL || sharded->table == NULL || sharded->intra == NULL)
+            continue;
+        for (uint32_t i = 0; i < sharded->intra->use_count; i++)
+            plan.messages += sharded->intra->uses[i].seconds > 0;
+        for (uint32_t i = 0; i < sharded->node_count; i++) {
+            const struct sp_strategies *strategies = sp_strategy_of(sharded->table, sharded->nodes[i]);
+            plan.messages += strategies->items[sharded->strategy_of[i]].communication_seconds > 0;
+        }
+    }
+    return plan;
+}
+
+static double seconds_of(const struct sp_joint *joint, const struct sp_joint_candidate *candidate)
+{
+    return joint->options->objective == SP_OBJECTIVE_LATENCY ? candidate->evaluation->latency_seconds
+                                                             : candidate->evaluation->interval_seconds;
+}
+
+bool sp_near_is_within(const struct sp_joint *joint, double seconds, const struct sp_joint_candidate *best)
+{
+    return seconds <= seconds_of(joint, best) * (1 + joint->options->tolerance + ROUNDING);
+}
+
+bool sp_near_is_near(const struct sp_joint *joint, const struct sp_joint_candidate *candidate,
+                     const struct sp_joint_candidate *best)
+{
+    if (joint->options->objective == SP_OBJECTIVE_DEVICES && candidate->devices_used > best->devices_used)
+        return false;
+    return sp_near_is_within(joint, seconds_of(joint, candidate), best);
+}
+
+/* Whether `a` stays wherever `b` does, and is no worse in the end. */
+static bool covers(const struct sp_joint *joint, const struct sp_near_plan *a, const struct sp_near_plan *b)
+{
+    return seconds_of(joint, a->candidate) <= seconds_of(joint, b->candidate) &&
+           a->candidate->devices_used <= b->candidate->devices_used && a->used_share <= b->used_share &&
+           a->messages <= b->messages && !sp_front_better(joint->options->objective, b->candidate, a->candidate);
+}
+
+/* Of more plans than there is room for, which one goes: with the most devices, then the fullest. */
+static bool goes_first(const struct sp_near_plan *a, const struct sp_near_plan *b)
+{
+    if (a->candidate->devices_used != b->candidate->devices_used)
+        return a->candidate->devices_used > b->candidate->devices_used;
+    return a->used_share > b->used_share;
+}
+
+bool sp_near_add(struct sp_joint *joint, struct sp_joint_candidate *candidate)
+{
+    const struct sp_joint_candidate *best = joint->ranked[0];
+    uint32_t kept = 0;
+    if (joint->options->tolerance <= 0 || !candidate->fits || best == NULL || !sp_near_is_near(joint, candidate, best))
+        return false;
+    const struct sp_near_plan plan = sp_near_measure(candidate);
+    for (uint32_t i = 0; i < joint->near_count; i++) {
+        if (covers(joint, &joint->near[i], &plan))
+            return false;
+    }
+    for (uint32_t i = 0; i < joint->near_count; i++) {
+        if (sp_near_is_near(joint, joint->near[i].candidate, best) && !covers(joint, &plan, &joint->near[i]))
+            joint->near[kept++] = joint->near[i];
+    }
+    joint->near_count = kept;
+    if (kept < SP_NEAR_PLANS) {
+        joint->near[joint->near_count++] = plan;
+        return true;
+    }
+    uint32_t last = 0;
+    for (uint32_t i = 1; i < kept; i++)
+        last = goes_first(&joint->near[i], &joint->near[last]) ? i : last;
+    if (!goes_first(&joint->near[last], &plan))
+        return false;
+    joint->near[last] = plan;
+    return true;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+static double devices_of(const struct sp_near_plan *plan)
+{
+    return plan->candidate->devices_used;
+}
+
+static double used_share_of(const struct sp_near_plan *plan)
+{
+    return plan->used_share;
+}
+
+static double messages_of(const struct sp_near_plan *plan)
+{
+    return plan->messages;
+}
+
+/* Leaves the plans whose figure is at most (1 + share) times the least one, and so much more. */
+static uint32_t keep_least(struct sp_near_plan *plans, uint32_t count, double (*figure)(const struct sp_near_plan *),
+                           double share, double more)
+{
+    double least = INFINITY;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        least = fmin(least, figure(&plans[i]));
+    for (uint32_t i = 0; i < count; i++) {
+        if (figure(&plans[i]) <= least * (1 + share) + more)
+            plans[kept++] = plans[i];
+    }
+    return kept;
+}
+
+struct sp_joint_candidate *sp_near_choose(const struct sp_joint *joint, struct sp_joint_candidate *best)
+{
+    const double tolerance = joint->options->tolerance;
+    struct sp_near_plan plans[SP_NEAR_PLANS + 1];
+    uint32_t count = 0;
+    if (tolerance <= 0)
+        return best;
+    plans[count++] = sp_near_measure(best);
+    for (uint32_t i = 0; i < joint->near_count; i++) {
+        if (joint->near[i].candidate != best && sp_near_is_near(joint, joint->near[i].candidate, best))
+            plans[count++] = joint->near[i];
+    }
+    count = keep_least(plans, count, devices_of, 0, 0);
+    count = keep_least(plans, count, used_share_of, 0, tolerance);
+    count = keep_least(plans, count, messages_of, tolerance, 0);
+    struct sp_joint_candidate *chosen = plans[0].candidate;
+    for (uint32_t i = 1; i < count; i++) {
+        if (sp_front_better(joint->options->objective, plans[i].candidate, chosen))
+            chosen = plans[i].candidate;
+    }
+    return chosen;
+}
