@@ -101,7 +101,7 @@ struct sp_plan_options {
     struct sp_sizes sizes;
     double tolerance; /* share of the objective's figure below which plans count as equal (search/joint/joint.h), 0 to
                          below 1; 0: the best that is found */
-    bool optimal; /* move until no move helps; false: the first placement that fits */
+    bool optimal;     /* move until no move helps; false: the first placement that fits */
     bool what_if; /* sp_plan_answer() (plan/variants/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
     const struct sp_profile *profile;     /* measured times (plan/request/measured.h), or NULL; must outlive the job */

@@ -68,8 +68,8 @@ class Published(test_cli.Case):
     def check_instance(self, name):
         known = load("expected.json")["throughput"][name]
         instance = load(f"throughput-{name}.json")
-        plan = self.plan(instance, "--placement", "any")
-        contiguous = self.plan(instance)
+        plan = self.plan(instance, "--placement", "any", "--tolerance", "0")
+        contiguous = self.plan(instance, "--tolerance", "0")
         self.check_figures(plan, instance)
         estimate = plan["estimate"]
         self.assertLessEqual(estimate["interval_seconds"], contiguous["estimate"]["interval_seconds"])

@@ -45,7 +45,8 @@ static bool is_near_best(const struct sweeping *s, uint32_t index)
     const enum sp_objective objective = s->run->options->objective;
     const struct sp_variant *row = &s->rows->rows[index], *best = &s->rows->rows[s->best];
     const bool is_latency = objective == SP_OBJECTIVE_LATENCY;
-    const double most = (is_latency ? best->latency_seconds : best->interval_seconds) * (1 + s->run->options->tolerance);
+    const double most =
+        (is_latency ? best->latency_seconds : best->interval_seconds) * (1 + s->run->options->tolerance);
     return (objective != SP_OBJECTIVE_DEVICES || row->devices_used <= best->devices_used) &&
            sp_variants_compare_values(is_latency ? row->latency_seconds : row->interval_seconds, most) <= 0;
 }

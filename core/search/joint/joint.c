@@ -155,7 +155,7 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 static enum sp_status search_stages(struct sp_search_run *search)
 {
     enum sp_status (*const ways[])(struct sp_search_run *) = {
-        sp_run_propose_all, move_nodes, sp_run_try_whole_on_further_meshes, sp_run_polish,
+        sp_run_propose_all,       move_nodes,        sp_run_try_whole_on_further_meshes, sp_run_polish,
         sp_run_try_fewer_devices, sp_run_look_beyond};
     enum sp_status status = SP_OK;
     for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)

@@ -102,10 +102,10 @@ struct sp_joint_options {
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
     double tolerance; /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
                          free memory, fewer messages decide (run/near_best.h); 0: the best plan is the answer */
-    bool any_plan;            /* the first plan that fits ends the search: only whether there is one is asked */
-    bool any_sets;            /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
+    bool any_plan;    /* the first plan that fits ends the search: only whether there is one is asked */
+    bool any_sets;    /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */
-    uint32_t max_replicas;    /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
+    uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;

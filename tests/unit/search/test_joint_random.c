@@ -205,7 +205,8 @@ static struct fitting fitting_of(const struct problem *problem, const struct sp_
                                                                               : evaluation->interval_seconds,
                            0, 0};
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        plan.used_share = fmax(plan.used_share, evaluation->stages[s].total_bytes / evaluation->stages[s].capacity_bytes);
+        plan.used_share =
+            fmax(plan.used_share, evaluation->stages[s].total_bytes / evaluation->stages[s].capacity_bytes);
         plan.devices += evaluation->stages[s].device_count;
     }
     return plan;
@@ -415,7 +416,7 @@ static void compare_near(struct problem *problem, const struct every *every, uin
                           "problem %u: it fills a device to %g where %g would do", number, chosen.used_share,
                           plan->used_share);
     }
-    const double best = result->best == NULL                                       ? chosen.seconds
+    const double best = result->best == NULL                                 ? chosen.seconds
                         : problem->options.objective == SP_OBJECTIVE_LATENCY ? result->best->latency_seconds
                                                                              : result->best->interval_seconds;
     cr_expect(is_near(best, every->best), "problem %u: the best was %g, but all plans' is %g", number, best,

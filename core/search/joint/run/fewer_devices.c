@@ -108,8 +108,9 @@ static enum sp_status merge_any(struct sp_search_run *search, struct sp_joint_ca
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i + 2 < 2 * given->placement.stage_count; i++) {
         const struct merger merger = {given, i / 2, i / 2 + i % 2};
-        const bool is_same = i % 2 == 1 && search->joint.workload->kind_of[given->placement.stage_device[i / 2]] ==
-                                               search->joint.workload->kind_of[given->placement.stage_device[i / 2 + 1]];
+        const bool is_same =
+            i % 2 == 1 && search->joint.workload->kind_of[given->placement.stage_device[i / 2]] ==
+                              search->joint.workload->kind_of[given->placement.stage_device[i / 2 + 1]];
         struct sp_joint_candidate *merged = NULL;
         if (is_same || !is_promising(search, &merger, best))
             continue;
@@ -117,7 +118,7 @@ static enum sp_status merge_any(struct sp_search_run *search, struct sp_joint_ca
             break;
         ++*trials;
         status = merge(search, &merger, &merged);
-        if (status == SP_OK && merged->fits && sp_near_is_near(&search->joint, merged, best))
+        if (status == SP_OK && merged != NULL && merged->fits && sp_near_is_near(&search->joint, merged, best))
             status = sp_run_take(search, merged, given->strategy);
     }
     struct sp_joint_candidate *answer = sp_near_choose(&search->joint, search->front.plans[0]);
@@ -130,8 +131,7 @@ enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search)
     const struct sp_joint *joint = &search->joint;
     enum sp_status status = SP_OK;
     uint32_t trials = 0;
-    if (joint->options->tolerance <= 0 || joint->options->objective == SP_OBJECTIVE_DEVICES ||
-        search->front.count == 0)
+    if (joint->options->tolerance <= 0 || joint->options->objective == SP_OBJECTIVE_DEVICES || search->front.count == 0)
         return SP_OK;
     struct sp_joint_candidate *given = sp_near_choose(joint, search->front.plans[0]);
     while (status == SP_OK && given != NULL && !given->placement.shares_devices)
