@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cost/cache_internal.h"
+#include "cost/kernel_work.h"
 
 #define NO_OPERAND UINT32_MAX
 
@@ -144,7 +145,44 @@ static struct sp_work_cache *make_cache(struct sp_arena *arena, const struct sp_
     return cache;
 }
 
-enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model,
+/* A device of each kind. */
+static const struct sp_device *device_of(const struct sp_workload *workload, const struct sp_cluster *cluster,
+                                         uint32_t kind)
+{
+    uint32_t d = 0;
+    while (d + 1 < cluster->device_count && workload->kind_of[d] != kind)
+        d++;
+    return sp_cluster_device(cluster, d);
+}
+
+/* What is kept is read, as all other operands of the node are: now resident_bytes, before `known` of them. */
+static enum sp_status read_cache(struct sp_workload *workload, struct sp_model *model, const struct sp_cluster *cluster,
+                                 uint32_t n, double known, struct sp_error *err)
+{
+    struct sp_work_node *work = &workload->nodes[n];
+    struct sp_node *node = &model->graph->nodes[n];
+    struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+    struct sp_rule *rule;
+    enum sp_status status = sp_op_rule(model, node, workload->arena, &rule, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_kernel_part part = {.node = node, .rule = rule, .caches = cluster->caches, .kept_bytes = known};
+    const struct sp_kernel_work without = sp_kernel_work_of(&part);
+    part.kept_bytes = work->resident_bytes;
+    const struct sp_kernel_work with = sp_kernel_work_of(&part);
+    sp_arena_rewind(workload->arena, mark);
+    for (uint32_t k = 0; k < workload->kind_count; k++) {
+        const struct sp_device *device = device_of(workload, cluster, k);
+        const enum sp_dtype dtype = sp_node_dtype(device, node);
+        work->seconds[k] += sp_work_measured_scale(work, k) * (sp_roofline_seconds(device, cluster, dtype, &with) -
+                                                               sp_roofline_seconds(device, cluster, dtype, &without));
+    }
+    work->bytes += work->resident_bytes - known;
+    workload->bytes += work->resident_bytes - known;
+    return SP_OK;
+}
+
+enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model, const struct sp_cluster *cluster,
                                  const struct sp_cache_demand *demand, uint32_t *ret_nodes, struct sp_error *err)
 {
     struct sp_cached_operands *cached = SP_NEW_ARRAY(workload->arena, workload->node_count, struct sp_cached_operands);
@@ -165,8 +203,12 @@ enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *
         struct sp_work_cache *cache = make_cache(workload->arena, &cached[n], demand, positions);
         if (cache == NULL)
             return sp_fail_memory(err);
+        const double known = workload->nodes[n].resident_bytes;
         workload->nodes[n].cache = cache;
         workload->nodes[n].resident_bytes = cache->key_bytes + cache->value_bytes;
+        status = read_cache(workload, model, cluster, n, known, err);
+        if (status != SP_OK)
+            return status;
         ++*ret_nodes;
     }
     return SP_OK;

@@ -3,7 +3,8 @@
  * cache - the keys and values that a decoder keeps of all sequences in flight.
  *
  * A model that is planned runs one step, a prompt or one new position. Between steps a device holds the keys and values
- * of the attention nodes that it runs, for every sequence in flight: bytes that are always there, like weights.
+ * of the attention nodes that it runs, for every sequence in flight: bytes that are always there, like weights. A step
+ * is one of all these sequences, so it reads all that is kept, once: bytes and time of the node that keeps it.
  *
  * Which nodes, and how much of a position they keep. kv, d and e are the factors of the operator's rule: heads of keys
  * and values, size of a head of keys, of values (d where the rule has no e).
@@ -51,12 +52,13 @@ struct sp_work_cache {
 };
 
 /*
- * Gives the attention nodes of `workload`, which is of `model`, their resident_bytes. total_bytes are spread in
- * proportion to what the nodes keep of a position. *ret_nodes of them were found: 0 is no error here.
+ * Gives the attention nodes of `workload`, which is of `model` on `cluster`, their resident_bytes, and the time to read
+ * them. total_bytes are spread in proportion to what the nodes keep of a position. *ret_nodes of them were found: 0 is
+ * no error here. A further demand takes the place of the one before.
  *
  * SP_ERR_REQUEST "KV_CACHE_SIZE" for an attention node whose heads are of unknown size.
  */
-enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model,
+enum sp_status sp_workload_cache(struct sp_workload *workload, struct sp_model *model, const struct sp_cluster *cluster,
                                  const struct sp_cache_demand *demand, uint32_t *ret_nodes, struct sp_error *err);
 
 /* What one device keeps, at most: `shards` says in how many each factor of the node's rule is cut. NULL keeps nothing.

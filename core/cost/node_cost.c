@@ -3,6 +3,7 @@
  * reader's limits), so the walk keeps its own stack: a frame per node whose inside is being walked.
  */
 #include "cost/body_memory.h"
+#include "cost/kernel_work.h"
 #include "cost/workload.h"
 #include "ops/bodies/control.h"
 #include "ops/table/op.h"
@@ -73,16 +74,11 @@ static double dequantized_bytes(const struct sp_node *node)
     return sum;
 }
 
-static double element_count(const struct sp_value *value)
-{
-    int64_t count = value == NULL ? 0 : sp_shape_estimate(&value->type.shape);
-    return count > 0 ? (double)count : 0;
-}
-
 /* The work of the operator itself. */
 static enum sp_status own_work(const struct walk *walk, struct sp_node *node, struct sp_kernel_work *ret_work)
 {
     const uint32_t free_of_work = SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
+    const struct sp_cluster *cluster = walk->devices->cluster;
     struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
     struct sp_rule *rule;
     enum sp_status status = SP_OK;
@@ -91,19 +87,15 @@ static enum sp_status own_work(const struct walk *walk, struct sp_node *node, st
     if (sp_inner_is_folded(node) || node->body != NULL || sp_inner_is_view(node) ||
         (node->op != NULL && (node->op->flags & free_of_work) != 0))
         return SP_OK;
-    ret_work->bytes = operand_bytes(node->inputs, node->input_count) +
-                      operand_bytes(node->outputs, node->output_count) + 2 * dequantized_bytes(node);
-    if (node->op == NULL)
+    if (node->op == NULL) {
+        ret_work->bytes = operand_bytes(node->inputs, node->input_count) +
+                          operand_bytes(node->outputs, node->output_count) + 2 * dequantized_bytes(node);
         return SP_OK;
-    status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
-    if (status == SP_OK) {
-        ret_work->flops = sp_rule_flops(rule);
-        if (rule->bytes >= 0)
-            ret_work->bytes = rule->bytes;
-        ret_work->permutes = (node->op->flags & SP_OP_PERMUTES) != 0;
-        if ((node->op->flags & SP_OP_FUNCTION) != 0)
-            ret_work->functions = element_count(node->outputs[0]);
     }
+    status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
+    if (status == SP_OK)
+        *ret_work = sp_kernel_work_of(&(struct sp_kernel_part){
+            .node = node, .rule = rule, .caches = cluster != NULL ? cluster->caches : SP_CACHES_APART});
     sp_arena_rewind(walk->scratch, mark);
     return status;
 }

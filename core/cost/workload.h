@@ -91,6 +91,7 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
  * input of the model that a node takes, or a result of it that a node makes. The caller of the runtime holds both: as
  * with ONNX Runtime it gives the memory of all inputs when it starts a run, and of what it gets none is an input's, so
  * past keys and values are there beside the present ones that they are copied into. All that counts memory asks here.
+ * What a step moves of them, where a runtime has both in one buffer, says sp_cluster.caches (cost/kernel_work.h).
  */
 static inline bool sp_work_is_held(const struct sp_work_tensor *tensor, bool is_made)
 {
@@ -143,11 +144,28 @@ enum sp_status sp_workload_from_costs(struct sp_arena *arena, const struct sp_co
                                       const struct sp_cluster *cluster, uint64_t hash_seed,
                                       struct sp_workload **ret_workload, uint32_t **ret_order, struct sp_error *err);
 
+/* Kernels of one class reach one share of what a device can do. */
+enum sp_kernel_class {
+    SP_KERNEL_OTHER,   /* elementwise operators, normalisations, copies */
+    SP_KERNEL_PRODUCT, /* matrix products and convolutions */
+    SP_KERNEL_PREFILL, /* attention of several queries of each sequence */
+    SP_KERNEL_DECODE   /* attention of one query of each sequence */
+};
+
+/* An attention on one device. */
+struct sp_attention_shape {
+    double batch, heads, kv_heads; /* sequences; heads of queries, and of keys and values, of each */
+    double queries, keys;          /* of each sequence; of the keys, those that any query sees */
+    double size;                   /* elements of a head */
+};
+
 /* What one kernel does: of the roofline's ceilings, the highest time counts. */
 struct sp_kernel_work {
     double flops, bytes;
     double functions; /* elements of which an exponential, a power, ... is computed (SP_OP_FUNCTION) */
     bool permutes;    /* it changes the order of elements (SP_OP_PERMUTES): its bytes are not read in a row */
+    enum sp_kernel_class kind;
+    struct sp_attention_shape attention; /* of both attentions */
 };
 
 /*

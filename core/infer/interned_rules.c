@@ -147,6 +147,7 @@ static void copy_operand(const struct sp_operand_rule *from, struct sp_operand_r
                          uint8_t **bytes)
 {
     *to = *from;
+    to->use = NULL; /* costs are counted on the rule of a node itself */
     to->axes = *axes;
     *axes += from->rank;
     to->positions = copy_list(bytes, from->positions, from->position_count);

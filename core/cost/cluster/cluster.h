@@ -41,6 +41,14 @@ struct sp_device_group_spec {
     struct sp_device device;
 };
 
+/*
+ * How a runtime has the past of a cache and what a step adds to it (ops/table/traffic.h). Apart: the caller gives
+ * memory for both, and a kernel copies the one into the other, as ONNX Runtime does with inputs and outputs of a model.
+ * In one buffer: what is new is written behind, or into, what is there (vLLM, TensorRT-LLM; ONNX Runtime where its caller
+ * binds both to the same memory).
+ */
+enum sp_cache_binding { SP_CACHES_APART, SP_CACHES_IN_ONE_BUFFER };
+
 struct sp_cluster {
     uint32_t device_count, group_count, level_count;
     struct sp_device_group_spec *groups;
@@ -49,6 +57,7 @@ struct sp_cluster {
     double memory_limit_bytes;    /* per device, 0 = the device's own */
     double efficiency;            /* share of peak FLOPs and memory bandwidth that real kernels reach, (0, 1] */
     double launch_seconds;        /* floor of one operator's time */
+    enum sp_cache_binding caches; /* of the runtime on its devices */
     double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
 };
 

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "ops/table/rule.h"
 #include "ops/table/shape_helpers.h"
+#include "ops/table/traffic.h"
 
 struct reading {
     struct sp_model *model;
@@ -88,11 +89,12 @@ static bool absorb_operands(struct sp_body_frame *frame, const struct sp_operand
 
 static bool absorb_terms(struct sp_body_frame *frame, const struct sp_rule *rule, uint32_t base)
 {
+    const double pairs = sp_attention_part(rule, NULL).pairs;
     for (uint32_t i = 0; i < rule->term_count; i++) {
         const struct sp_term *from = &rule->terms[i];
         if (!SP_MAKE_ROOM(frame->unifier.arena, frame->terms, frame->term_count, frame->term_capacity, 1))
             return false;
-        struct sp_body_term term = {frame->at, from->coefficient, from->count,
+        struct sp_body_term term = {frame->at, from->coefficient * (from->is_seen ? pairs : 1), from->count,
                                     SP_NEW_ARRAY(frame->unifier.arena, from->count, uint32_t)};
         if (term.factors == NULL)
             return false;

@@ -34,6 +34,8 @@
 
 struct sp_lowering;
 struct sp_op_like;
+struct sp_operand_use;
+struct sp_rule_attention;
 struct sp_rule_text;
 
 struct sp_op_context {
@@ -102,10 +104,13 @@ struct sp_operand_rule {
     bool are_tuples;
     bool is_unread; /* an input of which only the type counts (CastLike's second): it may be cut in any way */
     uint8_t *positions;
+    const struct sp_operand_use *use; /* how much of it is moved (ops/table/traffic.h); NULL: all */
+    uint32_t past_of;                 /* an output: 1 + the input that it continues; 0: none */
 };
 
 struct sp_term {
     double coefficient; /* FLOPs at each point */
+    bool is_seen;       /* of the pairs of a query and a key, only those count that attention computes */
     uint8_t count;
     uint8_t *factors;
 };
@@ -117,8 +122,9 @@ struct sp_rule {
     struct sp_factor *factors;
     struct sp_term *terms;
     struct sp_operand_rule *inputs, *outputs; /* one per node input/output; rank 0 where omitted */
-    /* Bytes read and written, when not simply the sum of all operands (Gather reads what it gathers); -1 = the sum. */
+    /* Bytes read and written, when not simply the sum of what is moved of all operands; -1 = the sum. */
     double bytes;
+    const struct sp_rule_attention *attention; /* ops/table/traffic.h; NULL: it computes none */
     uint32_t faults; /* what went wrong while building; sp_op_rule() reports it, and a rule it returns has none */
 };
 
@@ -135,8 +141,9 @@ enum sp_op_flags {
                                element of output 0: many instructions, whatever its FLOPs are counted as */
     SP_OP_PERMUTES = 1 << 7,  /* changes the order of elements in memory */
     SP_OP_QUANTIZES = 1 << 8, /* output 0 is input 0 rounded to a narrow type, by a scale */
-    SP_OP_DEQUANTIZES = 1 << 9,  /* output 0 is input 0, of a narrow type, times a scale */
-    SP_OP_READS_TURNED = 1 << 10 /* runtimes read its operands with the last two axes turned, without a copy */
+    SP_OP_DEQUANTIZES = 1 << 9,   /* output 0 is input 0, of a narrow type, times a scale */
+    SP_OP_READS_TURNED = 1 << 10, /* runtimes read its operands with the last two axes turned, without a copy */
+    SP_OP_ATTENDS = 1 << 11       /* attention; inputs 1 and 2, where they are there, are its keys and values */
 };
 
 /* Axes that attributes or inputs name. */
@@ -173,6 +180,8 @@ struct sp_op {
        does not have count as 1. */
     double flops, flops_each;
     const char *work;
+    /* What a rule by text moves and attends to (ops/table/traffic.h), where that is not all operands; or NULL. */
+    void (*traffic)(struct sp_op_context *context, struct sp_rule *rule);
     /* The axes of input 0, of this rank, that the text calls j.. (`ret_axes` comes zeroed); NULL: there are none. */
     enum sp_status (*axes)(struct sp_op_context *context, uint32_t rank, struct sp_op_axes *ret_axes);
     const char *source; /* where the semantics come from: specification section */
@@ -211,8 +220,9 @@ const struct sp_op *const *sp_op_all(uint32_t *ret_count);
 enum sp_status sp_op_rule(struct sp_model *model, struct sp_node *node, struct sp_arena *arena,
                           struct sp_rule **ret_rule, struct sp_error *err);
 
-/* FLOPs of a rule: the terms with all extents multiplied; an extent without a number or an estimate counts as 1. */
-double sp_rule_flops(const struct sp_rule *rule);
+/* FLOPs where factor f is cut in shards[f] parts (NULL: in none), of the device that has the most to do: the terms with
+   all extents multiplied; an extent without a number or an estimate counts as 1. Of attention the pairs that are seen. */
+double sp_rule_flops(const struct sp_rule *rule, const int64_t *shards);
 
 /* The factors as text, "[b,m,k] [b,k,n] -> [b,m,n]  k: sum reduction", appended to `buf`. Positions follow an operand:
    "[i]@v0" (along one factor), "[i]@v0*v1" (flat over both), "[i,t]@v0&v1" (tuples). */

@@ -126,20 +126,6 @@ enum sp_status sp_rule_of_operator(struct sp_model *model, struct sp_node *node,
     return status;
 }
 
-double sp_rule_flops(const struct sp_rule *rule)
-{
-    double flops = 0;
-    for (uint32_t i = 0; i < rule->term_count; i++) {
-        double points = rule->terms[i].coefficient;
-        for (uint8_t k = 0; k < rule->terms[i].count; k++) {
-            struct sp_dim extent = rule->factors[rule->terms[i].factors[k]].extent;
-            points *= sp_dim_estimate(extent) >= 0 ? (double)sp_dim_estimate(extent) : 1.0;
-        }
-        flops += points;
-    }
-    return flops;
-}
-
 /* ---- printing ------------------------------------------------------------------------------------------------ */
 
 static void print_operand(const struct sp_rule *rule, const struct sp_operand_rule *operand, struct sp_buf *buf)

@@ -109,7 +109,7 @@ void sp_rule_term(struct sp_rule *rule, double coefficient, uint32_t count, cons
         copy[i] = factors[i];
     }
     rule->terms = terms;
-    terms[rule->term_count++] = (struct sp_term){coefficient, (uint8_t)count, copy};
+    terms[rule->term_count++] = (struct sp_term){.coefficient = coefficient, .count = (uint8_t)count, .factors = copy};
 }
 
 void sp_rule_term_output(struct sp_rule *rule, double coefficient)

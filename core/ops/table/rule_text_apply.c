@@ -380,5 +380,7 @@ enum sp_status sp_op_fill_rule(struct sp_op_context *context, struct sp_rule *ru
         sp_rule_term_all(rule, flops);
     if (op->flags & SP_OP_METADATA)
         rule->bytes = sp_output_bytes(context, 0);
+    if (status == SP_OK && op->traffic != NULL && op->rule == NULL)
+        op->traffic(context, rule);
     return status;
 }

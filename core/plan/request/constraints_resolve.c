@@ -400,7 +400,7 @@ enum sp_status sp_demands_apply(const struct sp_demands *demands, struct sp_mode
     if (where == NULL)
         return sp_fail_memory(err);
     enum sp_status status =
-        model == NULL ? SP_OK : sp_workload_cache(workload, model, &demands->cache.demand, &nodes, err);
+        model == NULL ? SP_OK : sp_workload_cache(workload, model, cluster, &demands->cache.demand, &nodes, err);
     if (status != SP_OK)
         return status == SP_ERR_REQUEST ? sp_error_at(err, "%s", where) : status;
     if (nodes == 0)

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cost/cache.h"
+#include "cost/kernel_work.h"
 #include "ops/lowering/recorder.h"
 #include "search/strategy/strategy_internal.h"
 
@@ -38,22 +40,6 @@ static int64_t extent_of(struct sp_dim dim)
 
 /* ---- the work of the operator on its shard ---------------------------------------------------------------------- */
 
-static double local_flops(const struct sp_strategy_way *way)
-{
-    double sum = 0;
-    for (uint32_t t = 0; t < way->rule->term_count; t++) {
-        const struct sp_term *term = &way->rule->terms[t];
-        double product = term->coefficient;
-        for (uint32_t i = 0; i < term->count; i++) {
-            int64_t extent = extent_of(way->rule->factors[term->factors[i]].extent);
-            int64_t part = extent / way->shards[term->factors[i]];
-            product *= extent < 0 ? 1 : (double)part;
-        }
-        sum += product;
-    }
-    return sum;
-}
-
 static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand, bool is_local)
 {
     const struct sp_value *value = sp_strategy_operand_value(way->model_node, way->rule, operand);
@@ -64,43 +50,31 @@ static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand,
                     : (double)bytes;
 }
 
-static double sum_bytes(const struct sp_strategy_way *way, uint32_t first, uint32_t last, bool is_local)
+/* The same as in cost/node_cost.c, with what is cut divided. */
+static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
 {
-    double sum = 0;
-    for (uint32_t i = first; i < last; i++)
-        sum += operand_bytes(way, i, is_local);
-    return sum;
-}
-
-/* The same formula as in cost/node_cost.c, with what is cut divided. Traffic that a rule states itself goes with what
-   the node makes. */
-static void find_work(struct sp_strategy_way *way, double *ret_seconds)
-{
-    const struct sp_rule *rule = way->rule;
     const struct sp_strategy_mesh *mesh = &way->table->mesh;
     const struct sp_work_node *work = &way->table->workload->nodes[way->node];
     const struct sp_node *node = way->model_node;
-    struct sp_kernel_work kernel = {.permutes = (node->op->flags & SP_OP_PERMUTES) != 0};
-    if (work->flops == 0 && work->bytes == 0) { /* views, and what looks at shapes only */
-        *ret_seconds = 0;
-        return;
+    double *shares = SP_NEW_ARRAY(way->table->scratch, way->operand_count, double);
+    *ret_seconds = 0;
+    if (shares == NULL || (work->flops == 0 && work->bytes == 0)) /* views, and what looks at shapes only */
+        return shares != NULL;
+    for (uint32_t i = 0; i < way->operand_count; i++) {
+        const struct sp_value *value = sp_strategy_operand_value(node, way->rule, i);
+        shares[i] = value != NULL ? sp_strategy_layout_share(way->table, value, way->layouts[i]) : 0;
     }
-    kernel.flops = local_flops(way);
-    kernel.bytes = sum_bytes(way, 0, way->operand_count, true);
-    if (rule->bytes >= 0) {
-        double whole = sum_bytes(way, rule->input_count, way->operand_count, false);
-        double part = sum_bytes(way, rule->input_count, way->operand_count, true);
-        kernel.bytes = rule->bytes * (whole > 0 ? part / whole : 1);
-    }
-    if ((node->op->flags & SP_OP_FUNCTION) != 0 && node->outputs[0] != NULL) {
-        int64_t elements = sp_shape_estimate(&node->outputs[0]->type.shape);
-        kernel.functions = elements > 0 ? (double)elements * sp_strategy_layout_share(way->table, node->outputs[0],
-                                                                                      way->layouts[rule->input_count])
-                                        : 0;
-    }
+    const struct sp_kernel_work kernel = sp_kernel_work_of(
+        &(struct sp_kernel_part){.node = node,
+                                 .rule = way->rule,
+                                 .shards = way->shards,
+                                 .shares = shares,
+                                 .caches = mesh->cluster->caches,
+                                 .kept_bytes = sp_cache_local_bytes(work->cache, way->rule, way->shards)});
     way->flops = kernel.flops;
     way->bytes = kernel.bytes;
     *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(mesh->device, node), &kernel);
+    return true;
 }
 
 /* ---- the device's view of the node ------------------------------------------------------------------------------ */
@@ -461,8 +435,7 @@ enum sp_status sp_strategy_probe(struct sp_strategy_way *way, struct sp_error *e
     way->is_refused = false;
     way->compute_seconds = way->communication_seconds = way->communication_bytes = way->weight_bytes = 0;
     memset(way->partial, 0, way->rule->output_count * sizeof *way->partial);
-    find_work(way, &probe.base_seconds);
-    status = probe_device(&probe, err);
+    status = find_work(way, &probe.base_seconds) ? probe_device(&probe, err) : sp_fail_memory(err);
     if (status == SP_OK && !way->is_refused && has_middle(way)) {
         for (uint32_t a = 0; a < way->table->mesh.axis_count; a++)
             probe.coordinate[a] = way->table->mesh.size[a] / 2;

@@ -30,8 +30,8 @@ TestSuite(cache, .fini = end);
 static uint32_t apply(const struct sp_cache_demand *demand)
 {
     uint32_t nodes = 0;
-    cr_assert_eq(sp_workload_cache(subject.workload, subject.model, demand, &nodes, &subject.err), SP_OK, "%s",
-                 subject.err.message);
+    cr_assert_eq(sp_workload_cache(subject.workload, subject.model, subject.cluster, demand, &nodes, &subject.err),
+                 SP_OK, "%s", subject.err.message);
     return nodes;
 }
 
@@ -244,6 +244,34 @@ Test(cache, devices_hold_the_shards_of_heads)
     EXPECT_NEAR(kept_by(table, 0, "-", "b"), all / 4);
     EXPECT_NEAR(kept_by(table, 0, "kv", "b"), all / 32);
     EXPECT_NEAR(kept_by(table, 0, "kv", "g"), all / 8);
+    sp_strategy_table_destroy(table);
+}
+
+/* A step reads all that is kept: its bytes at 0.7 of 2039 GB/s (cluster.h; NVIDIA's data sheet), of the whole node and of
+   its shards. Attention takes no time but for its bytes. */
+Test(cache, a_step_reads_what_is_kept)
+{
+    grouped_layers(1, "4,1,4096", "4,1,1024", 32, 8);
+    strategy_model_built(&subject, "a100-sxm4-80gb", 32);
+    const struct sp_work_node *node = &subject.workload->nodes[0];
+    const double seconds = node->seconds[0], bytes = node->bytes, speed = 0.7 * 2039e9;
+    const double all = 64.0 * 8192 * 4096;
+    for (uint32_t times = 1; times <= 2; times++) { /* a demand takes the place of the one before */
+        cr_assert_eq(apply(&(struct sp_cache_demand){.sequences = 64 * times, .positions = 8192}), 1);
+        EXPECT_NEAR(node->bytes - bytes, times * all);
+        cr_expect_lt(fabs(node->seconds[0] - seconds - times * all / speed), 1e-6 * all / speed);
+    }
+    struct sp_strategy_table *table = strategy_table_of(&subject, 1, (uint32_t[]){8});
+    const struct sp_strategies *ways = sp_strategy_of(table, 0);
+    bool is_found = false;
+    for (uint32_t i = 0; i < ways->count; i++) {
+        const uint8_t factor = ways->items[i].factor_of[0];
+        if (factor == SP_STRATEGY_NO_FACTOR || strcmp(ways->rule->factors[factor].name, "kv") != 0)
+            continue;
+        is_found = true;
+        cr_expect_lt(fabs(ways->items[i].compute_seconds - 7e-6 - 2 * all / 8 / speed), 1e-3 * all / speed);
+    }
+    cr_expect(is_found);
     sp_strategy_table_destroy(table);
 }
 

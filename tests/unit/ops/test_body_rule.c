@@ -21,7 +21,7 @@ Test(body_rule, a_layer)
     cr_assert_null(call->op);
     EXPECT_RULE(call, "[f0,f1] [f1,f2] [f2] -> [f0,f2]  f1: replicate");
     cr_assert_eq(sp_op_rule(opened.model, call, opened.arena, &rule, &opened.err), SP_OK);
-    cr_expect_eq(sp_rule_flops(rule), 2.0 * 8 * 16 * 32 + 2.0 * 8 * 32, "%g", sp_rule_flops(rule));
+    cr_expect_eq(sp_rule_flops(rule, NULL), 2.0 * 8 * 16 * 32 + 2.0 * 8 * 32, "%g", sp_rule_flops(rule, NULL));
     cr_expect_eq(rule->term_count, 2); /* of three and of two factors */
     close_model();
 }
@@ -87,7 +87,7 @@ Test(body_rule, loops)
     struct sp_rule *rule;
     EXPECT_RULE(&MAIN->nodes[0], "[] [] [f0,f1] -> [f0,f1] [t,f0,f1]  f1: replicate; t: sequential");
     cr_assert_eq(sp_op_rule(opened.model, &MAIN->nodes[0], opened.arena, &rule, &opened.err), SP_OK);
-    cr_expect_eq(sp_rule_flops(rule), 5 * (2.0 * 8 * 16 * 16 + 8 * 16), "%g", sp_rule_flops(rule));
+    cr_expect_eq(sp_rule_flops(rule, NULL), 5 * (2.0 * 8 * 16 * 16 + 8 * 16), "%g", sp_rule_flops(rule, NULL));
     close_model();
 }
 

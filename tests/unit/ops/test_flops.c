@@ -37,7 +37,7 @@ static double model_flops(const void *bytes, uint64_t size)
         if (node->is_folded)
             continue;
         cr_assert_eq(sp_op_rule(model, node, arena, &rule, &err), SP_OK, "%s", err.message);
-        flops += sp_rule_flops(rule);
+        flops += sp_rule_flops(rule, NULL);
     }
     sp_arena_destroy(arena);
     return flops;

@@ -209,7 +209,7 @@ static bool random_node(const struct sp_op *op, uint64_t seed)
         cr_expect(status == SP_OK || is_fault_of_the_model(status), "%s-%ld, seed %lu: %s: %s", op->name, (long)version,
                   (unsigned long)seed, build.err.code, build.err.message);
         has_factors = status == SP_OK && rule->factor_count > 0;
-        double flops = status == SP_OK ? sp_rule_flops(rule) : 0;
+        double flops = status == SP_OK ? sp_rule_flops(rule, NULL) : 0;
         cr_expect(isfinite(flops) && flops >= 0, "%s-%ld, seed %lu: %g FLOPs", op->name, (long)version,
                   (unsigned long)seed, flops);
     }

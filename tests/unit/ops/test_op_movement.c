@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cost/kernel_work.h"
 #include "expect_op.h"
 
 #define EXPECT_TYPE(name, text) cr_expect_str_eq(build_type(&build, name), text, "%s", build_type(&build, name))
@@ -14,8 +15,8 @@ static double bytes_of(struct sp_node *node)
 {
     struct sp_rule *rule = NULL;
     cr_assert_eq(sp_op_rule(build.model, node, build.arena, &rule, &build.err), SP_OK, "%s", build.err.message);
-    cr_expect_eq(sp_rule_flops(rule), 0);
-    return rule->bytes;
+    cr_expect_eq(sp_rule_flops(rule, NULL), 0);
+    return sp_kernel_work_of(&(struct sp_kernel_part){.node = node, .rule = rule}).bytes;
 }
 
 TestSuite(op_movement, .fini = stop);

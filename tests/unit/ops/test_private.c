@@ -49,7 +49,7 @@ Test(private_operators, shapes_rules_and_work_follow_from_the_text)
     cr_expect_str_eq(build_type(&build, "z"), "int64[2,3]");
     struct sp_rule *rule = NULL;
     cr_assert_eq(sp_op_rule(build.model, node, build.arena, &rule, &build.err), SP_OK, "%s", build.err.message);
-    cr_expect_eq(sp_rule_flops(rule), 2 * 6 * 8 * 4 + 5 * 4);
+    cr_expect_eq(sp_rule_flops(rule, NULL), 2 * 6 * 8 * 4 + 5 * 4);
     cr_expect_eq(rule->factors[sp_rule_named(rule, "k")].kind, SP_FACTOR_REDUCTION);
 }
 

@@ -271,7 +271,7 @@ Test(rule_fill, work_is_terms_of_factors)
     cr_assert_eq(sp_rule_new(node, build.arena, &rule, &build.err), SP_OK);
     cr_assert_eq(sp_rule_from_text(&context, rule, "[b.., k] [b.., k] -> [b.., k]", 0, NULL), SP_OK);
     sp_rule_terms_of(rule, "2*b..*k + 3*k*other + 1.5");
-    cr_expect_eq(sp_rule_flops(rule), 2 * 24 + 3 * 4 + 1.5);
+    cr_expect_eq(sp_rule_flops(rule, NULL), 2 * 24 + 3 * 4 + 1.5);
     cr_expect(sp_work_is_valid("2*b..*k + 3*k"));
     cr_expect_not(sp_work_is_valid("2*"));
     cr_expect_not(sp_work_is_valid("2-k"));

@@ -435,5 +435,5 @@ double build_flops(struct build *build, struct sp_node *node)
     sp_error_clear(&build->err);
     if (sp_op_rule(build->model, node, build->arena, &rule, &build->err) != SP_OK)
         return -1;
-    return sp_rule_flops(rule);
+    return sp_rule_flops(rule, NULL);
 }

@@ -8,6 +8,9 @@
  * What the letters are and which may be split: attention.h. The number of heads is an attribute where they are packed.
  */
 #include "ops/families/neural/attention.h"
+
+#include <math.h>
+
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 
@@ -72,7 +75,47 @@ void sp_attention_factors(struct sp_op_context *context, struct sp_rule *rule, c
         f.e = sp_rule_factor(rule, "e", attention->has_whole_values ? SP_FACTOR_REPLICATE : SP_FACTOR_PARALLEL,
                              attention->value_size);
     add_work(rule, &f);
+    sp_rule_attend(rule, &(struct sp_rule_attention){.batch = sp_amount_of(1, &f.b),
+                                                     .heads = sp_amount_of(f.q_heads.count, f.q_heads.items),
+                                                     .kv_heads = sp_amount_of(f.kv_heads.count, f.kv_heads.items),
+                                                     .queries = sp_amount_of(1, &f.q),
+                                                     .keys = sp_amount_of(1, &f.total),
+                                                     .size = sp_amount_of(1, &f.d),
+                                                     .left = (double)attention->before - 1,
+                                                     .right = (double)attention->after - 1,
+                                                     .kept = 1,
+                                                     .is_first = attention->is_first});
     *ret_factors = f;
+}
+
+void sp_attention_traffic(const struct sp_op_context *context, struct sp_rule *rule,
+                          const struct sp_attention *attention, const struct sp_attention_operands *o)
+{
+    const struct sp_attention_part part = sp_attention_part(rule, NULL);
+    const double seen = part.keys * part.seen, given = (double)sp_dim_estimate(attention->keys);
+    const double room = (double)sp_dim_estimate(o->cache_in);
+    const uint32_t past[] = {o->past_key, o->past_value}, present[] = {o->present_key, o->present_value};
+    if (!attention->has_past && sp_place_shape(context, sp_out(o->present_key)) == NULL) {
+        sp_rule_use_input(rule, o->key, part.seen, NULL);
+        sp_rule_use_input(rule, o->value, part.seen, NULL);
+    }
+    for (uint32_t i = 0; i < 2 && attention->has_past; i++) {
+        if (given >= 0 && room > 0)
+            sp_rule_use_input(rule, past[i], fmax(0, fmin(seen - given, room)) / room, NULL);
+        sp_rule_use_output(rule, present[i], sp_dim_share(attention->keys, o->cache_out), NULL);
+        if (!o->shares_buffer)
+            sp_rule_past(context, rule, past[i], present[i]);
+    }
+}
+
+void sp_attention_rotary(struct sp_rule *rule, uint32_t first_table, struct sp_dim rows, bool is_turned, uint32_t count,
+                         const uint8_t *positions)
+{
+    struct sp_factor_list draws = {0};
+    for (uint32_t i = 0; i < count; i++)
+        sp_factor_list_add(&draws, positions[i]);
+    for (uint32_t table = first_table; table < first_table + 2; table++)
+        sp_rule_use_input(rule, table, is_turned ? sp_dim_share(sp_dim_known(1), rows) : 0, is_turned ? &draws : NULL);
 }
 
 struct sp_head_axes sp_attention_queries(const struct sp_attention_factors *f)
@@ -194,6 +237,10 @@ static enum sp_status read_attention(struct sp_op_context *context, struct opera
     /* Versions differ in where the last query stands in a cache that is not full. */
     ret_attention->is_placed = sp_has_input(context, IN_VALID) && sees_by_place(context);
     ret_attention->has_whole_keys = ret_attention->is_placed || has_other_keys(context, ret_attention);
+    ret_attention->before = sp_node_int(context->node, "left_window_size", -1) + 1;
+    ret_attention->after =
+        sp_node_int(context->node, "is_causal", 0) != 0 ? 1 : sp_node_int(context->node, "right_window_size", -1) + 1;
+    ret_attention->is_first = !ret_attention->has_past && !sp_has_input(context, IN_VALID);
     return status;
 }
 
@@ -250,6 +297,9 @@ static enum sp_status rule_attention(struct sp_op_context *context, struct sp_ru
     sp_map_scores(context, rule, sp_out(OUT_SCORES), &scores);
     if (sp_has_input(context, IN_VALID) && rule->inputs[IN_VALID].rank == 1)
         sp_rule_map_input(rule, IN_VALID, 0, f.b);
+    sp_attention_traffic(context, rule, &a,
+                         &(struct sp_attention_operands){IN_K, IN_V, IN_PAST_KEY, IN_PAST_VALUE, OUT_PRESENT_KEY,
+                                                         OUT_PRESENT_VALUE, a.past, a.total, false});
     return SP_OK;
 }
 
@@ -302,18 +352,18 @@ const struct sp_op sp_ops_attention[] = {
              "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed [b, q, kv*g*d] [b, t, kv*d] "
              "[b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a mask of other keys t whole, causal "
              "in caches that are not full q, t whole",
-             "ONNX operator Attention (23, 24, 25)", .shapes = shapes_attention, .rule = rule_attention,
-             .lower = sp_lower_attention),
+             "ONNX operator Attention (23, 24, 25)", .flags = SP_OP_ATTENDS, .shapes = shapes_attention,
+             .rule = rule_attention, .lower = sp_lower_attention),
     SP_ENTRY("", "Attention", 24, 0, 3, 7, 1, 4,
              "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e], or packed [b, q, kv*g*d] [b, t, kv*d] "
              "[b, t, kv*e] -> [b, q, kv*g*e]; t softmax, d whole, with a past or a mask of other keys t whole, causal "
              "in caches that are not full q, t whole",
-             "ONNX operator Attention (23, 24, 25)", .shapes = shapes_attention, .rule = rule_attention,
-             .lower = sp_lower_attention),
+             "ONNX operator Attention (23, 24, 25)", .flags = SP_OP_ATTENDS, .shapes = shapes_attention,
+             .rule = rule_attention, .lower = sp_lower_attention),
     SP_ENTRY("ai.onnx.preview", "FlexAttention", 1, 0, 3, 3, 1, 1,
              "[b, kv*g, q, d] [b, kv, t, d] [b, kv, t, e] -> [b, kv*g, q, e]; t softmax, d whole; with subgraphs only "
              "e is split",
-             "ONNX operator FlexAttention (ai.onnx.preview 1)", .shapes = shapes_flex, .rule = rule_flex,
-             .lower = sp_lower_attention),
+             "ONNX operator FlexAttention (ai.onnx.preview 1)", .flags = SP_OP_ATTENDS, .shapes = shapes_flex,
+             .rule = rule_flex, .lower = sp_lower_attention),
     {.name = NULL},
 };

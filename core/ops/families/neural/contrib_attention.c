@@ -155,7 +155,8 @@ static enum sp_status read_projected(struct sp_op_context *context, struct proje
                                 .is_placed = true, /* the input's positions are queries and keys at once */
                                 .has_whole_keys = true,
                                 .has_whole_heads = !p.is_even,
-                                .has_whole_values = !p.is_even};
+                                .has_whole_values = !p.is_even,
+                                .after = sp_node_int(context->node, "unidirectional", 0) != 0 ? 1 : 0};
     p.a.size = sp_dim_exact_div(context->dims, p.hidden, p.a.kv_heads);
     p.a.value_size = sp_dim_exact_div(context->dims, p.out_hidden, p.a.kv_heads);
     p.a.has_whole_batch = holds_batch(context, A_MASK, p.a.batch);
@@ -225,6 +226,9 @@ static enum sp_status rule_projected(struct sp_op_context *context, struct sp_ru
         map_cache(rule, sp_out(1), two, p.shares_buffer ? f.past : f.total, &f);
     const uint8_t even_work[] = {f.b, f.q, i, three, f.kv, f.d}, uneven_work[] = {f.b, f.q, i, whole};
     sp_rule_term(rule, 2, p.is_even ? 6 : 4, p.is_even ? even_work : uneven_work);
+    sp_attention_traffic(context, rule, &p.a,
+                         &(struct sp_attention_operands){UINT32_MAX, UINT32_MAX, A_PAST, A_PAST, 1, 1, p.a.past,
+                                                         p.shares_buffer ? p.a.past : p.a.total, p.shares_buffer});
     return SP_OK;
 }
 
@@ -322,7 +326,8 @@ static enum sp_status read_multi_head(struct sp_op_context *context, struct mult
                                 .q_heads = sp_dim_known(heads),
                                 .size = m.q.size,
                                 .value_size = m.v.size,
-                                .has_past = sp_has_input(context, M_PAST_KEY)};
+                                .has_past = sp_has_input(context, M_PAST_KEY),
+                                .after = sp_node_int(context->node, "unidirectional", 0) != 0 ? 1 : 0};
     m.a.is_placed = m.has_packed_query;
     m.a.has_whole_keys = m.has_packed_query || has_odd_keys(context, &m);
     m.a.has_whole_batch = holds_batch(context, M_MASK, m.a.batch);
@@ -412,6 +417,11 @@ static enum sp_status rule_multi_head(struct sp_op_context *context, struct sp_r
     sp_map_heads(context, rule, sp_out(1), &k);
     sp_map_heads(context, rule, sp_out(2), &v);
     sp_map_scores(context, rule, sp_out(3), &scores);
+    const bool is_apart = !m.has_packed_query && !m.has_packed_key;
+    sp_attention_traffic(context, rule, &m.a,
+                         &(struct sp_attention_operands){is_apart ? M_KEY : UINT32_MAX, is_apart ? M_VALUE : UINT32_MAX,
+                                                         M_PAST_KEY, M_PAST_VALUE, 1, 2, m.a.past,
+                                                         m.shares_buffer ? m.a.past : m.a.total, m.shares_buffer});
     return SP_OK;
 }
 
@@ -431,8 +441,8 @@ const struct sp_op sp_ops_contrib_attention[] = {
              "[b, q, kv*d] [b, t, kv*d] [b, t, kv*e] -> [b, q, kv*e], or packed [b, q, kv, three, d], or [b, q, kv*d] "
              "[b, t, kv, two, d]; t softmax, d whole, with a past, scores or masks that are none of [b], [b, t], [b, "
              "q, t] t whole, with packed queries q, t whole, with caches e whole",
-             "ONNX Runtime contrib operator MultiHeadAttention", .shapes = shapes_multi_head, .rule = rule_multi_head,
-             .lower = sp_lower_multi_head_attention,
+             "ONNX Runtime contrib operator MultiHeadAttention", .flags = SP_OP_ATTENDS, .shapes = shapes_multi_head,
+             .rule = rule_multi_head, .lower = sp_lower_multi_head_attention,
              .signature = "(query,key?,value?,bias?,key_padding_mask?,attention_bias?,past_key?,past_value?,"
                           "past_sequence_length?,cache_indirection?) -> (output,present_key?,present_value?,"
                           "qk?) {mask_filter_value:float,num_heads!:int,scale:float,unidirectional:int=0}"),

@@ -12,6 +12,7 @@
  */
 #include <stdio.h>
 
+#include "ops/families/neural/contrib_decoding.h"
 #include "ops/table/families.h"
 #include "ops/table/shape_helpers.h"
 
@@ -168,7 +169,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
         "[s, b, i] [t, b, i] [i, o] [i, two*o] [three*o] [b, t] [b, h, p, d] [b, h, p, d] [_..] -> [s, b, o] [b, h, "
         "c, d] [b, h, c, d]; h = num_heads; two = 2; three = 3; h*d = o; s, t, i, o, p, c, h, d, two, three whole",
         "ONNX Runtime contrib operator DecoderAttention", .shapes = sp_shapes_from_text,
-        .work = "8*b*s*i*o + 4*b*s*t*o",
+        .work = "8*b*s*i*o + 4*b*s*t*o", .traffic = sp_traffic_decoder_attention,
         .signature = "(query,key,q_weight,kv_weight,bias,key_padding_mask?,key_cache?,value_cache?,static_kv,"
                      "use_past,has_layer_state,has_key_padding_mask) -> (output,new_key_cache?,new_value_cache?) "
                      "{mask_filter_value:float=-10000.0,num_heads!:int}"),
@@ -176,7 +177,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
              "[b, s, i] [i, three*h*d] [three*h*d] [b, t] [two, b, h, p, d] [b, h, s, t] [_..] [_..] [_..] -> [b, s, "
              "h*d] [two, b, h, c, d]; two = 2; b, i, two whole" CACHE THREE,
              "ONNX Runtime contrib operator DecoderMaskedSelfAttention", .shapes = sp_shapes_from_text,
-             .work = "2*b*s*i*three*h*d + 4*b*s*h*p*d",
+             .work = "2*b*s*i*three*h*d", .traffic = sp_traffic_masked_self,
              .signature = "(input,weights,bias,mask_index?,past,attention_bias?,past_sequence_length,beam_width?,"
                           "cache_indirection?) -> (output,present) {do_rotary:int=0,past_present_share_buffer:int,"
                           "qkv_hidden_sizes:ints,unidirectional:int=0," MASK_VALUE "}"),
@@ -185,7 +186,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
              "[three*h*d] -> [b, s, h*d] [b, h, c, d] [b, h, c, d] [b, h, s, t]; with beams, or packed queries, b "
              "whole" CACHE THREE,
              "ONNX Runtime contrib operator DecoderMaskedMultiHeadAttention", .form = form_decoder,
-             .shapes = sp_shapes_from_text, .work = "4*b*s*h*p*d + 4*b*s*h*t*d",
+             .shapes = sp_shapes_from_text, .flags = SP_OP_ATTENDS, .traffic = sp_traffic_masked_heads,
              .signature = "(query,key?,value?,mask_index?,attention_bias?,past_key?,past_value?,past_sequence_length?,"
                           "beam_width?,cache_indirection?,bias?) -> (output,present_key?,present_value?,qk?) "
                           "{output_qk:int=0,past_present_share_buffer:int," MASK_VALUE "}"),
@@ -193,7 +194,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
              "[n, i] [i, three*h*d] [three*h*d] [b, s] [_] [b, h, s, t] -> [n, h*d]; h = num_heads; n, i, d, b, s, t "
              "whole; with sizes that differ all whole" THREE,
              "ONNX Runtime contrib operator PackedAttention", .form = form_packed, .shapes = sp_shapes_from_text,
-             .work = "2*n*i*three*h*d + 2*n*i*k + 4*n*s*h*d",
+             .work = "2*n*i*three*h*d + 2*n*i*k", .traffic = sp_traffic_packed,
              .signature = "(input,weights,bias,token_offset,cumulative_sequence_length,attention_bias?) -> (output) "
                           "{num_heads!:int,qkv_hidden_sizes:ints,scale:float}"),
     SP_ENTRY(
@@ -201,7 +202,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
         "[n, h*d] [n, h*d] [n, h*e] [_] [b, s] [_] [b, h, s, t] -> [n, h*e]; h = num_heads; n, d, e, b, s, t whole; "
         "packed queries [n, h, 3, d]",
         "ONNX Runtime contrib operator PackedMultiHeadAttention", .form = form_packed_heads,
-        .shapes = sp_shapes_from_text, .work = "4*n*s*h*d",
+        .shapes = sp_shapes_from_text, .traffic = sp_traffic_packed,
         .signature = "(query,key?,value?,bias?,token_offset,cumulative_sequence_length,attention_bias?) -> "
                      "(output) {" MASK_VALUE "}"),
     SP_ENTRY(DOMAIN, "PagedAttention", 1, 0, 1, 17, 1, 3,
@@ -209,7 +210,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
              "[n, kv*g*d] [p, q, kv, dc] [p, q, kv, dc]; kv = kv_num_heads; kv*g = num_heads; n, d, p, q, dc, b, m "
              "whole; packed queries all whole",
              "ONNX Runtime contrib operator PagedAttention", .form = form_paged, .shapes = sp_shapes_from_text,
-             .types = "0 3 3", .work = "4*n*m*q*kv*g*d + 4*n*m*q*h*d",
+             .types = "0 3 3", .traffic = sp_traffic_paged,
              .signature =
                  "(query,key?,value?,key_cache,value_cache?,cumulative_sequence_length,past_seqlens,block_table,"
                  "cos_cache?,sin_cache?,slot_mapping?,head_sink?,q_norm_weight?,k_norm_weight?,k_scale?,"
@@ -223,21 +224,21 @@ const struct sp_op sp_ops_contrib_decoding[] = {
              "[b, s, kv*g*d] [b, kv, c, d] [b, kv, c, d]; kv = kv_num_heads; kv*g = num_heads; s, c, d, l, r, z whole; "
              "with several layouts or packed queries kv, g whole",
              "ONNX Runtime contrib operator SparseAttention", .form = form_sparse, .shapes = sp_shapes_from_text,
-             .types = "0 3 4", .work = "4*b*s*c*kv*g*d",
+             .types = "0 3 4", .traffic = sp_traffic_sparse,
              .signature = "(query,key?,value?,past_key,past_value,block_row_indices,block_col_indices,"
                           "total_sequence_length,key_total_sequence_lengths,cos_cache?,sin_cache?) -> (output,"
                           "present_key,present_value) {do_rotary:int=0,kv_num_heads!:int,num_heads!:int,"
                           "rotary_interleaved:int=0,scale:float,sparse_block_size!:int}"),
     SP_ENTRY(DOMAIN, "QAttention", 1, 0, 5, 9, 1, 2, Q_REST("[b, t]") "; t whole",
              "ONNX Runtime contrib operator QAttention", .form = form_quantized, .shapes = sp_shapes_from_text,
-             .types = "2", .work = "2*b*s*i*three*h*d + 4*b*s*s*h*d",
+             .types = "2", .work = "2*b*s*i*three*h*d", .traffic = sp_traffic_quantized,
              .signature = "(input,weight,bias,input_scale,weight_scale,mask_index?,input_zero_point?,"
                           "weight_zero_point?,past?) -> (output,present?) {do_rotary:int=0,mask_filter_value:float="
                           "-10000.0,num_heads!:int,past_present_share_buffer:int,scale:float,unidirectional:int=0}"),
     SP_ENTRY(DOMAIN, "QOrderedAttention", 1, 0, 14, 20, 1, 1,
              "[b, s, i] [_..] [_..] [_..] [_..] [_..] [_..] [_..] [_..] [_..] [_..] [k] [_..] -> [b, s, k]; all whole",
              "ONNX Runtime contrib operator QOrderedAttention", .shapes = sp_shapes_from_text,
-             .work = "6*b*s*i*k + 4*b*s*s*k",
+             .work = "6*b*s*i*k + 4*b*s*s*k", .traffic = sp_traffic_ordered,
              .signature = "(input,scale_input,scale_Q_gemm,scale_K_gemm,scale_V_gemm,Q_weight,K_weight,V_weight,"
                           "scale_Q_weight,scale_K_weight,scale_V_weight,Q_bias,K_bias,V_bias,scale_QKT_gemm?,"
                           "scale_QKT_softmax?,scale_values_gemm,mask_index?,past?,attention_bias?) -> (output) "
@@ -246,6 +247,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
     SP_ENTRY(DOMAIN, "LongformerAttention", 1, 0, 7, 7, 1, 1,
              "[b, s, i] [i, k] [k] [b, s] [i, k] [k] [b, s] -> [b, s, i]; s, i, k whole",
              "ONNX Runtime contrib operator LongformerAttention", .shapes = sp_shapes_from_text, .work = "4*b*s*i*k",
+             .traffic = sp_traffic_longformer,
              .signature = "(input,weight,bias,mask,global_weight,global_bias,global) -> (output) {num_heads!:int,"
                           "window!:int}"),
     SP_ENTRY(
@@ -253,7 +255,7 @@ const struct sp_op sp_ops_contrib_decoding[] = {
         "[b, s, i] [_..] [_..] [_..] [_..] [_..] [_..] [b, s] [_..] [_..] [_..] [_..] [b, s] [_..] -> [b, s, i]; s, "
         "i whole",
         "ONNX Runtime contrib operator QOrderedLongformerAttention", .shapes = sp_shapes_from_text,
-        .work = "12*b*s*i*i",
+        .work = "12*b*s*i*i", .traffic = sp_traffic_longformer,
         .signature = "(input,scale_input,weight,scale_weight,bias,scale_bias,scale_qkv_gemm,mask,global_weight,"
                      "scale_global_weight,global_bias,scale_global_gemm,global,scale_output) -> (output) "
                      "{num_heads!:int,order_global_weight!:int,order_input!:int,order_output!:int,"

@@ -12,7 +12,9 @@
  */
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/rule_text.h"
 #include "ops/table/shape_helpers.h"
+#include "ops/table/traffic.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -50,6 +52,17 @@ static const char *form_rotary(struct sp_op_context *context)
     if (sp_node_int(context->node, "rotary_embedding_dim", 0) != 0)
         return "[b, s, h*d] [3, b, s] [p, r] [p, r] -> [b, s, h*d]; h = num_heads; d, p, r whole";
     return "[b, s, h*d] [3, b, s] [p, r] [p, r] -> [b, s, h*d]; d = 2 * r; d, p, r whole";
+}
+
+/* Three rows for each token: of time, height and width. */
+static void traffic_rotary(struct sp_op_context *context, struct sp_rule *rule)
+{
+    const struct sp_shape *table = sp_in_shape(context, 2);
+    struct sp_factor_list tokens = {0};
+    sp_factor_list_add(&tokens, sp_rule_named(rule, "b"));
+    sp_factor_list_add(&tokens, sp_rule_named(rule, "s"));
+    for (uint32_t input = 2; table != NULL && table->rank > 0 && input < 4; input++)
+        sp_rule_use_input(rule, input, 3 * sp_dim_share(sp_dim_known(1), table->dims[0]), &tokens);
 }
 
 const struct sp_op sp_ops_contrib_gates[] = {
@@ -111,7 +124,7 @@ const struct sp_op sp_ops_contrib_gates[] = {
              "[b, s, h*d] [3, b, s] [p, r] [p, r] -> [b, s, h*d]; d, p, r whole; with packed batches all whole; heads "
              "may be apart, [b, h, s, d]",
              "ONNX Runtime contrib operator MRotaryEmbedding", .form = form_rotary, .shapes = sp_shapes_from_text,
-             .work = "3*b*s*h*d + 3*b*s*k", .lower = sp_lower_rotary,
+             .traffic = traffic_rotary, .work = "3*b*s*h*d + 3*b*s*k", .lower = sp_lower_rotary,
              .signature = "(input,position_ids,cos_cache,sin_cache) -> (output) {interleaved:int=0,"
                           "is_packed_batching:int=0,mrope_layout:int=0,mrope_section!:ints,num_heads:int=0,"
                           "rotary_embedding_dim:int=0,scale:float=1.0}"),

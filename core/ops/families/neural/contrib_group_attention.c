@@ -131,6 +131,9 @@ static enum sp_status read_grouped(struct sp_op_context *context, struct grouped
     g.a.has_whole_heads = g.is_packed && q_heads != kv_heads;
     /* Kernels take as many queries as new keys, and count positions from the start of the queries. */
     g.a.is_placed = true;
+    g.a.after = sp_node_int(context->node, "causal", 1) != 0 ? 1 : 0;
+    const int64_t window = sp_node_int(context->node, "local_window_size", -1); /* a query's own key is in it */
+    g.a.before = window > 0 ? window : 0;
     *ret = g;
     return past != NULL ? sp_check_same(context, "head counts", past->dims[1], g.a.kv_heads) : SP_OK;
 }
@@ -206,6 +209,19 @@ static void map_caches(struct sp_op_context *context, struct sp_rule *rule, cons
     map_cache(context, rule, sp_in(IN_VALUE_SCALE), scale);
 }
 
+static void add_traffic(struct sp_op_context *context, struct sp_rule *rule, const struct grouped *g,
+                        const struct sp_attention_factors *f)
+{
+    const struct sp_shape *table = sp_in_shape(context, IN_COS);
+    const uint8_t rows[] = {f->b, f->q};
+    sp_attention_traffic(context, rule, &g->a,
+                         &(struct sp_attention_operands){g->is_packed ? UINT32_MAX : IN_KEY,
+                                                         g->is_packed ? UINT32_MAX : IN_VALUE, IN_PAST_KEY,
+                                                         IN_PAST_VALUE, 1, 2, g->a.past, g->cache, false});
+    if (table != NULL && table->rank > 0)
+        sp_attention_rotary(rule, IN_COS, table->dims[0], sp_node_int(context->node, "do_rotary", 0) != 0, 2, rows);
+}
+
 static enum sp_status rule_grouped(struct sp_op_context *context, struct sp_rule *rule)
 {
     struct grouped g = {0};
@@ -238,6 +254,7 @@ static enum sp_status rule_grouped(struct sp_op_context *context, struct sp_rule
         if (sp_in_shape(context, input) != NULL)
             sp_rule_map_input(rule, input, 0, f.d);
     }
+    add_traffic(context, rule, &g, &f);
     return SP_OK;
 }
 
@@ -245,8 +262,8 @@ const struct sp_op sp_ops_contrib_group_attention[] = {
     SP_ENTRY("com.microsoft", "GroupQueryAttention", 1, 0, 1, 16, 1, 4,
              "[b, q, kv*g*d] [b, s, kv*d] [b, s, kv*d] [b, kv, p, d] [b, kv, p, d] [b] -> [b, q, kv*g*d] [b, kv, c, d] "
              "[b, kv, c, d]; q, s, d, p, c whole; packed queries with g > 1: kv, g whole",
-             "ONNX Runtime contrib operator GroupQueryAttention", .shapes = shapes_grouped, .rule = rule_grouped,
-             .lower = sp_lower_group_attention,
+             "ONNX Runtime contrib operator GroupQueryAttention", .flags = SP_OP_ATTENDS, .shapes = shapes_grouped,
+             .rule = rule_grouped, .lower = sp_lower_group_attention,
              .signature = "(query,key?,value?,past_key?,past_value?,seqlens_k,total_sequence_length,cos_cache?,"
                           "sin_cache?,position_ids?,attention_bias?,head_sink?,k_scale?,v_scale?,"
                           "q_norm_weight?,k_norm_weight?) -> (output,present_key?,present_value?,"

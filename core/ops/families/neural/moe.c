@@ -17,13 +17,15 @@
  * Weights are [x, out, in], or [x, in, out] in models from before ONNX Runtime 1.23; which one is told from fc2, whose
  * shape differs unless both sizes are the same (then the newer).
  *
- * FLOPs: 2 for each multiply-add of the k experts of a token, 5 for the softmax over the experts.
+ * FLOPs: 2 for each multiply-add of the k experts of a token, 5 for the softmax over the experts. Tokens are spread over
+ * the experts evenly: of E experts T tokens use E(1 - (1-k/E)^T) different ones, and the weights of these are read.
  */
 #include <string.h>
 
 #include "ops/families/neural/heads.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/traffic.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -306,10 +308,10 @@ static void add_work(struct sp_op_context *context, struct sp_rule *rule, const 
         sp_factor_list_add(&work, inner.items[i]);
     /* Of the k experts of a token, as many as the part of all that the weights are. */
     struct sp_dim all = rule->factors[experts].extent;
-    double part = sp_dim_is_known(all) && sp_dim_is_known(e->count) && all.value > e->count.value
-                      ? (double)e->count.value / (double)all.value
-                      : 1;
-    sp_rule_term_list(rule, 2 * products * part, &work);
+    const double among = sp_dim_is_known(all) && all.value > 0 && sp_dim_is_known(e->count) ? (double)all.value : 0;
+    if (among > 0) /* k / all of them, by each expert */
+        sp_factor_list_add(&work, f->x);
+    sp_rule_term_list(rule, 2 * products / (among > 0 ? among : 1), &work);
     sp_factor_list_add(&routing, experts);
     sp_rule_term_list(rule, 5, &routing);
 }
@@ -376,6 +378,12 @@ static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule
             sp_rule_map_input(rule, input, 0, f.x);
     }
     add_work(context, rule, &e, &f, &tokens, experts);
+    const double chance = sp_dim_share(sp_dim_known(e.chosen), all);
+    for (uint32_t input = IN_FC1; input < rule->input_count; input++) { /* what there is of each expert */
+        const struct sp_operand_rule *operand = &rule->inputs[input];
+        if (operand->rank > 0 && operand->axes[0].count == 1 && operand->axes[0].factors[0] == f.x)
+            sp_rule_draw_input(rule, input, chance, &tokens);
+    }
     return SP_OK;
 }
 

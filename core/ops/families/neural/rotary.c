@@ -13,6 +13,7 @@
 #include "ops/families/neural/heads.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/traffic.h"
 
 /* Where an operator has its operands, and what it is told. */
 struct rotary {
@@ -142,6 +143,7 @@ static enum sp_status rule_rotary(struct sp_op_context *context, struct sp_rule 
         .heads = sp_chain_of(sp_rule_factor(rule, "h", SP_FACTOR_PARALLEL, rotary->x.count)),
     };
     uint8_t pairs = 0, row = 0;
+    struct sp_factor_list rows = {0}; /* that are read of the caches */
     axes.size = map_size(context, rule, rotary, &pairs);
     sp_map_heads(context, rule, sp_in(0), &axes);
     sp_map_heads(context, rule, sp_out(0), &axes);
@@ -150,9 +152,13 @@ static enum sp_status rule_rotary(struct sp_op_context *context, struct sp_rule 
     if (positions != NULL)
         row = sp_rule_factor(rule, "p", SP_FACTOR_REPLICATE, sp_in_shape(context, rotary->cos)->dims[0]);
     for (uint32_t axis = 0; positions != NULL && positions->rank == 2 && axis < 2; axis++) {
-        if (!sp_dim_is(positions->dims[axis], 1))
+        if (!sp_dim_is(positions->dims[axis], 1)) {
             sp_rule_map_input(rule, rotary->positions, axis, axis == 0 ? axes.batch : axes.length);
+            sp_factor_list_add(&rows, axis == 0 ? axes.batch : axes.length);
+        }
     }
+    if (has_first_position(context, rotary))
+        sp_factor_list_add(&rows, axes.length);
     for (uint32_t input = rotary->cos; input <= rotary->sin; input++) {
         const struct sp_shape *cache = sp_in_shape(context, input);
         sp_rule_map_input(rule, input, cache->rank - 1, pairs);
@@ -162,6 +168,8 @@ static enum sp_status rule_rotary(struct sp_op_context *context, struct sp_rule 
             sp_rule_map_input(rule, input, 0, axes.batch);
         if (positions == NULL && !sp_dim_is(cache->dims[1], 1))
             sp_rule_map_input(rule, input, 1, axes.length);
+        if (positions != NULL)
+            sp_rule_use_input(rule, input, sp_dim_share(sp_dim_known(1), cache->dims[0]), &rows);
     }
     return SP_OK;
 }

@@ -12,6 +12,7 @@
 #include "ops/families/neural/heads.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/traffic.h"
 
 enum { IN_DATA, IN_INDICES, IN_SCALES, IN_ZERO_POINTS };
 
@@ -113,6 +114,7 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
 {
     struct quantized q = {0};
     uint32_t places = rule->inputs[IN_INDICES].rank;
+    struct sp_factor_list rows = {0};
     enum sp_status status = read_quantized(context, &q);
     for (uint32_t axis = 0; status == SP_OK && axis < q.rank; axis++) {
         uint32_t out = axis < q.picked ? axis : axis - 1 + places;
@@ -140,10 +142,14 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
     for (uint32_t axis = 0; status == SP_OK && axis < places; axis++) {
         uint8_t factor = sp_rule_input_axis(context, rule, 'i', IN_INDICES, axis, SP_FACTOR_PARALLEL);
         sp_rule_map_output(rule, 0, q.picked + axis, factor);
+        sp_factor_list_add(&rows, factor);
     }
     sp_rule_term_output(rule, 2);
-    /* What is picked, at most as many bytes as in the result. */
-    rule->bytes = 2 * sp_output_bytes(context, 0) + sp_input_bytes(context, IN_INDICES);
+    for (uint32_t input = IN_DATA; status == SP_OK && input <= IN_ZERO_POINTS; input++) {
+        const struct sp_shape *shape = sp_in_shape(context, input);
+        if (input != IN_INDICES && shape != NULL && q.picked < shape->rank)
+            sp_rule_use_input(rule, input, sp_dim_share(sp_dim_known(1), shape->dims[q.picked]), &rows);
+    }
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"
+#include "ops/table/traffic.h"
 
 static enum sp_status get_axis(struct sp_op_context *context, uint32_t rank, uint32_t *ret_axis)
 {
@@ -23,12 +24,10 @@ static uint8_t sum_factor(struct sp_op_context *context, struct sp_rule *rule, u
     return factor;
 }
 
-/* As many elements are read, in the data's form, as are written. */
-static double picked_bytes(const struct sp_op_context *context)
+/* What one index reads along an axis of the data. */
+static double row_share(const struct sp_op_context *context, uint32_t axis)
 {
-    const int64_t whole = sp_value_bytes(context->node->inputs[0]), picked = sp_value_bytes(context->node->outputs[0]);
-    const double narrowed = whole > 0 ? sp_input_bytes(context, 0) / (double)whole : 1;
-    return narrowed * (picked > 0 ? (double)picked : 0) + sp_output_bytes(context, 0) + sp_input_bytes(context, 1);
+    return sp_dim_share(sp_dim_known(1), sp_in_shape(context, 0)->dims[axis]);
 }
 
 /* The indices with negative ones counted from the back; SP_ERR_MODEL for one outside of the axis. NULL in *ret_index
@@ -103,6 +102,7 @@ static enum sp_status shapes_gather(struct sp_op_context *context)
 static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule *rule)
 {
     uint32_t picked = 0, rank = rule->inputs[0].rank, places = rule->inputs[1].rank;
+    struct sp_factor_list rows = {0};
     enum sp_status status = get_axis(context, rank, &picked);
     for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
         if (axis == picked) {
@@ -115,8 +115,10 @@ static enum sp_status rule_gather(struct sp_op_context *context, struct sp_rule 
     for (uint32_t axis = 0; status == SP_OK && axis < places; axis++) {
         uint8_t factor = sp_rule_input_axis(context, rule, 'i', 1, axis, SP_FACTOR_PARALLEL);
         sp_rule_map_output(rule, 0, picked + axis, factor);
+        sp_factor_list_add(&rows, factor);
     }
-    rule->bytes = picked_bytes(context);
+    if (status == SP_OK)
+        sp_rule_use_input(rule, 0, row_share(context, picked), &rows);
     return status;
 }
 
@@ -166,6 +168,8 @@ static enum sp_status shapes_gather_elements(struct sp_op_context *context)
 static enum sp_status rule_gather_elements(struct sp_op_context *context, struct sp_rule *rule)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
+    struct sp_factor_list places = {0};
+    double chance = 1;
     uint32_t picked = 0;
     enum sp_status status = get_axis(context, data->rank, &picked);
     for (uint32_t axis = 0; status == SP_OK && axis < data->rank; axis++) {
@@ -173,14 +177,17 @@ static enum sp_status rule_gather_elements(struct sp_op_context *context, struct
         uint8_t factor =
             sp_rule_input_axis(context, rule, 'i', 1, axis, is_aligned ? SP_FACTOR_PARALLEL : SP_FACTOR_REPLICATE);
         sp_rule_map_output(rule, 0, axis, factor);
-        if (axis == picked)
+        chance *= axis == picked ? row_share(context, axis) : sp_dim_share(indices->dims[axis], data->dims[axis]);
+        if (axis == picked) {
             sp_rule_positions_input(rule, 1, sum_factor(context, rule, axis));
-        else if (is_aligned)
+            sp_factor_list_add(&places, factor);
+        } else if (is_aligned) {
             sp_rule_map_input(rule, 0, axis, factor);
-        else
+        } else {
             (void)sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_REPLICATE);
+        }
     }
-    rule->bytes = picked_bytes(context);
+    sp_rule_use_input(rule, 0, chance, &places);
     return status;
 }
 
@@ -268,6 +275,8 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
     uint32_t batch = 0, depth = 0;
     bool is_known = false;
+    struct sp_factor_list places = {0};
+    double chance = 1;
     enum sp_status status = get_depth(context, data, indices, &batch, &depth, &is_known);
     if (status != SP_OK || !is_known)
         return status;
@@ -276,16 +285,20 @@ static enum sp_status rule_gather_nd(struct sp_op_context *context, struct sp_ru
         sp_rule_map_output(rule, 0, axis, factor);
         if (axis < batch)
             sp_rule_map_input(rule, 0, axis, factor);
+        else
+            sp_factor_list_add(&places, factor);
     }
     (void)sp_rule_input_axis(context, rule, 't', 1, indices->rank - 1, SP_FACTOR_REPLICATE);
-    for (uint32_t axis = batch; axis < batch + depth; axis++)
+    for (uint32_t axis = batch; axis < batch + depth; axis++) {
         sp_rule_positions_input(rule, 1, sum_factor(context, rule, axis));
+        chance *= row_share(context, axis);
+    }
+    sp_rule_use_input(rule, 0, chance, &places);
     rule->inputs[1].are_tuples = depth > 1;
     for (uint32_t axis = batch + depth; axis < data->rank; axis++) {
         uint8_t factor = sp_rule_input_axis(context, rule, 'd', 0, axis, SP_FACTOR_PARALLEL);
         sp_rule_map_output(rule, 0, indices->rank - 1 + axis - batch - depth, factor);
     }
-    rule->bytes = picked_bytes(context);
     return SP_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"
+#include "ops/table/traffic.h"
 
 /* ---- Concat -------------------------------------------------------------------------------------------------- */
 
@@ -169,6 +170,14 @@ static enum sp_status rule_concat(struct sp_op_context *context, struct sp_rule 
             if (context->node->inputs[input] != NULL)
                 sp_rule_map_input(rule, input, axis, factor);
         }
+    }
+    const struct sp_shape *first = sp_in_shape(context, 0);
+    if (status == SP_OK && first != NULL && rule->input_count > 1 && joined < first->rank) {
+        /* The first piece with others behind it: a cache that grows. */
+        sp_rule_use_input(rule, 0, 0, NULL);
+        sp_rule_use_output(
+            rule, 0, 1 - sp_dim_share(first->dims[joined], context->node->outputs[0]->type.shape.dims[joined]), NULL);
+        sp_rule_past(context, rule, 0, 0);
     }
     return status;
 }

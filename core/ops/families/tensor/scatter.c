@@ -13,6 +13,7 @@
 #include "ops/table/factors.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"
+#include "ops/table/traffic.h"
 
 /* What a write does to what was there; NONE: it replaces it. */
 static enum sp_status read_reduction(struct sp_op_context *context, enum sp_combiner *ret_combiner)
@@ -164,11 +165,13 @@ static enum sp_status shapes_scatter_elements(struct sp_op_context *context)
     return status != SP_OK ? status : write_elements(context, axis, combiner);
 }
 
-/* What is written, at most: every update is read and written, and the rest of the data copied. */
-static double written_bytes(const struct sp_op_context *context)
+/* Every update is read, and written; the data are copied before, where they are not the output's own memory. */
+static void write_in_place(const struct sp_op_context *context, struct sp_rule *rule)
 {
-    return sp_input_bytes(context, 0) + sp_output_bytes(context, 0) + sp_input_bytes(context, 1) +
-           2 * sp_input_bytes(context, 2);
+    sp_rule_use_input(rule, 0, 0, NULL);
+    sp_rule_use_input(rule, 2, 2, NULL);
+    sp_rule_use_output(rule, 0, 0, NULL);
+    sp_rule_past(context, rule, 0, 0);
 }
 
 /* An axis of as many indices as data is parallel with it; one of fewer writes to the first of the data. */
@@ -199,7 +202,7 @@ static enum sp_status rule_scatter_elements(struct sp_op_context *context, struc
     }
     if (combiner != SP_COMBINE_NONE)
         sp_rule_term_list(rule, 1, &work);
-    rule->bytes = written_bytes(context);
+    write_in_place(context, rule);
     return status;
 }
 
@@ -309,7 +312,7 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
         rule->inputs[1].are_tuples = depth > 1;
     if (combiner != SP_COMBINE_NONE)
         sp_rule_term_list(rule, 1, &work);
-    rule->bytes = written_bytes(context);
+    write_in_place(context, rule);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
 #include "ops/table/known_values.h"
+#include "ops/table/traffic.h"
 
 /* ---- ReverseSequence ------------------------------------------------------------------------------------------ */
 
@@ -132,6 +133,12 @@ static enum sp_status rule_tensor_scatter(struct sp_op_context *context, struct 
             sp_rule_map_input(rule, 2, 0, factor);
         if (axis == written && sp_has_input(context, 2))
             sp_rule_positions_input(rule, 2, factor);
+    }
+    const struct sp_shape *update = sp_in_shape(context, 1);
+    if (status == SP_OK && update != NULL) {
+        sp_rule_use_input(rule, 0, 0, NULL);
+        sp_rule_use_output(rule, 0, sp_dim_share(update->dims[written], cache->dims[written]), NULL);
+        sp_rule_past(context, rule, 0, 0);
     }
     return status;
 }

@@ -1,0 +1,172 @@
+#include "cost/kernel_work.h"
+
+#include "ops/table/traffic.h"
+
+#define MOST_STEPS 32 /* operators before and behind a cache that are looked at */
+
+/* ---- caches ----------------------------------------------------------------------------------------------------- */
+
+/* What keeps the elements of its input 0, in another shape, order or type, or repeats them. */
+static bool is_moved_only(const struct sp_node *node)
+{
+    return node->op != NULL && node->output_count > 0 && node->outputs[0] != NULL &&
+           ((node->op->flags & (SP_OP_VIEW | SP_OP_PERMUTES)) != 0 || sp_node_is(node, "Expand") ||
+            sp_node_is(node, "Cast"));
+}
+
+static bool is_looked_at(const struct sp_use *use)
+{
+    return use->node->op != NULL && (use->node->op->flags & SP_OP_METADATA) != 0;
+}
+
+/* The one use that reads the value; NULL: there are none, or several. */
+static const struct sp_use *only_reader(const struct sp_value *value)
+{
+    const struct sp_use *reader = NULL;
+    for (uint32_t u = 0; u < value->use_count; u++) {
+        if (is_looked_at(&value->uses[u]))
+            continue;
+        if (reader != NULL)
+            return NULL;
+        reader = &value->uses[u];
+    }
+    return reader;
+}
+
+/* An input of the model, or another view of one, that is read on the way to the node alone. */
+static bool is_own_input(const struct sp_value *value)
+{
+    for (uint32_t step = 0; step < MOST_STEPS && value != NULL && !value->is_graph_output; step++) {
+        if (only_reader(value) == NULL)
+            return false;
+        if (value->producer == NULL)
+            return value->kind == SP_VALUE_INPUT && value->tensor == NULL;
+        if (value->producer->op == NULL || (value->producer->op->flags & SP_OP_VIEW) == 0)
+            return false;
+        value = value->producer->inputs[0];
+    }
+    return false;
+}
+
+/* Keys or values of an attention operator, or the second operand of a product of two values that are computed. */
+static bool attends(const struct sp_use *use)
+{
+    const struct sp_node *node = use->node;
+    if (node->op == NULL)
+        return false;
+    if ((node->op->flags & SP_OP_ATTENDS) != 0)
+        return use->input == 1 || use->input == 2;
+    return sp_node_is(node, "MatMul") && use->input == 1 && node->inputs[0] != NULL && !node->inputs[0]->is_constant &&
+           !node->inputs[1]->is_constant;
+}
+
+static bool is_attended(const struct sp_value *from)
+{
+    const struct sp_value *list[MOST_STEPS] = {from};
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t u = 0; u < list[i]->use_count; u++) {
+            const struct sp_use *use = &list[i]->uses[u];
+            if (attends(use))
+                return true;
+            if (use->input == 0 && count < MOST_STEPS && is_moved_only(use->node))
+                list[count++] = use->node->outputs[0];
+        }
+    }
+    return false;
+}
+
+bool sp_cache_is_own(const struct sp_node *node, uint32_t input, uint32_t output)
+{
+    const struct sp_value *past = node->inputs[input], *present = node->outputs[output];
+    return past != NULL && present != NULL && past->type.dtype == present->type.dtype && is_own_input(past) &&
+           (present->is_graph_output || is_attended(present));
+}
+
+/* ---- work ------------------------------------------------------------------------------------------------------- */
+
+static double bytes_of(const struct sp_value *value)
+{
+    const int64_t bytes = value == NULL ? 0 : sp_value_stored_bytes(value);
+    return bytes > 0 ? (double)bytes : 0;
+}
+
+static double share_of(const struct sp_kernel_part *part, uint32_t operand)
+{
+    return part->shares != NULL ? part->shares[operand] : 1;
+}
+
+static double output_bytes(const struct sp_kernel_part *part, bool is_local)
+{
+    double sum = 0;
+    for (uint32_t o = 0; o < part->node->output_count; o++)
+        sum += bytes_of(part->node->outputs[o]) * (is_local ? share_of(part, part->rule->input_count + o) : 1);
+    return sum;
+}
+
+/* Inputs that are copied into the outputs that continue them: bits of the first 64. */
+static uint64_t copied_inputs(const struct sp_kernel_part *part)
+{
+    uint64_t copied = 0;
+    for (uint32_t o = 0; o < part->rule->output_count; o++) {
+        const uint32_t past = part->rule->outputs[o].past_of;
+        if (past != 0 && past <= 64 && (part->caches == SP_CACHES_APART || !sp_cache_is_own(part->node, past - 1, o)))
+            copied |= UINT64_C(1) << (past - 1);
+    }
+    return copied;
+}
+
+static double moved_bytes(const struct sp_kernel_part *part)
+{
+    const struct sp_rule *rule = part->rule;
+    const uint64_t copied = copied_inputs(part);
+    double sum = 0;
+    for (uint32_t i = 0; i < rule->input_count; i++) {
+        const bool is_copied = i < 64 && (copied >> i & 1) != 0;
+        sum += bytes_of(part->node->inputs[i]) * share_of(part, i) *
+               (is_copied ? 1 : sp_operand_share(rule, &rule->inputs[i], part->shards));
+    }
+    for (uint32_t o = 0; o < rule->output_count; o++) {
+        const uint32_t past = rule->outputs[o].past_of;
+        const bool is_copied = past != 0 && past <= 64 && (copied >> (past - 1) & 1) != 0;
+        sum += bytes_of(part->node->outputs[o]) * share_of(part, rule->input_count + o) *
+               (is_copied ? 1 : sp_operand_share(rule, &rule->outputs[o], part->shards));
+    }
+    return sum;
+}
+
+static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *work)
+{
+    if (part->rule->attention == NULL) {
+        work->kind = sp_rule_is_product(part->rule) ? SP_KERNEL_PRODUCT : SP_KERNEL_OTHER;
+        return;
+    }
+    const struct sp_attention_part own = sp_attention_part(part->rule, part->shards);
+    work->attention = (struct sp_attention_shape){.batch = own.batch,
+                                                  .heads = own.heads,
+                                                  .kv_heads = own.kv_heads,
+                                                  .queries = own.queries,
+                                                  .keys = own.keys * own.seen,
+                                                  .size = own.size};
+    work->kind = own.queries > 1 ? SP_KERNEL_PREFILL : SP_KERNEL_DECODE;
+}
+
+struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part)
+{
+    const struct sp_op *op = part->node->op;
+    const struct sp_value *first = part->node->output_count > 0 ? part->node->outputs[0] : NULL;
+    struct sp_kernel_work work = {.flops = sp_rule_flops(part->rule, part->shards),
+                                  .permutes = (op->flags & SP_OP_PERMUTES) != 0};
+    const int64_t elements = first == NULL ? 0 : sp_shape_estimate(&first->type.shape);
+    if (part->rule->bytes >= 0) { /* traffic that a rule states itself goes with what the node makes */
+        const double whole = output_bytes(part, false);
+        work.bytes = part->rule->bytes * (whole > 0 ? output_bytes(part, true) / whole : 1);
+    } else {
+        work.bytes = moved_bytes(part);
+    }
+    work.bytes += part->kept_bytes;
+    if ((op->flags & SP_OP_FUNCTION) != 0 && elements > 0)
+        work.functions = (double)elements * share_of(part, part->rule->input_count);
+    classify(part, &work);
+    return work;
+}
