@@ -286,8 +286,11 @@ enum sp_status sp_rule_like(struct sp_op_context *context, struct sp_rule *rule)
         if (view.inputs[i] < rule->input_count)
             carry_operand(&other->inputs[i], view.is_last && (view.last_inputs >> i & 1) != 0,
                           &rule->inputs[view.inputs[i]]);
-    for (uint32_t i = 0; i < rule->output_count; i++)
+    for (uint32_t i = 0; i < rule->output_count; i++) {
         carry_operand(&other->outputs[i], view.is_last && i == 0, &rule->outputs[i]);
+        if (rule->outputs[i].past_of != 0)
+            rule->outputs[i].past_of = view.inputs[rule->outputs[i].past_of - 1] + 1;
+    }
     for (uint32_t input = 0; input < rule->input_count; input++)
         if (input < 32 && (like->broadcast >> input & 1) != 0)
             map_broadcast(context, rule, input);

@@ -274,6 +274,22 @@ Test(kernel_work, other_concatenations_copy)
     }
 }
 
+/* An operator that is another one on other operands: all pieces are read, and the result is written. */
+Test(kernel_work, concatenations_of_quantized_pieces)
+{
+    start(18);
+    build_opset(&build, CONTRIB, 1);
+    build_input(&build, "a", SP_DTYPE_UINT8, "4,1000");
+    build_input(&build, "b", SP_DTYPE_UINT8, "4,24");
+    build_weight(&build, "s", SP_DTYPE_FLOAT, "1");
+    build_weight(&build, "z", SP_DTYPE_UINT8, "1");
+    struct sp_node *node = build_node_in(&build, CONTRIB, "QLinearConcat", "s z a s z b s z", "y");
+    build_attr_int(&build, node, "axis", 1);
+    build_outputs(&build, "y");
+    infer();
+    EXPECT_NEAR(bytes_of(node, SP_CACHES_APART), 2 * 4 * 1024 + 3 * (4 + 1));
+}
+
 /* A static cache that ScatterND writes: 3 updates of 16 numbers at 3 indices. */
 Test(kernel_work, scattered_updates)
 {
