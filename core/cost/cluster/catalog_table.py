@@ -163,7 +163,7 @@ def sliced(device, profile, source):
     if units:
         members["units"] = units
     members["title"] = f"{device['title']}, MIG slice {profile['name']}"
-    members["source"] = f"the figures of {device['name']} by {source}"
+    members["source"] = f"the figures of {device['name']} by {source}; kernels: its shares, not measured on a slice"
     return members
 
 
