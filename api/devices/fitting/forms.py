@@ -25,18 +25,18 @@ PRODUCT_BOUNDS = ((5e-7, 3e-5), (0.1, 1.0), (0.1, 1.0))
 
 
 def narrow_product(values, features):
-    """A product of one-byte elements whose activations come wide, two kernels: a pass that narrows the activations,
-    of narrowing's start_seconds, memory_share (it reads two bytes and writes one of each) and row_seconds (a scale for
-    each row, where the runtime makes one); then the product with its own flops_share and memory_share and the start of
-    wide products. A runtime that joins the pass to the kernel before it pays the product alone."""
-    flops_share, memory_share, narrowing_start, narrowing_share, row_seconds = values
-    start, compute, memory, narrowed, rows = features
-    narrowing = narrowing_start + narrowed / narrowing_share + rows * row_seconds
-    return start + max(compute / flops_share, memory / memory_share) + narrowing
+    """A product of one-byte elements whose activations come wide, two kernels: a pass that narrows the activations, and
+    the product with flops_share and memory_share of its own and the start of wide products. The pass is the runtime's:
+    start_seconds, memory_share (it reads two bytes and writes one of each) and row_seconds (a scale for each row, where
+    the runtime makes one). A runtime that joins the pass to the kernel before it pays the product alone."""
+    start, compute, memory, narrowed, rows, runtime = features
+    pass_start, pass_share, row_seconds = values[2 + 3 * runtime:5 + 3 * runtime]
+    narrowing = pass_start + narrowed / pass_share + rows * row_seconds
+    return start + max(compute / values[0], memory / values[1]) + narrowing
 
 
-NARROW_START = (0.6, 0.8, 5e-6, 0.3, 3e-9)
-NARROW_BOUNDS = ((0.1, 1.0), (0.1, 1.0), (1e-7, 3e-5), (0.02, 1.0), (1e-12, 1e-7))
+NARROW_START, PASS_START = (0.6, 0.8), (5e-6, 0.3, 3e-9)
+NARROW_BOUNDS, PASS_BOUNDS = ((0.1, 1.0), (0.1, 1.0)), ((1e-7, 3e-5), (0.02, 1.0), (1e-12, 1e-7))
 
 
 def product_features(row, device):
@@ -45,12 +45,12 @@ def product_features(row, device):
     return 2 * m * n * k / device["bfloat16"], 2 * (m * k + k * n + m * n) / device["bandwidth"]
 
 
-def narrow_features(row, device, start):
+def narrow_features(row, device, start, runtime):
     """START of wide products, then the same for elements of one byte with a result of two, seconds of the data sheet
-    for the bytes of narrowing, and rows."""
+    for the bytes of the pass, rows, and the index of the RUNTIME."""
     m, n, k = row[:3]
-    moved = m * k + k * n + 2 * m * n
-    return start, 2 * m * n * k / device["float8"], moved / device["bandwidth"], 3 * m * k / device["bandwidth"], m
+    moved = (m * k + k * n + 2 * m * n) / device["bandwidth"]
+    return start, 2 * m * n * k / device["float8"], moved, 3 * m * k / device["bandwidth"], m, runtime
 
 
 def prefill(values, features):

@@ -21,7 +21,6 @@ LIBRARIES = {
     "NCCL": "nccl",
     "TRTLLM": "tensorrt_llm",
     "vLLM_custom_graph": "vllm",
-    "SGLang_CustomAllReduce_graph": "sglang",
 }
 OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
               "alltoall": "all_to_all"}
@@ -38,12 +37,16 @@ def version_key(text):
 
 
 def products(folder, names, dtype, features):
-    """By runtime: rows of matrix products of DTYPE, FEATURES made of each."""
-    rows = collections.defaultdict(list)
+    """Rows of matrix products of DTYPE with FEATURES (row, runtime) of each, and the runtimes that they are of."""
+    rows, runtimes = [], []
     for table in read(folder, "kernels_gemm.json"):
         if table["device"] == names[0] and table["dtype"] == dtype:
-            rows[RUNTIMES[table["backend"]]] += [(tuple(row[:3]), features(row), row[3]) for row in table["rows"]]
-    return rows
+            runtime = RUNTIMES[table["backend"]]
+            if runtime not in runtimes:
+                runtimes.append(runtime)
+            # Two runtimes have the same shapes: both are held back or neither.
+            rows += [(tuple(row[:3]), features(row, runtimes.index(runtime)), row[3]) for row in table["rows"]]
+    return rows, runtimes
 
 
 def attention(folder, names, device, phase):

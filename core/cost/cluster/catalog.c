@@ -82,6 +82,13 @@ const char *sp_device_operation_name(enum sp_device_operation operation)
     return names[operation];
 }
 
+const char *sp_device_class_name(enum sp_device_class class)
+{
+    static const char *const names[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill",
+                                                             "decode",   "other",           "collectives"};
+    return names[class];
+}
+
 /* Takes what `figures` state and *product lacks. */
 static void complete(struct sp_device_product *product, const struct sp_device_product *figures)
 {

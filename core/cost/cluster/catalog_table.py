@@ -12,6 +12,7 @@ from fractions import Fraction
 
 KINDS = ["gpu", "tpu", "npu", "cpu"]
 PARTS = ["products", "attention", "other", "collectives"]
+CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives"]
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 GROUP_SIZES = ["2", "4", "8"]
 DTYPES = {
@@ -30,7 +31,9 @@ NUMBERS = (
 ).split()
 COUNTS = "units link_group".split()
 TEXTS = "title note source".split()
-OBJECTS = "name kind flops products attention other collectives price_per_hour measured sources".split()
+OBJECTS = (
+    "name kind flops products narrowing attention other collectives residuals price_per_hour measured sources"
+).split()
 HOST_LATENCY = "SP_HOST_LATENCY"
 NAME_SIZE = 64
 
@@ -91,13 +94,28 @@ class Catalog:
         if "products" in members:
             product = ["start_seconds", "flops_share", "memory_share"]
             yield ".products = " + by_dtype(members["products"], lambda item: fields(item, product, "a product"))
+        if "narrowing" in members:
+            known = ["start_seconds", "memory_share", "row_seconds"]
+            passes = [
+                f"{{.runtime = {text(runtime)}, " + fields(item, known, "narrowing")[1:]
+                for runtime, item in members["narrowing"].items()
+            ]
+            name = self.array("sp_device_narrowing", passes)
+            yield f".narrowings = {name}, .narrowing_count = {len(passes)}"
+        if "residuals" in members:
+            only(members["residuals"], CLASSES, "residuals")
+            spans = (
+                f"[SP_DEVICE_CLASS_{name.upper()}] = " + fields(item, ["low", "high"], "a residual")
+                for name, item in members["residuals"].items()
+            )
+            yield f".residuals = {{{', '.join(spans)}}}"
         attention = members.get("attention", {})
         only(attention, ["prefill", "decode"], "attention")
         if "prefill" in attention:
             known = ["start_seconds", "flops_share", "memory_share", "half_queries"]
             yield ".prefill = " + fields(attention["prefill"], known, "prefill")
         if "decode" in attention:
-            known = ["start_seconds", "memory_share", "tile_keys", "flops_share"]
+            known = ["start_seconds", "memory_share", "tile_keys"]
             yield ".decode = " + fields(attention["decode"], known, "decode")
         if "other" in members:
             yield ".other = " + fields(members["other"], ["start_seconds", "memory_share"], "other")
@@ -148,7 +166,9 @@ def sliced(device, profile, source):
     memory = Fraction(profile["memory_share"])
     units = profile.get("units")
     share = Fraction(units, device["units"]) if units and "units" in device else Fraction(profile["units_share"])
-    keep = ["kind", "products", "attention", "other", "permuted_bandwidth", "functions_per_second", "unhidden"]
+    keep = (
+        "kind products narrowing attention other residuals permuted_bandwidth functions_per_second unhidden"
+    ).split()
     members = {name: device[name] for name in keep if name in device}
     members["name"] = f"{device['name']}/{profile['name']}"
     members["memory_bytes"] = float(device["memory_bytes"] * memory)

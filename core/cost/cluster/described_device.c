@@ -169,6 +169,8 @@ static enum sp_status read_described_device(struct sp_members_reader *reader, js
                                           "unhidden",
                                           "link_group",
                                           "products",
+                                          "narrowing",
+                                          "residuals",
                                           "functions_per_second",
                                           "link_bandwidth",
                                           "link_latency",

@@ -1,6 +1,6 @@
 /*
- * What a described device's kernels and collectives reach: the members "products", "attention", "other", "collectives"
- * and "measured".
+ * What a described device's kernels and collectives reach: the members "products", "narrowing", "attention", "other",
+ * "collectives", "residuals" and "measured".
  */
 #include "cost/cluster/internal.h"
 
@@ -70,6 +70,61 @@ static enum sp_status read_products(struct sp_members_reader *reader, const json
     return SP_OK;
 }
 
+static enum sp_status read_narrowing(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                     struct sp_device *device)
+{
+    struct sp_device_narrowing *narrowings;
+    json_t *object, *value;
+    const char *at, *runtime;
+    enum sp_status status = open_object(reader, json, pointer, "narrowing", &object, &at);
+
+    if (status != SP_OK || json_object_size(object) == 0)
+        return status;
+    if (json_object_size(object) > SP_MAX_DEVICE_LIBRARIES)
+        return sp_members_refuse(reader, at, "MEMBER_TYPE", "'narrowing' must be an object of at most %d runtimes.",
+                                 SP_MAX_DEVICE_LIBRARIES);
+    narrowings = SP_NEW_ARRAY(reader->arena, json_object_size(object), struct sp_device_narrowing);
+    if (narrowings == NULL)
+        return sp_fail_memory(reader->err);
+    device->narrowings = narrowings;
+    json_object_foreach(object, runtime, value)
+    {
+        struct sp_device_narrowing *narrowing = &narrowings[device->narrowing_count++];
+        const struct sp_described_number numbers[] = {{"start_seconds", &figure_start, true, &narrowing->start_seconds},
+                                                      {"memory_share", &figure_share, true, &narrowing->memory_share},
+                                                      {"row_seconds", &figure_seconds, false, &narrowing->row_seconds}};
+        narrowing->runtime = sp_arena_string(reader->arena, runtime, strlen(runtime));
+        if (narrowing->runtime == NULL)
+            return sp_fail_memory(reader->err);
+        status = read_object(reader, object, at, runtime, numbers, COUNT_OF(numbers));
+        if (status != SP_OK)
+            return status;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_residuals(struct sp_members_reader *reader, json_t *json, const char *pointer,
+                                     struct sp_device *device)
+{
+    static const struct sp_members_range low = {"a ratio of predicted and measured from 0.001 to 1", 1e-3, 1},
+                                         high = {"a ratio of predicted and measured from 1 to 1000", 1, 1e3};
+    const char *names[SP_DEVICE_CLASS_COUNT], *at;
+    json_t *residuals;
+    enum sp_status status = open_object(reader, json, pointer, "residuals", &residuals, &at);
+
+    if (status != SP_OK || residuals == NULL)
+        return status;
+    for (int i = 0; i < SP_DEVICE_CLASS_COUNT; i++)
+        names[i] = sp_device_class_name((enum sp_device_class)i);
+    status = sp_members_check(reader, residuals, at, "'residuals'", names, COUNT_OF(names));
+    for (int i = 0; status == SP_OK && i < SP_DEVICE_CLASS_COUNT; i++) {
+        const struct sp_described_number numbers[] = {{"low", &low, true, &device->residuals[i].low},
+                                                      {"high", &high, true, &device->residuals[i].high}};
+        status = read_object(reader, residuals, at, names[i], numbers, COUNT_OF(numbers));
+    }
+    return status;
+}
+
 static enum sp_status read_attention(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                      struct sp_device *device)
 {
@@ -82,8 +137,7 @@ static enum sp_status read_attention(struct sp_members_reader *reader, json_t *j
                                                      {"half_queries", &figure_count, false, &prefill->half_queries}};
     const struct sp_described_number of_decode[] = {{"start_seconds", &figure_start, true, &decode->start_seconds},
                                                     {"memory_share", &figure_share, true, &decode->memory_share},
-                                                    {"tile_keys", &figure_count, false, &decode->tile_keys},
-                                                    {"flops_share", &figure_share, false, &decode->flops_share}};
+                                                    {"tile_keys", &figure_count, false, &decode->tile_keys}};
     json_t *attention;
     const char *at;
     enum sp_status status = open_object(reader, json, pointer, "attention", &attention, &at);
@@ -204,11 +258,15 @@ enum sp_status sp_described_kernels(struct sp_members_reader *reader, json_t *js
     enum sp_status status = read_products(reader, json, pointer, device);
 
     if (status == SP_OK)
+        status = read_narrowing(reader, json, pointer, device);
+    if (status == SP_OK)
         status = read_attention(reader, json, pointer, device);
     if (status == SP_OK)
         status = read_object(reader, json, pointer, "other", other, COUNT_OF(other));
     if (status == SP_OK)
         status = read_collectives(reader, json, pointer, device);
+    if (status == SP_OK)
+        status = read_residuals(reader, json, pointer, device);
     if (status == SP_OK)
         status = read_measured(reader, json, pointer, device);
     return status;

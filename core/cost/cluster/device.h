@@ -69,16 +69,42 @@ struct sp_device_prefill {
 };
 
 /*
- * start_seconds + bytes / (memory_bandwidth memory_share busy) + FLOPs / (peak flops_share), where busy is
- * min(1, sequences kv_heads keys / tile_keys / units). Without tile_keys or units all units are busy; without
- * flops_share arithmetic takes no time.
+ * start_seconds + bytes / (memory_bandwidth memory_share): queries, results, and once the keys and values of the cache.
+ * A head of keys with fewer than tile_keys positions takes as long as one with so many. Arithmetic takes no time.
  */
 struct sp_device_decode {
-    double start_seconds, memory_share, tile_keys, flops_share;
+    double start_seconds, memory_share, tile_keys;
 };
 
 struct sp_device_other {
     double start_seconds, memory_share;
+};
+
+/*
+ * A runtime's pass that narrows the activations of a product of one-byte elements, where it is a kernel of its own:
+ * start_seconds + bytes / (memory_bandwidth memory_share) + rows row_seconds, the bytes two that are read and one that
+ * is written of each activation, the rows those that get a scale each.
+ */
+struct sp_device_narrowing {
+    const char *runtime; /* "vllm", .. */
+    double start_seconds, memory_share, row_seconds;
+};
+
+/* What residuals are of. Narrow products have elements of at most 8 bits. */
+enum sp_device_class {
+    SP_DEVICE_CLASS_PRODUCTS,
+    SP_DEVICE_CLASS_NARROW_PRODUCTS,
+    SP_DEVICE_CLASS_PREFILL,
+    SP_DEVICE_CLASS_DECODE,
+    SP_DEVICE_CLASS_OTHER,
+    SP_DEVICE_CLASS_COLLECTIVES,
+    SP_DEVICE_CLASS_COUNT
+};
+
+/* The 5 and 95 % quantiles of predicted / measured: 9 of 10 measured times lie from predicted / high to
+   predicted / low. low is 0 where none are stated. */
+struct sp_device_residual {
+    double low, high;
 };
 
 #define SP_DEVICE_GROUP_SIZES 3 /* groups of 2, 4 and 8 devices */
@@ -141,8 +167,10 @@ struct sp_device {
     struct sp_device_prefill prefill;
     struct sp_device_decode decode;
     struct sp_device_other other;
-    uint32_t library_count, source_count;
+    uint32_t library_count, narrowing_count, source_count;
     const struct sp_device_library *libraries; /* the device's own collectives */
+    const struct sp_device_narrowing *narrowings;
+    struct sp_device_residual residuals[SP_DEVICE_CLASS_COUNT];
     struct sp_device_price price;
     bool measured[SP_DEVICE_FIGURES_COUNT];
     const char *source;                     /* where the figures come from, in short; "" for a described device */
@@ -167,6 +195,9 @@ enum sp_device_kind sp_device_kind_parse(const char *text);
 /* "products", ..; "all_reduce", .. */
 const char *sp_device_figures_name(enum sp_device_figures part);
 const char *sp_device_operation_name(enum sp_device_operation operation);
+
+/* "products", "narrow_products", "prefill", .. */
+const char *sp_device_class_name(enum sp_device_class class);
 
 /*
  * What products of this type reach: for each of the three figures the type's own, else that of the nearest type (of as

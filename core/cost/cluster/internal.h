@@ -38,6 +38,6 @@ enum sp_status sp_described_numbers(struct sp_members_reader *reader, const json
 enum sp_status sp_described_dtype(struct sp_members_reader *reader, const char *pointer, const char *name,
                                   enum sp_dtype *ret_dtype);
 
-/* What a device's kernels reach: the members "products", "attention", "other", "collectives" and "measured". */
+/* What a device's kernels reach: the members from "products" to "measured". */
 enum sp_status sp_described_kernels(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                     struct sp_device *device);

@@ -58,6 +58,42 @@ static void write_products(const struct sp_device *device, struct sp_json *json)
         sp_json_end_object(json);
 }
 
+static void write_narrowing(const struct sp_device *device, struct sp_json *json)
+{
+    if (device->narrowing_count == 0)
+        return;
+    sp_json_key(json, "narrowing");
+    sp_json_begin_object(json);
+    for (uint32_t i = 0; i < device->narrowing_count; i++) {
+        const struct sp_device_narrowing *narrowing = &device->narrowings[i];
+        const struct number numbers[] = {{"start_seconds", narrowing->start_seconds},
+                                         {"memory_share", narrowing->memory_share},
+                                         {"row_seconds", narrowing->row_seconds}};
+        write_object(json, narrowing->runtime, numbers, COUNT_OF(numbers));
+    }
+    sp_json_end_object(json);
+}
+
+static void write_residuals(const struct sp_device *device, struct sp_json *json)
+{
+    bool is_open = false;
+
+    for (int class = 0; class < SP_DEVICE_CLASS_COUNT; class ++) {
+        const struct sp_device_residual *residual = &device->residuals[class];
+        const struct number numbers[] = {{"low", residual->low}, {"high", residual->high}};
+        if (residual->low <= 0)
+            continue;
+        if (!is_open) {
+            sp_json_key(json, "residuals");
+            sp_json_begin_object(json);
+        }
+        is_open = true;
+        write_object(json, sp_device_class_name((enum sp_device_class) class), numbers, COUNT_OF(numbers));
+    }
+    if (is_open)
+        sp_json_end_object(json);
+}
+
 static void write_attention(const struct sp_device *device, struct sp_json *json)
 {
     const struct sp_device_prefill *prefill = &device->prefill;
@@ -68,8 +104,7 @@ static void write_attention(const struct sp_device *device, struct sp_json *json
                                         {"half_queries", prefill->half_queries}};
     const struct number of_decode[] = {{"start_seconds", decode->start_seconds},
                                        {"memory_share", decode->memory_share},
-                                       {"tile_keys", decode->tile_keys},
-                                       {"flops_share", decode->flops_share}};
+                                       {"tile_keys", decode->tile_keys}};
 
     if (prefill->memory_share <= 0 && decode->memory_share <= 0)
         return;
@@ -188,10 +223,12 @@ void sp_device_write(const struct sp_device *device, bool with_sources, struct s
         sp_json_member_string(json, "kind", sp_device_kind_name(device->kind));
     write_figures(device, json);
     write_products(device, json);
+    write_narrowing(device, json);
     write_attention(device, json);
     if (device->other.memory_share > 0)
         write_object(json, "other", other, COUNT_OF(other));
     write_collectives(device, json);
+    write_residuals(device, json);
     write_measured(device, json);
     write_price(&device->price, json);
     write_text(json, "note", device->note);

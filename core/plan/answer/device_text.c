@@ -204,9 +204,9 @@ static void kernel_lines(const struct sp_device *device, struct sp_buf *buf)
     add_origin(&text, device, SP_DEVICE_ATTENTION, device->prefill.memory_share > 0);
     line(buf, "Prefill", &text);
     text = paragraph();
-    add_kernel(&text, decode.start_seconds, decode.flops_share, decode.memory_share);
+    add_kernel(&text, decode.start_seconds, 0, decode.memory_share);
     if (decode.tile_keys > 0)
-        sp_buf_printf(&text, ", tiles of %.0f keys", decode.tile_keys);
+        sp_buf_printf(&text, ", %.0f keys at least", decode.tile_keys);
     add_origin(&text, device, SP_DEVICE_ATTENTION, device->decode.memory_share > 0);
     line(buf, "Decode", &text);
     text = paragraph();
@@ -242,6 +242,35 @@ static void collectives_line(const struct sp_device *device, struct sp_buf *buf)
     if (count > 0)
         add_origin(&text, device, SP_DEVICE_COLLECTIVES, device->library_count > 0);
     line(buf, "Collectives", &text);
+}
+
+static void narrowing_line(const struct sp_device *device, struct sp_buf *buf)
+{
+    struct sp_buf text = paragraph();
+
+    for (uint32_t i = 0; i < device->narrowing_count; i++) {
+        const struct sp_device_narrowing *narrowing = &device->narrowings[i];
+        sp_buf_printf(&text, "%s%s: ", i == 0 ? "" : "; ", narrowing->runtime);
+        add_kernel(&text, narrowing->start_seconds, 0, narrowing->memory_share);
+    }
+    line(buf, "Narrowing", &text);
+}
+
+/* Where nine of ten measured times lie, as shares of what we say. */
+static void residuals_line(const struct sp_device *device, struct sp_buf *buf)
+{
+    struct sp_buf text = paragraph();
+
+    for (int class = 0; class < SP_DEVICE_CLASS_COUNT; class ++) {
+        const struct sp_device_residual *residual = &device->residuals[class];
+        if (residual->low > 0)
+            sp_buf_printf(&text, "%s%s %.0f to %.0f %%", text.size == 0 ? "" : ", ",
+                          sp_device_class_name((enum sp_device_class) class), 100 / residual->high,
+                          100 / residual->low);
+    }
+    if (text.size > 0)
+        sp_buf_text(&text, " of what is said, in nine of ten measurements");
+    line(buf, "Measured", &text);
 }
 
 static void slices_line(const struct sp_device *device, struct sp_buf *buf)
@@ -286,8 +315,10 @@ void sp_device_text(const struct sp_device *device, struct sp_buf *buf)
     links_line(device, buf);
     price_line(device, buf);
     products_line(device, buf);
+    narrowing_line(device, buf);
     kernel_lines(device, buf);
     collectives_line(device, buf);
+    residuals_line(device, buf);
     slices_line(device, buf);
     if (device->note != NULL)
         sp_buf_text(&text, device->note);

@@ -81,7 +81,6 @@ static void expect_numbers(const json_t *file, const struct sp_device *device)
     cr_expect_eq(device->decode.start_seconds, number_of(decode, "start_seconds"));
     cr_expect_eq(device->decode.memory_share, number_of(decode, "memory_share"));
     cr_expect_eq(device->decode.tile_keys, number_of(decode, "tile_keys"));
-    cr_expect_eq(device->decode.flops_share, number_of(decode, "flops_share"));
 }
 
 static void expect_types(const json_t *file, const struct sp_device *device)
@@ -96,6 +95,26 @@ static void expect_types(const json_t *file, const struct sp_device *device)
         cr_expect_eq(product->start_seconds, number_of(figures, "start_seconds"), "%s %s", device->name, name);
         cr_expect_eq(product->flops_share, number_of(figures, "flops_share"), "%s %s", device->name, name);
         cr_expect_eq(product->memory_share, number_of(figures, "memory_share"), "%s %s", device->name, name);
+    }
+}
+
+static void expect_residuals(const json_t *file, const struct sp_device *device)
+{
+    static const char *const classes[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill",
+                                                               "decode",   "other",           "collectives"};
+    const json_t *residuals = json_object_get(file, "residuals"), *narrowing = json_object_get(file, "narrowing");
+
+    for (int i = 0; i < SP_DEVICE_CLASS_COUNT; i++) {
+        const json_t *residual = json_object_get(residuals, classes[i]);
+        cr_expect_eq(device->residuals[i].low, number_of(residual, "low"), "%s %s", device->name, classes[i]);
+        cr_expect_eq(device->residuals[i].high, number_of(residual, "high"), "%s %s", device->name, classes[i]);
+    }
+    cr_expect_eq(device->narrowing_count, json_object_size(narrowing), "%s", device->name);
+    for (uint32_t i = 0; i < device->narrowing_count; i++) {
+        const json_t *pass = json_object_get(narrowing, device->narrowings[i].runtime);
+        cr_expect_eq(device->narrowings[i].start_seconds, number_of(pass, "start_seconds"));
+        cr_expect_eq(device->narrowings[i].memory_share, number_of(pass, "memory_share"));
+        cr_expect_eq(device->narrowings[i].row_seconds, number_of(pass, "row_seconds"));
     }
 }
 
@@ -181,6 +200,7 @@ Test(catalog, every_file_is_its_entry)
         expect_numbers(file, &catalog[i]);
         expect_types(file, &catalog[i]);
         expect_collectives(file, &catalog[i]);
+        expect_residuals(file, &catalog[i]);
         cr_expect_str_eq(sp_device_kind_name(catalog[i].kind), json_string_value(json_object_get(file, "kind")));
 
         char *built = written(&catalog[i]), *read = written(parsed(file));
