@@ -366,6 +366,13 @@ struct plan_devices {
     const char *cluster; /* a file */
     const char *choose;  /* "smallest" or "best" */
 };
+/* Puts the figures of files in place of the paths that a target has as devices: a cluster of either form, or types of a
+   sweep. Paths are below `folder`. */
+enum sp_status fill_in_devices(json_t *target, const char *folder, struct sp_error *err);
+
+/* The cluster of a file, with devices in files beside it. The caller's, after an error too. */
+enum sp_status load_cluster(const char *path, json_t **ret_cluster, struct sp_error *err);
+
 /* The member "cluster", or "sweep", of the request; the caller's. Devices are there, or a file. */
 enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, bool *ret_is_sweep,
                            struct sp_error *err);

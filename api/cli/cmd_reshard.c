@@ -18,7 +18,7 @@ static const char help[] =
     "  --to-format F        the same for the other one\n"
     "  --mesh TEXT          the mesh of specs that name none: <[\"x\"=2]>\n"
     "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
-    "  --device TYPE        a type of 'shardplan devices'; h100-sxm-80gb when not given\n"
+    "  --device TYPE        a type of 'shardplan devices' or a FILE.json; h100-sxm-80gb when not given\n"
     "  --devices N          that many of them; as many as the shardings name when not given\n"
     "  --memory-limit BYTES no device may hold more than that on the way\n"
     "  --json               for machines\n"
@@ -31,20 +31,12 @@ static bool is_dash(const char *text)
 
 static enum sp_status put_cluster_file(json_t *request, const char *path, struct sp_error *err)
 {
-    struct sp_buf buf;
-    json_error_t where;
-    enum sp_status status = read_small_file(path, CLI_MAX_CLUSTER_BYTES, "CLI_MAX_CLUSTER_BYTES", &buf, err);
     json_t *cluster = NULL;
-    if (status == SP_OK) {
-        cluster = json_loadb(buf.data != NULL ? buf.data : "", buf.size, JSON_REJECT_DUPLICATES, &where);
-        if (cluster == NULL) {
-            (void)sp_fail(err, SP_ERR_MALFORMED, "CLUSTER_NOT_JSON", "The cluster is not valid JSON: %s.", where.text);
-            status = sp_error_at(err, "line %d, column %d of '%s'", where.line, where.column, path);
-        }
-    }
-    if (status == SP_OK && json_object_set_new(request, "cluster", cluster) != 0)
+    enum sp_status status = load_cluster(path, &cluster, err);
+    if (status != SP_OK)
+        json_decref(cluster);
+    else if (json_object_set_new(request, "cluster", cluster) != 0)
         status = sp_fail_memory(err);
-    sp_buf_release(&buf);
     return status;
 }
 
@@ -55,7 +47,9 @@ static enum sp_status put_device(json_t *request, const char *device, struct sp_
     json_t *cluster = json_pack("{s:s, s:O}", "device", device, "count", count);
     if (cluster == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "NOT_TEXT", "The type of the device is not UTF-8 text.");
-    return json_object_set_new(request, "cluster", cluster) == 0 ? SP_OK : sp_fail_memory(err);
+    if (json_object_set_new(request, "cluster", cluster) != 0)
+        return sp_fail_memory(err);
+    return fill_in_devices(cluster, ".", err);
 }
 
 static int ask(int argc, char **argv, const struct common *common, json_t *request, const char *device,

@@ -63,8 +63,7 @@ static enum sp_status fill_in_member(json_t *object, const char *folder, struct 
     return json_object_set_new(object, "device", figures) == 0 ? SP_OK : sp_fail_memory(err);
 }
 
-/* The files that a target names as devices: of a cluster of either form, or of a sweep's types. */
-static enum sp_status fill_in(json_t *target, const char *folder, struct sp_error *err)
+enum sp_status fill_in_devices(json_t *target, const char *folder, struct sp_error *err)
 {
     json_t *groups = json_object_get(target, "groups"), *types = json_object_get(target, "types");
     enum sp_status status = fill_in_member(target, folder, err);
@@ -81,15 +80,14 @@ static enum sp_status fill_in(json_t *target, const char *folder, struct sp_erro
     return status;
 }
 
-/* The cluster of a file; what it names as files is beside it. */
-static enum sp_status load_cluster(const char *path, json_t **ret_cluster, struct sp_error *err)
+enum sp_status load_cluster(const char *path, json_t **ret_cluster, struct sp_error *err)
 {
     enum sp_status status = load_file(path, "cluster", ret_cluster, err);
     char *copy = status == SP_OK ? strdup(path) : NULL;
     if (status == SP_OK && copy == NULL)
         status = sp_fail_memory(err);
     if (status == SP_OK)
-        status = fill_in(*ret_cluster, dirname(copy), err);
+        status = fill_in_devices(*ret_cluster, dirname(copy), err);
     free(copy);
     return status;
 }
@@ -107,7 +105,7 @@ enum sp_status load_target(const struct plan_devices *given, json_t **ret_target
         *ret_is_sweep = sp_plan_lists_sweep(&lists);
         *ret_target = sp_plan_lists_json(&lists);
         if (*ret_target != NULL && given->cluster == NULL)
-            status = fill_in(*ret_target, ".", err);
+            status = fill_in_devices(*ret_target, ".", err);
     }
     json_decref(lists.cluster);
     if (status != SP_OK || *ret_target != NULL)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json_reader.h"
-#include "cost/cluster/device.h"
+#include "cost/cluster/cluster.h"
 #include "plan/answer/readable_text.h"
 #include "plan/cost_graph.h"
 #include "plan/model_file.h"
@@ -33,10 +33,10 @@ static enum sp_status read_device(struct sp_members_reader *reader, const json_t
     if (status != SP_OK || name == NULL)
         return status;
     const struct sp_device *device = sp_device_find(name);
-    if (device == NULL)
-        return sp_members_refuse(reader, "/device", "UNKNOWN_DEVICE",
-                                 "There is no device '%.100s' in the catalog; 'shardplan devices' lists what there is.",
-                                 name);
+    if (device == NULL) {
+        (void)sp_cluster_unknown_device(name, reader->err);
+        return sp_error_at(reader->err, "/device");
+    }
     if (*ret_bytes == 0)
         *ret_bytes = device->memory_bytes;
     return SP_OK;

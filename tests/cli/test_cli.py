@@ -771,6 +771,15 @@ class Devices(Case):
         sweep = self.json("plan", model, "--devices", "2", "--device", "t4-16gb," + self.path("mine.json"))
         self.assertEqual({row["device"] for row in sweep["sweep"]}, {"mine", "t4-16gb"})
 
+    def test_files_for_reshards(self):
+        with open(os.path.join(TOP, "api/devices/l4-24gb.json"), "rb") as file:
+            path = self.file("mine.json", file.read())
+        cluster = self.file("cluster.json", b'{"device": "mine.json", "count": 4}')
+        spec = ["reshard", "--shape", "8192,8192", "--from", "{devices=[4,1]<=[4]}", "--to", "{devices=[1,4]<=[4]}"]
+        named = self.json(*spec, "--device", "l4-24gb", "--devices", "4")
+        self.assertEqual(self.json(*spec, "--device", path, "--devices", "4"), named)
+        self.assertEqual(self.json(*spec, "--cluster", cluster), named)
+
     def test_files_that_are_no_devices(self):
         model = self.mlp(1)
         for data, code in ((b"{", b"CLUSTER_NOT_JSON"), (b'"l4-24gb"', b"CLUSTER_NOT_JSON"), (b"[]", b"MEMBER_TYPE"),
