@@ -48,6 +48,14 @@ static bool is_own_input(const struct sp_value *value)
     return false;
 }
 
+/* A view of it is a result of the model. */
+static bool is_shown(const struct sp_use *use)
+{
+    const struct sp_node *node = use->node;
+    return use->input == 0 && node->op != NULL && (node->op->flags & SP_OP_VIEW) != 0 && node->output_count > 0 &&
+           node->outputs[0] != NULL && node->outputs[0]->is_graph_output;
+}
+
 /* Keys or values of an attention operator, or the second operand of a product of two values that are computed. */
 static bool attends(const struct sp_use *use)
 {
@@ -60,14 +68,15 @@ static bool attends(const struct sp_use *use)
            !node->inputs[1]->is_constant;
 }
 
-static bool is_attended(const struct sp_value *from)
+/* Whether it is a result of the model, as it is or under another shape, or goes to where attention reads it. */
+static bool is_kept_or_attended(const struct sp_value *from)
 {
     const struct sp_value *list[MOST_STEPS] = {from};
     uint32_t count = 1;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t u = 0; u < list[i]->use_count; u++) {
             const struct sp_use *use = &list[i]->uses[u];
-            if (attends(use))
+            if (attends(use) || is_shown(use))
                 return true;
             if (use->input == 0 && count < MOST_STEPS && is_moved_only(use->node))
                 list[count++] = use->node->outputs[0];
@@ -80,7 +89,7 @@ bool sp_cache_is_own(const struct sp_node *node, uint32_t input, uint32_t output
 {
     const struct sp_value *past = node->inputs[input], *present = node->outputs[output];
     return past != NULL && present != NULL && past->type.dtype == present->type.dtype && is_own_input(past) &&
-           (present->is_graph_output || is_attended(present));
+           (present->is_graph_output || is_kept_or_attended(present));
 }
 
 /* ---- work ------------------------------------------------------------------------------------------------------- */

@@ -248,6 +248,23 @@ Test(kernel_work, a_cache_is_known_by_what_becomes_of_it)
     EXPECT_NEAR(bytes_of(own, SP_CACHES_APART), 2 * 2 * 4 * 32 * 16 * 4);
 }
 
+/* The model takes and gives its cache under another shape. */
+Test(kernel_work, a_cache_under_another_shape)
+{
+    start(18);
+    input("past", "2,1,4,31,16");
+    input("k", "2,4,1,16");
+    build_ints(&build, "four", 4, (int64_t[]){2, 4, 31, 16});
+    build_ints(&build, "five", 5, (int64_t[]){2, 1, 4, 32, 16});
+    build_node(&build, "Reshape", "past four", "p");
+    struct sp_node *own = build_node(&build, "Concat", "p k", "K");
+    build_attr_int(&build, own, "axis", 2);
+    build_node(&build, "Reshape", "K five", "present");
+    build_outputs(&build, "present");
+    infer();
+    EXPECT_NEAR(bytes_of(own, SP_CACHES_IN_ONE_BUFFER), 2 * 2 * 4 * 16 * 4);
+}
+
 /* Joined with something else, read by something else, or made by something: a copy in every runtime. */
 Test(kernel_work, other_concatenations_copy)
 {
