@@ -381,6 +381,71 @@ Test(kernel_work, decoders_with_masked_heads)
     EXPECT_NEAR(work.attention.keys, 256);
 }
 
+/* One new position of 2 sequences behind 31, 4 heads of 16 float32. Keys, or values, of a position have STEP bytes, as
+   queries and results do. */
+#define STEP (2.0 * 4 * 16 * 4)
+
+static void one_step(const char *past)
+{
+    start(18);
+    build_opset(&build, CONTRIB, 1);
+    input("x", "2,1,64");
+    input("k", "2,1,64");
+    input("v", "2,1,64");
+    input("past", past);
+    input("values", past);
+}
+
+static void expect_step(struct sp_node *node, double together, double apart, double flops)
+{
+    build_attr_int(&build, node, "num_heads", 4);
+    build_outputs(&build, "y K");
+    infer();
+    EXPECT_NEAR(bytes_of(node, SP_CACHES_IN_ONE_BUFFER), together);
+    EXPECT_NEAR(bytes_of(node, SP_CACHES_APART), apart);
+    EXPECT_FLOPS(node, flops);
+    const struct sp_kernel_work work = work_of(node, SP_CACHES_APART, "b", 2);
+    cr_expect_eq(work.kind, SP_KERNEL_DECODE);
+    EXPECT_NEAR(work.attention.batch, 1);
+    EXPECT_NEAR(work.attention.heads, 4);
+    EXPECT_NEAR(work.attention.kv_heads, 4);
+    EXPECT_NEAR(work.attention.keys, 32);
+    EXPECT_NEAR(work.attention.size, 16);
+}
+
+Test(kernel_work, multi_head_attention_with_a_past)
+{
+    one_step("2,4,31,16");
+    struct sp_node *node = build_node_in(&build, CONTRIB, "MultiHeadAttention", "x k v - - - past values", "y K V");
+    build_outputs(&build, "V");
+    expect_step(node, (4 + 2 * 31 + 2) * STEP, (4 + 2 * 31 + 2 * 32) * STEP, 2.0 * 4 * 32 * (4 * 16 + 5));
+}
+
+Test(kernel_work, projected_attention_with_a_past)
+{
+    one_step("2,2,4,31,16");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "64,192");
+    struct sp_node *node = build_node_in(&build, CONTRIB, "Attention", "x w - - past", "y K");
+    const double weights = 64 * 192 * 4;
+    expect_step(node, (2 + 2 * 31 + 2) * STEP + weights, (2 + 2 * 31 + 2 * 32) * STEP + weights,
+                2.0 * 2 * 64 * 192 + 2.0 * 4 * 32 * (4 * 16 + 5));
+}
+
+/* Weights and inputs of a byte; the scores count as 4 for each pair and element, without a softmax. */
+Test(kernel_work, quantized_attention_with_a_past)
+{
+    one_step("2,2,4,31,16");
+    build_input(&build, "q", SP_DTYPE_UINT8, "2,1,64");
+    build_weight(&build, "w", SP_DTYPE_INT8, "64,192");
+    build_weight(&build, "bias", SP_DTYPE_FLOAT, "192");
+    build_weight(&build, "s", SP_DTYPE_FLOAT, "");
+    build_weight(&build, "z", SP_DTYPE_UINT8, "");
+    struct sp_node *node = build_node_in(&build, CONTRIB, "QAttention", "q w bias s s - z z past", "y K");
+    const double rest = 2 * 64 + 64 * 192 + 192 * 4 + 2 * 4 + 2 * 1;
+    expect_step(node, (1 + 2 * 31 + 2) * STEP + rest, (1 + 2 * 31 + 2 * 32) * STEP + rest,
+                2.0 * 2 * 64 * 192 + 2.0 * 4 * 32 * 4 * 16);
+}
+
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 Test(kernel_work, embeddings_by_the_rows_that_are_used)
@@ -427,6 +492,26 @@ Test(kernel_work, quantized_embeddings)
     infer();
     EXPECT_NEAR(bytes_of(node, SP_CACHES_APART), 16 * (1024 + 64 * 2) + 16 * 8 + 16 * 2048 * 2);
     EXPECT_NEAR(work_of(node, SP_CACHES_APART, "v0", 4).bytes, 4 * (1024 + 64 * 2) + 16 * 8 + 16 * 2048 * 2);
+}
+
+/* 16 tokens of 30522 words, 512 positions and 2 kinds, of 768 numbers each. */
+Test(kernel_work, embeddings_with_a_norm)
+{
+    start(18);
+    build_opset(&build, CONTRIB, 1);
+    build_input(&build, "ids", SP_DTYPE_INT32, "2,8");
+    build_input(&build, "kinds", SP_DTYPE_INT32, "2,8");
+    build_weight(&build, "words", SP_DTYPE_FLOAT, "30522,768");
+    build_weight(&build, "places", SP_DTYPE_FLOAT, "512,768");
+    build_weight(&build, "two", SP_DTYPE_FLOAT, "2,768");
+    build_weight(&build, "g", SP_DTYPE_FLOAT, "768");
+    struct sp_node *node =
+        build_node_in(&build, CONTRIB, "EmbedLayerNormalization", "ids kinds words places two g g", "y");
+    build_outputs(&build, "y");
+    infer();
+    const double row = 768 * 4;
+    EXPECT_NEAR(bytes_of(node, SP_CACHES_APART), 2 * 16 * 4 + (16 + 16 + 2 + 2 + 16) * row);
+    EXPECT_NEAR(work_of(node, SP_CACHES_APART, "b", 2).bytes, 16 * 4 + (8 + 8 + 2 + 2 + 8) * row);
 }
 
 /* Sines and cosines of 2 * 8 tokens, of tables for 4096 positions. */

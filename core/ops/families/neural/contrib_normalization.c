@@ -20,6 +20,7 @@
 #include "ops/families/neural/normalization.h"
 #include "ops/lowering/functions.h"
 #include "ops/table/families.h"
+#include "ops/table/traffic.h"
 
 #define DOMAIN "com.microsoft"
 
@@ -113,14 +114,17 @@ static enum sp_status rule_embedding(struct sp_op_context *context, struct sp_ru
     bool is_placed = !sp_has_input(context, IN_POSITIONS) || sp_place_shape(context, sp_out(1)) != NULL;
     enum sp_status status = sp_rule_from_text(context, rule, is_placed ? placed : free, 0, NULL);
     sp_rule_term_output(rule, sp_has_input(context, IN_SEGMENTS) ? 7 : 6);
-    /* Rows are read where they are used, not whole tables. */
-    rule->bytes = 0;
-    for (uint32_t input = 0; input < rule->input_count; input++)
-        rule->bytes += input == IN_WORDS || input == IN_ROWS || input == IN_SEGMENT_ROWS
-                           ? (sp_has_input(context, input) ? sp_output_bytes(context, 0) : 0)
-                           : sp_input_bytes(context, input);
-    for (uint32_t output = 0; output < rule->output_count; output++)
-        rule->bytes += sp_output_bytes(context, output);
+    if (status != SP_OK)
+        return status;
+    static const uint32_t tables[] = {IN_WORDS, IN_ROWS, IN_SEGMENT_ROWS};
+    struct sp_factor_list tokens = {0};
+    sp_factor_list_add(&tokens, sp_rule_named(rule, "b"));
+    sp_factor_list_add(&tokens, sp_rule_named(rule, "s"));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const struct sp_shape *table = sp_in_shape(context, tables[i]);
+        if (table != NULL && table->rank > 0)
+            sp_rule_use_input(rule, tables[i], sp_dim_share(sp_dim_known(1), table->dims[0]), &tokens);
+    }
     return status;
 }
 
