@@ -248,6 +248,7 @@ export interface Summary {
       sentence: string;
     } | null;
     no_second_best?: string;
+    best?: { description: string; devices: number; better_by: number; better_by_share: number; sentence: string } | null;
   };
   stages: Stage[];
   devices: Device[];

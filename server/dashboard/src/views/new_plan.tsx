@@ -29,6 +29,7 @@ interface Form {
   shapes: string;
   operators: string;
   limit: string;
+  tolerance: string;
   whatIf: boolean;
   stages: string;
   reserved: string;
@@ -54,6 +55,7 @@ const EMPTY: Form = {
   shapes: '',
   operators: '',
   limit: '',
+  tolerance: '',
   whatIf: false,
   stages: '',
   reserved: '',
@@ -116,6 +118,7 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
     options['dims'] = { ...(sizes as object), ...Object.fromEntries(numbers.map(([name, value]) => [name, Number(value)])) };
   Object.assign(options, others);
   if (form.limit !== '') options['time_limit_seconds'] = Number(form.limit);
+  if (form.tolerance !== '') options['tolerance'] = Number((Number(form.tolerance) / 100).toPrecision(12));
   if (form.whatIf) options['what_if'] = true;
   if (form.stages !== '') constraints['max_stages'] = Number(form.stages);
   if (form.reserved !== '') constraints['reserved_bytes'] = Number(form.reserved) * 1e9;
@@ -305,6 +308,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
         )}
         <Field {...props} name="batch" label="Batch" hint="as the model has it" />
         <Field {...props} name="replicas" label="Replicas of a stage, at most" hint="1" />
+        <Field {...props} name="tolerance" label="Tolerance (%)" hint="2" min={0} step="any" />
         <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />
         {props.symbols.map((symbol) => (
           <label key={symbol}>
@@ -338,7 +342,8 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
         </details>
       )}
       <p class="muted small">
-        {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]} {PLACEMENTS[form.placement]}
+        {OBJECTIVES[form.objective]} {STRATEGIES[form.strategy]} {PLACEMENTS[form.placement]} Plans within the tolerance of the
+        best count as equal: fewer devices decide, then more free memory, then fewer messages.
       </p>
       <label class="check">
         <input

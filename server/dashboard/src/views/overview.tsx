@@ -40,7 +40,7 @@ function Estimate(props: { summary: Summary }) {
 function Why(props: { summary: Summary; id: string }) {
   const { why } = props.summary;
   if (why === undefined) return null;
-  const { binding, second_best: second } = why;
+  const { binding, second_best: second, best } = why;
   return (
     <Card title="Why not better?">
       <p>{binding.sentence}</p>
@@ -51,6 +51,12 @@ function Why(props: { summary: Summary; id: string }) {
       )}
       <h3>Second best</h3>
       <p>{second !== null ? second.sentence : (why.no_second_best ?? 'No other plan was found.')}</p>
+      {best && (
+        <>
+          <h3>Best found</h3>
+          <p>{best.sentence}</p>
+        </>
+      )}
     </Card>
   );
 }
