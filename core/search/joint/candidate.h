@@ -72,6 +72,7 @@ struct sp_proposal {
     const struct sp_model_choice *const *profiles; /* that stages may have */
     enum sp_objective objective;
     uint32_t max_stages, max_replicas; /* 0: any number */
+    double load_limit;                 /* SP_OBJECTIVE_DEVICES: seconds between requests, at most; 0: any */
     bool is_draft;                     /* as if there were memory enough; strategies stay those of the profiles */
     bool is_hopeful; /* stages may need less than with the profiles' strategies: only what is sure counts as memory */
 };

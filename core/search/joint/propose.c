@@ -11,6 +11,7 @@
 #define MAX_IDEALS   20000                /* graphs with more are cut along a line */
 #define STAGES_WORK  ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
 #define DEVICES_WORK ((uint64_t)30000000) /* the same for stages of single devices over equal links */
+#define FEWEST_WORK  ((uint64_t)20000000) /* the same for fewer devices that are nearly as good */
 #define LATENCY_WORK ((uint64_t)40000000) /* the same for a latency, of which seldom anything is proved */
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
@@ -245,6 +246,7 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
                                                                    : SP_STAGES_THROUGHPUT,
         .combine = SP_STAGES_MAX,
         .max_stages = proposal->max_stages,
+        .load_limit = proposal->load_limit,
         .sends_to_each = true,
     };
     enum sp_status status = list_levels(joint, problem, err);
@@ -338,19 +340,25 @@ bool sp_joint_is_of_devices(const struct sp_proposal *proposal)
     return true;
 }
 
+static uint64_t work_of(const struct sp_joint *joint, const struct sp_proposal *proposal)
+{
+    if (proposal->load_limit > 0)
+        return FEWEST_WORK;
+    if (proposal->objective == SP_OBJECTIVE_LATENCY)
+        return LATENCY_WORK;
+    return sp_joint_is_of_devices(proposal) && joint->cluster->level_count < 2 ? DEVICES_WORK : STAGES_WORK;
+}
+
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
-    const bool is_latency = proposal->objective == SP_OBJECTIVE_LATENCY, of_devices = sp_joint_is_of_devices(proposal);
-    const struct sp_stages_options options = {
-        .seed = joint->options->seed,
-        .work_limit = is_latency                                      ? LATENCY_WORK
-                      : of_devices && joint->cluster->level_count < 2 ? DEVICES_WORK
-                                                                      : STAGES_WORK,
-        .max_ideals = MAX_IDEALS,
-        .skips_minimum_memory = proposal->is_draft || !of_devices || joint->options->any_plan,
-        .executor = joint->options->executor,
-        .watch = joint->options->watch};
+    const bool is_bare = proposal->is_draft || proposal->load_limit > 0 || joint->options->any_plan;
+    const struct sp_stages_options options = {.seed = joint->options->seed,
+                                              .work_limit = work_of(joint, proposal),
+                                              .max_ideals = MAX_IDEALS,
+                                              .skips_minimum_memory = is_bare || !sp_joint_is_of_devices(proposal),
+                                              .executor = joint->options->executor,
+                                              .watch = joint->options->watch};
     struct sp_stages_problem problem;
     struct sp_stages_result *result;
     *ret_candidate = NULL;

@@ -69,8 +69,11 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
                                     double limit, struct sp_stages_solution *solution, bool *ret_complete)
 {
     const struct sp_stages_problem *problem = prepared->problem;
-    struct sp_stages_chain chain = {
-        .prepared = prepared, .lattice = lattice, .rates = rates, .load_limit = INFINITY, .limit = limit};
+    struct sp_stages_chain chain = {.prepared = prepared,
+                                    .lattice = lattice,
+                                    .rates = rates,
+                                    .load_limit = problem->load_limit > 0 ? problem->load_limit : INFINITY,
+                                    .limit = limit};
     struct sp_stages_solution found;
     *solution = (struct sp_stages_solution){0};
     if (problem->objective == SP_STAGES_THROUGHPUT && !has_few_counts(problem))

@@ -359,6 +359,15 @@ static enum sp_status add_times(struct evaluation *evaluation, double *value)
     return SP_OK;
 }
 
+static void check_loads(struct evaluation *evaluation)
+{
+    const double limit = evaluation->problem->load_limit * (1 + SP_STAGES_SLACK);
+    for (uint32_t i = 0; limit > 0 && i < evaluation->stage_count; i++) {
+        if (evaluation->stages[i].load_seconds > limit)
+            FAULT(evaluation, "Stage %u takes longer than the limit of %g seconds.", i, limit);
+    }
+}
+
 static double value_of(struct evaluation *evaluation)
 {
     const struct sp_stages_problem *problem = evaluation->problem;
@@ -393,6 +402,7 @@ enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages
         status = add_seconds(&evaluation) && count_memory(&evaluation) ? SP_OK : sp_fail_memory(err);
         check_memory(&evaluation);
         check_devices(&evaluation);
+        check_loads(&evaluation);
         if (status == SP_OK)
             status = check_edges(&evaluation);
         if (status == SP_OK && problem->objective == SP_STAGES_LATENCY)

@@ -22,7 +22,7 @@
  *               nodes + sends; under an option with `is_free` (processors that cost nothing and are as many as nodes)
  *               nodes run one by one, each when its inputs are there, without transfers. The stages' graph has no
  *               cycle.
- *   DEVICES     the fewest devices
+ *   DEVICES     the fewest devices, with loads of at most load_limit
  *
  * Contiguous: the stages of forward nodes can be put in an order in which no edge goes back, so each is convex
  * (a difference of two ideals); the stages of backward nodes in the reverse order, or in the same one where then fewer
@@ -123,6 +123,7 @@ struct sp_stages_problem {
     bool sends_to_each;  /* to each stage that uses a tensor, with two buffers more for each but one; not for LATENCY */
     bool non_contiguous; /* THROUGHPUT: any sets of nodes may be stages (search/joint/any_sets.h) */
     uint32_t max_stages; /* 0: as many as there are devices */
+    double load_limit;   /* DEVICES: of each stage; 0: none */
 };
 
 struct sp_stages_options {

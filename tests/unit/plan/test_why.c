@@ -380,3 +380,83 @@ Test(why, json_and_text_say_the_same)
     json_decref(json);
     release(&p);
 }
+
+/* ---- near the best ----------------------------------------------------------------------------------------------- */
+
+static void plan_chain(struct planned *p, const struct chain *chain, uint32_t device_count, double tolerance)
+{
+    struct sp_plan_options options;
+    const char *graph = graph_of(chain);
+    sp_plan_options_init(&options);
+    options.tolerance = tolerance;
+    cr_assert_eq(plan_bytes(p, graph, strlen(graph), devices(device_count, 1e9), &options), SP_OK, "%s",
+                 p->err.message);
+}
+
+/* 100 s and 1 s on one device are 1 % more than the 100 s of two. */
+Test(why, a_second_device_is_not_worth_one_per_cent)
+{
+    const struct chain chain = {.count = 2, .seconds = {100, 1}, .memory = {1, 1}};
+    struct planned p;
+    plan_chain(&p, &chain, 2, SP_PLAN_TOLERANCE);
+    cr_expect_eq(sp_plan_devices_used(p.plan), 1);
+    cr_assert_not_null(p.why.best_sentence);
+    cr_expect_str_eq(p.why.best_sentence,
+                     "2 devices would be 1 % faster: 2 stages of 1 device has an interval of 100.0 s. "
+                     "That is within the tolerance of 2 %, and takes 1 device more.");
+    cr_expect_float_eq(p.why.better_by, 1, 1e-9);
+    cr_expect_float_eq(p.why.better_share, 0.01, 1e-9);
+    cr_expect_float_eq(sp_plan_gap(p.plan).best_seconds, 100, 1e-9);
+    cr_expect_float_eq(sp_plan_gap(p.plan).value_seconds, 101, 1e-9);
+    cr_expect_neq(p.why.kind, SP_BINDING_BOUND, "%s", p.why.sentence);
+    release(&p);
+    plan_chain(&p, &chain, 2, 0.0099);
+    cr_expect_eq(sp_plan_devices_used(p.plan), 2);
+    cr_expect_null(p.why.best_sentence);
+    cr_expect_float_eq(sp_plan_gap(p.plan).best_seconds, 100, 1e-9);
+    release(&p);
+}
+
+/* Stages of a chain whose edges cost nothing: how few keep a limit follows from filling one after the other. */
+static uint32_t fewest_stages(const struct chain *chain, double limit)
+{
+    uint32_t stages = 1;
+    double sum = 0;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        if (sum + chain->seconds[i] > limit * (1 + 1e-9)) {
+            stages++;
+            sum = 0;
+        }
+        sum += chain->seconds[i];
+    }
+    return stages;
+}
+
+/* Too many nodes for trying all plans: the largest of them bounds the interval, and leaves devices free. */
+Test(why, chains_use_as_few_devices_as_keep_the_tolerance)
+{
+    static const double tolerances[] = {0.01, 0.02, 0.1, 0.3};
+    uint32_t fewer = 0;
+    uint64_t seed = 7;
+    for (uint32_t number = 0; number < 60; number++) {
+        struct chain chain = {.count = 12};
+        struct planned best, p;
+        for (uint32_t i = 0; i < chain.count; i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            chain.seconds[i] = 1 + (double)((seed >> 33) % 30) + (i == number % 12 ? 60 : 0);
+            chain.memory[i] = 1;
+        }
+        const double tolerance = tolerances[number % 4];
+        plan_chain(&best, &chain, 6, 0);
+        plan_chain(&p, &chain, 6, tolerance);
+        const double value = sp_plan_gap(best.plan).value_seconds, limit = value * (1 + tolerance);
+        cr_expect_leq(sp_plan_gap(p.plan).value_seconds, limit * (1 + 1e-6), "chain %u", number);
+        cr_expect_float_eq(sp_plan_gap(p.plan).best_seconds, value, 1e-9 * value, "chain %u", number);
+        cr_expect_leq(sp_plan_devices_used(p.plan), fewest_stages(&chain, limit),
+                      "chain %u, tolerance %g: %u devices do", number, tolerance, fewest_stages(&chain, limit));
+        fewer += sp_plan_devices_used(p.plan) < sp_plan_devices_used(best.plan);
+        release(&best);
+        release(&p);
+    }
+    cr_expect_gt(fewer, 10, "%u", fewer);
+}

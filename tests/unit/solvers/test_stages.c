@@ -156,7 +156,7 @@ static void try_stage(const struct oracle *oracle, const struct partial *partial
         if (next.used[kind] > problem->class_size[kind])
             return;
         double load = oracle->load[option][set] / replicas;
-        if (load == INFINITY)
+        if (load == INFINITY || (problem->load_limit > 0 && load > problem->load_limit))
             continue;
         next.left &= ~set;
         next.stages++;
@@ -204,6 +204,8 @@ static void expect_result(const struct sp_stages_problem *problem, const struct 
     if (oracle.best == INFINITY) {
         cr_assert(!result->is_feasible, "round %d: %g, but nothing fits", round, result->value);
         cr_assert(result->bound == INFINITY, "round %d: bound %g", round, result->bound);
+        if (problem->load_limit > 0)
+            return; /* how much memory would do is not looked for */
         if (oracle.best_memory == INFINITY)
             cr_assert(result->minimum_memory_factor == INFINITY, "round %d", round);
         else
@@ -240,7 +242,7 @@ static struct sp_stages_result *solve(const struct sp_stages_problem *problem, c
 }
 
 /* How a problem is changed, and which of the searches must answer it. */
-enum way { AS_IT_IS, MANY_DEVICES, ORDERS_ONLY };
+enum way { AS_IT_IS, MANY_DEVICES, ORDERS_ONLY, LIMITED };
 
 /* An answer without the exact search: never better than the best, and what it says is proved is. */
 static void expect_honest(const struct sp_stages_result *result, int round)
@@ -259,7 +261,8 @@ static void expect_honest(const struct sp_stages_result *result, int round)
 static void compare(enum sp_stages_objective objective, enum way way, int rounds, uint64_t seed)
 {
     static struct random_stages random;
-    struct sp_stages_options options = {.seed = 1, .max_ideals = way == ORDERS_ONLY ? 1 : 0};
+    struct sp_stages_options options = {
+        .seed = 1, .max_ideals = way == ORDERS_ONLY ? 1 : 0, .skips_minimum_memory = way == LIMITED};
     uint64_t state = seed;
     uint32_t feasible = 0, several = 0, proved = 0;
     for (int round = 0; round < rounds; round++) {
@@ -272,6 +275,8 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
             random.options[i].devices *= 256;
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
             random.class_size[i] *= 256;
+        if (way == LIMITED) /* no load is as much */
+            random.problem.load_limit = 2.1 + random_stages_below(&state, 20);
         try_all(&random.problem);
         struct sp_stages_result *result = solve(&random.problem, &options);
         if (way == ORDERS_ONLY)
@@ -307,6 +312,11 @@ Test(stages, throughput_orders)
 Test(stages, devices)
 {
     compare(SP_STAGES_DEVICES, AS_IT_IS, 1000, 4);
+}
+
+Test(stages, devices_with_a_limit_of_loads)
+{
+    compare(SP_STAGES_DEVICES, LIMITED, 1000, 6);
 }
 
 Test(stages, devices_orders)

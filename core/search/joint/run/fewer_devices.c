@@ -1,8 +1,10 @@
 /*
- * What a search for the best plan does not look for: a plan with fewer devices that is nearly as good. Two stages that
- * follow one another become one on the devices of one of them, again and again, as long as the plan stays near the best
- * one. The loads of a pipeline's stages differ where operators are large, and a chain of stages for a latency gains
- * nothing by being several.
+ * What a search for the best plan does not look for: a plan with fewer devices that is nearly as good.
+ *
+ *  fewest     for the throughput, stages with the fewest devices whose loads keep the tolerance, where the work as a whole
+ *             leaves room for fewer
+ *  mergers    two stages that follow one another become one on the devices of one of them, again and again, as long as
+ *             the plan stays near the best one
  */
 #include <math.h>
 #include <string.h>
@@ -126,6 +128,32 @@ static enum sp_status merge_any(struct sp_search_run *search, struct sp_joint_ca
     return status;
 }
 
+/* Whether fewer devices than a plan has could do all the work in `seconds`. What unequal devices do is not counted. */
+static enum sp_status has_room(const struct sp_search_run *search, const struct sp_joint_candidate *given,
+                               double seconds, bool *ret_room)
+{
+    const struct sp_joint *joint = &search->joint;
+    double least;
+    enum sp_status status = sp_work_bound(joint->arena, joint->workload, joint->cluster, &least, search->err);
+    if (status == SP_OK)
+        *ret_room = joint->space->class_count > 1 ||
+                    least * joint->cluster->device_count <= seconds * (given->devices_used - 1.0);
+    return status;
+}
+
+static enum sp_status try_fewest(struct sp_search_run *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    struct sp_joint_candidate *best = search->front.plans[0];
+    const double most = best->evaluation->interval_seconds * (1 + joint->options->tolerance);
+    bool has = false;
+    if (joint->options->objective != SP_OBJECTIVE_THROUGHPUT || joint->options->strategy == SP_STRATEGY_TENSOR ||
+        best->placement.shares_devices || sp_run_has_pins(joint->options->constraints) || !sp_run_goes_on(search, 0.96))
+        return SP_OK;
+    enum sp_status status = has_room(search, sp_near_choose(joint, best), most, &has);
+    return status == SP_OK && has ? sp_run_propose_fewest(search, best, most) : status;
+}
+
 enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search)
 {
     const struct sp_joint *joint = &search->joint;
@@ -133,6 +161,7 @@ enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search)
     uint32_t trials = 0;
     if (joint->options->tolerance <= 0 || joint->options->objective == SP_OBJECTIVE_DEVICES || search->front.count == 0)
         return SP_OK;
+    status = try_fewest(search);
     struct sp_joint_candidate *given = sp_near_choose(joint, search->front.plans[0]);
     while (status == SP_OK && given != NULL && !given->placement.shares_devices)
         status = merge_any(search, given, &trials, &given);

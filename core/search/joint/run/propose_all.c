@@ -60,6 +60,38 @@ static enum sp_status propose(struct sp_search_run *search, const struct sp_mode
     return sp_run_go_on_after(search, propose_with(search, profiles, count, max_stages, strategy));
 }
 
+/* Whether a stage of the plan has blocks of the option; plans of whole operators name none. */
+static bool has_option(const struct sp_joint_candidate *plan, const struct sp_model_choice *profile)
+{
+    for (uint32_t s = 0; s < plan->placement.stage_count; s++) {
+        const struct sp_space_option *option = plan->options == NULL ? NULL : plan->options[s];
+        if (option == NULL ? profile->table == NULL : option == profile->option)
+            return true;
+    }
+    return false;
+}
+
+enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
+                                     double most_seconds)
+{
+    const struct sp_model_choice **profiles =
+        SP_NEW_ARRAY(search->joint.arena, search->profile_count, const struct sp_model_choice *);
+    struct sp_proposal proposal = {.profiles = profiles,
+                                   .objective = SP_OBJECTIVE_DEVICES,
+                                   .load_limit = most_seconds,
+                                   .max_stages = sp_run_stage_limit(search, 0),
+                                   .max_replicas = search->joint.options->max_replicas};
+    if (profiles == NULL)
+        return sp_fail_memory(search->err);
+    for (uint32_t i = 0; i < search->profile_count; i++) {
+        if (has_option(plan, search->profiles[i]))
+            profiles[proposal.profile_count++] = search->profiles[i];
+    }
+    if (proposal.profile_count == 0)
+        return SP_OK;
+    return sp_run_go_on_after(search, propose_stages(search, &proposal, search->joint.options->strategy));
+}
+
 /* With pins: stages of any blocks, and replicas of them. */
 static enum sp_status propose_mixed(struct sp_search_run *search)
 {

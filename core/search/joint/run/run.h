@@ -81,6 +81,10 @@ bool sp_run_is_often_whole(const struct sp_search_run *search);
 /* Each option alone: one stage, and as many as it likes; then all of them together. */
 enum sp_status sp_run_propose_all(struct sp_search_run *search);
 
+/* Stages of the blocks that the plan has, with the fewest devices that take requests at least so often. */
+enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
+                                     double most_seconds);
+
 /* Where one stage turns out to be the best plan, it on further meshes. */
 enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search);
 
