@@ -2,11 +2,11 @@
 /*
  * kernel_work - what the kernel of one operator does, whole or on one device's shards: FLOPs, bytes, class.
  *
- * All follows from the operator's rule (ops/table/traffic.h), and from one fact about the graph: whether a cache and its
- * continuation can be one buffer. They can where the cache is an input of the model that nothing else reads (its shape
- * may be looked at, and it may be given another one), and what it becomes is a result of the model or is attended to: as
- * keys or values of an attention operator, or by a product of two values that are computed. On the way there elements
- * may change their order and type, and heads may be repeated.
+ * All follows from the operator's rule (ops/table/traffic.h), and from one fact about the graph: whether a cache and
+ * its continuation can be one buffer. They can where the cache is an input of the model that nothing else reads (its
+ * shape may be looked at, and it may be given another one), and what it becomes is a result of the model or is attended
+ * to: as keys or values of an attention operator, or by a product of two values that are computed. On the way there
+ * elements may change their order and type, and heads may be repeated.
  *
  *   past (input) -> Concat(past, new) -> present (output)           one buffer: new is written behind past
  *   past (input) -> TensorScatter, ScatterND, attention             likewise
