@@ -99,7 +99,7 @@ def row_of(name, source, called, place, measured, answer):
     device, _, (tensor, stages) = place
     return {"table": name, "source": source, "model": called, "hardware": device, "layout": f"TP{tensor} PP{stages}",
             "measured": measured, "predicted": answer[0] if answer else None, "low": None, "high": None,
-            "memory": answer[1] if answer else None}
+            "memory": answer[1] if answer else None, "devices": tensor * stages}
 
 
 def runtime_of(row):
@@ -120,7 +120,7 @@ def end_to_end_rows(folder, ask, chosen):
         given, made = item.get("sequence") or item["input"], item.get("output") or 1
         runtime = runtime_of(item)
         name = f"whole {runtime} {item['precision']} {device}"
-        if not chosen(name, [model, layout, batch, given, made]):
+        if not chosen(name, [model, batch, given, made]):  # with all of its layouts, or not at all
             continue
         ask_for = output_token if "concurrency" in item else whole_batch
         place = (device, runtime, degrees(layout))
@@ -145,7 +145,7 @@ def serving_rows(folder, ask, chosen):
         name = f"serving {item['backend']} {precision} {device}"
         sizes = (item["batch_size"], item["isl"], item["osl"])
         tensor, stages = item["tp_size"], item["pp_size"] or 1
-        if not chosen(name, [model, tensor, stages, *sizes]):
+        if not chosen(name, [model, *sizes]):
             continue
         place = (device, item["backend"], (tensor, stages))
         answer = output_token(ask, place, model, precision, sizes)
