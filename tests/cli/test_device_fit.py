@@ -24,8 +24,7 @@ loader = importlib.machinery.SourceFileLoader("device_fit", os.path.join(DEVICES
 fit = importlib.util.module_from_spec(importlib.util.spec_from_loader("device_fit", loader))
 loader.exec_module(fit)
 
-# Median absolute errors on shapes that were held back, at most: what published fits of the same tables reach, and a
-# little more.
+# Median absolute errors on shapes that were held back, at most: what was asked of the fits.
 AIMS = {("products", "bfloat16"): 0.16, ("attention", "prefill"): 0.18, ("attention", "decode"): 0.22,
         ("collectives", "nccl", "all_reduce"): 0.15, ("collectives", "nccl", "all_gather"): 0.20}
 
