@@ -1,0 +1,351 @@
+#include "cost/kernels/kernels.h"
+
+#include "cost/body_memory.h"
+#include "cost/kernels/kernel_role.h"
+
+#define MAX_SEARCH 64 /* nodes that are looked at for one join; beyond them there is none */
+
+/* What is known of a kernel while it grows; by the index of its first node. */
+struct kernel {
+    enum sp_kernel_role role;
+    bool has_many_roots;
+    uint32_t payer;              /* the node that has the start; UINT32_MAX: there is none yet */
+    const struct sp_value *root; /* what it reads from outside, constants left out; NULL: nothing yet */
+    double elements;             /* of the largest thing that it makes or reads */
+};
+
+struct run {
+    struct sp_arena *arena;
+    struct sp_model *model;
+    const struct sp_graph *graph;
+    const struct sp_runtime *runtime;
+    struct sp_node_kernel *nodes;
+    struct kernel *kernels;
+    enum sp_kernel_role *roles;
+    uint32_t *seen; /* by node: the last search that looked at it */
+    uint32_t search;
+};
+
+static double elements_of(const struct sp_value *value)
+{
+    const int64_t count = value == NULL ? 0 : sp_shape_estimate(&value->type.shape);
+    return count > 0 ? (double)count : 0;
+}
+
+static uint32_t find(const struct run *run, uint32_t node)
+{
+    while (run->nodes[node].kernel != node)
+        node = run->nodes[node].kernel = run->nodes[run->nodes[node].kernel].kernel;
+    return node;
+}
+
+/* The node of this graph that makes an operand, or NULL: constants and what comes from outside. */
+static const struct sp_node *maker(const struct run *run, const struct sp_value *value)
+{
+    const struct sp_node *node = value != NULL && !value->is_constant ? value->producer : NULL;
+    return node != NULL && node->graph == run->graph && !sp_inner_is_folded(node) ? node : NULL;
+}
+
+/* ---- whether a kernel would have to run before itself ------------------------------------------------------------ */
+
+/* Whether anything of a kernel is needed for a value, other than by the kernel's own results; true when that is not
+   known after MAX_SEARCH nodes. Producers come first in the order, so that nothing before its first node needs it. */
+static bool needs(struct run *run, const struct sp_value *value, uint32_t kernel)
+{
+    const struct sp_node *stack[MAX_SEARCH];
+    const struct sp_node *start = maker(run, value);
+    uint32_t depth = 0, looked = 0;
+    if (start == NULL || find(run, start->index) == kernel || start->index < kernel)
+        return false;
+    run->search++;
+    stack[depth++] = start;
+    while (depth > 0) {
+        const struct sp_node *node = stack[--depth];
+        if (find(run, node->index) == kernel)
+            return true;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const struct sp_node *before = maker(run, node->inputs[i]);
+            if (before == NULL || before->index < kernel || run->seen[before->index] == run->search)
+                continue;
+            run->seen[before->index] = run->search;
+            if (++looked >= MAX_SEARCH)
+                return true;
+            stack[depth++] = before;
+        }
+    }
+    return false;
+}
+
+static bool can_wait(struct run *run, const struct sp_node *node, uint32_t kernel)
+{
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (needs(run, node->inputs[i], kernel))
+            return false;
+    return true;
+}
+
+/* ---- joins --------------------------------------------------------------------------------------------------------- */
+
+static bool is_made_in(const struct run *run, const struct sp_value *value, uint32_t kernel)
+{
+    const struct sp_node *node = maker(run, value);
+    return node != NULL && find(run, node->index) == kernel;
+}
+
+/* All that a node takes is constant, made in the kernel, or `root`. */
+static bool takes_only(const struct run *run, const struct sp_node *node, uint32_t kernel, const struct sp_value *root)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_value *value = node->inputs[i];
+        if (value != NULL && !value->is_constant && value->tensor == NULL && value != root &&
+            !is_made_in(run, value, kernel))
+            return false;
+    }
+    return true;
+}
+
+static bool takes_constants(const struct sp_node *node)
+{
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i] != NULL && (node->inputs[i]->is_constant || node->inputs[i]->tensor != NULL))
+            return true;
+    return false;
+}
+
+/* Takes what the product itself makes, with no other operator between. */
+static bool takes_product(const struct run *run, const struct sp_node *node, uint32_t at)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_node *before = maker(run, node->inputs[i]);
+        if (before != NULL && before->index == run->kernels[at].payer)
+            return true;
+    }
+    return false;
+}
+
+static bool joins_product(const struct run *run, const struct sp_node *node, uint32_t at)
+{
+    const struct kernel *kernel = &run->kernels[at];
+    if (run->roles[node->index] != SP_ROLE_ELEMENTWISE || elements_of(node->outputs[0]) != kernel->elements)
+        return false;
+    switch (run->runtime->epilogue) {
+    case SP_EPILOGUE_ANY:
+        return true;
+    case SP_EPILOGUE_CONSTANTS:
+        return takes_only(run, node, at, NULL) &&
+               (kernel->role == SP_ROLE_CONVOLUTION || (takes_constants(node) && takes_product(run, node, at)));
+    case SP_EPILOGUE_NONE:
+        break;
+    }
+    return false;
+}
+
+static bool joins_chain(const struct run *run, const struct sp_node *node, uint32_t at)
+{
+    const struct kernel *kernel = &run->kernels[at];
+    if (elements_of(node->outputs[0]) > kernel->elements)
+        return false;
+    if (run->runtime->joins_chains)
+        return true;
+    return run->runtime->joins_functions && !kernel->has_many_roots && takes_only(run, node, at, kernel->root);
+}
+
+static bool joins(struct run *run, const struct sp_node *node, uint32_t at)
+{
+    switch (run->kernels[at].role) {
+    case SP_ROLE_PRODUCT:
+    case SP_ROLE_CONVOLUTION:
+        return joins_product(run, node, at) && can_wait(run, node, at);
+    case SP_ROLE_ELEMENTWISE:
+    case SP_ROLE_NORMALISATION:
+        return joins_chain(run, node, at) && can_wait(run, node, at);
+    case SP_ROLE_ALONE:
+    case SP_ROLE_VIEW:
+    case SP_ROLE_ATTENTION:
+        break;
+    }
+    return false;
+}
+
+/* ---- attention ----------------------------------------------------------------------------------------------------- */
+
+/* The kernel whose whole result this value is, used by nothing but one other kernel; UINT32_MAX: there is none. */
+static uint32_t only_source(const struct run *run, const struct sp_value *value, uint32_t user)
+{
+    const struct sp_node *node = maker(run, value);
+    if (node == NULL || value->is_graph_output)
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < value->use_count; i++) {
+        const struct sp_node *other = value->uses[i].node;
+        if (other->graph != run->graph || find(run, other->index) != user)
+            return UINT32_MAX;
+    }
+    return find(run, node->index);
+}
+
+static bool is_softmax(const struct run *run, uint32_t kernel)
+{
+    return run->kernels[kernel].role == SP_ROLE_NORMALISATION && run->kernels[kernel].root != NULL;
+}
+
+/* A product of the weights that a softmax gives joins the product that made the scores. */
+static void join_attention(struct run *run, const struct sp_node *node)
+{
+    uint32_t softmax, product;
+    if (!run->runtime->joins_attention || run->roles[node->index] != SP_ROLE_PRODUCT || takes_constants(node))
+        return;
+    softmax = only_source(run, node->inputs[0], node->index);
+    if (softmax == UINT32_MAX || !is_softmax(run, softmax))
+        return;
+    product = only_source(run, run->kernels[softmax].root, softmax);
+    if (product == UINT32_MAX || run->kernels[product].role != SP_ROLE_PRODUCT ||
+        takes_constants(&run->graph->nodes[product]) || needs(run, node->inputs[1], product))
+        return;
+    run->nodes[softmax].kernel = product;
+    run->nodes[node->index].kernel = product;
+    run->kernels[product].role = SP_ROLE_ATTENTION;
+}
+
+/* ---- the graph ----------------------------------------------------------------------------------------------------- */
+
+static enum sp_status classify(struct run *run, struct sp_node *node, struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(run->arena);
+    struct sp_rule *rule;
+    enum sp_status status;
+    run->roles[node->index] = SP_ROLE_ALONE;
+    if (sp_inner_is_view(node)) {
+        run->roles[node->index] = SP_ROLE_VIEW;
+        return SP_OK;
+    }
+    if (node->op == NULL || node->body != NULL || node->outputs[0] == NULL || sp_inner_is_folded(node))
+        return SP_OK;
+    status = sp_op_rule(run->model, node, run->arena, &rule, err);
+    if (status == SP_OK)
+        run->roles[node->index] = sp_kernel_role(node, rule);
+    sp_arena_rewind(run->arena, mark);
+    return status;
+}
+
+/* What a node adds to what is known of its kernel. */
+static void add_to_kernel(struct run *run, const struct sp_node *node, uint32_t at)
+{
+    struct kernel *kernel = &run->kernels[at];
+    if (run->roles[node->index] == SP_ROLE_VIEW)
+        return;
+    if (kernel->payer == UINT32_MAX)
+        kernel->payer = node->index;
+    if (run->roles[node->index] == SP_ROLE_NORMALISATION && kernel->role == SP_ROLE_ELEMENTWISE)
+        kernel->role = SP_ROLE_NORMALISATION;
+    if (kernel->role != SP_ROLE_PRODUCT && kernel->role != SP_ROLE_CONVOLUTION)
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const struct sp_value *value = node->inputs[i];
+            if (value == NULL || value->is_constant || value->tensor != NULL || is_made_in(run, value, at) ||
+                value == kernel->root)
+                continue;
+            kernel->has_many_roots = kernel->root != NULL;
+            if (kernel->root == NULL || elements_of(value) > elements_of(kernel->root))
+                kernel->root = value;
+            kernel->elements = elements_of(value) > kernel->elements ? elements_of(value) : kernel->elements;
+        }
+    if (elements_of(node->outputs[0]) > kernel->elements)
+        kernel->elements = elements_of(node->outputs[0]);
+}
+
+/* The kernel that a node joins: that of the last of its producers that takes it; itself when none does. */
+static uint32_t choose_kernel(struct run *run, const struct sp_node *node)
+{
+    const enum sp_kernel_role role = run->roles[node->index];
+    uint32_t chosen = node->index, latest = 0;
+    if (role == SP_ROLE_VIEW) {
+        const struct sp_node *before = maker(run, node->inputs[0]);
+        return before == NULL ? node->index : find(run, before->index);
+    }
+    if (role != SP_ROLE_ELEMENTWISE && role != SP_ROLE_NORMALISATION)
+        return node->index;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_node *before = maker(run, node->inputs[i]);
+        const uint32_t at = before == NULL ? UINT32_MAX : find(run, before->index);
+        if (before != NULL && before->index >= latest && joins(run, node, at)) {
+            chosen = at;
+            latest = before->index;
+        }
+    }
+    return chosen;
+}
+
+static void join_node(struct run *run, const struct sp_node *node)
+{
+    const uint32_t at = choose_kernel(run, node);
+    if (at == node->index)
+        run->kernels[at] = (struct kernel){.role = run->roles[at], .payer = UINT32_MAX};
+    run->nodes[node->index].kernel = at;
+    add_to_kernel(run, node, at);
+    join_attention(run, node);
+}
+
+/* Whether a value is used in its kernel alone: of a view, what is made of it. */
+static bool stays_inside(const struct run *run, const struct sp_value *value, uint32_t kernel)
+{
+    if (value == NULL || value->is_graph_output || value->use_count == 0)
+        return false;
+    for (uint32_t i = 0; i < value->use_count; i++) {
+        const struct sp_node *user = value->uses[i].node;
+        if (value->uses[i].input == UINT32_MAX || user->graph != run->graph || find(run, user->index) != kernel)
+            return false;
+        if (run->roles[user->index] == SP_ROLE_VIEW && !run->nodes[user->index].keeps_output)
+            return false;
+    }
+    return true;
+}
+
+/* Users come behind their producers, so that a view is known before what it looks at. */
+static void describe_nodes(struct run *run)
+{
+    for (uint32_t n = run->graph->node_count; n-- > 0;) {
+        const struct sp_node *node = &run->graph->nodes[n];
+        struct sp_node_kernel *of = &run->nodes[n];
+        const uint32_t kernel = find(run, n);
+        of->keeps_output = stays_inside(run, node->outputs[0], kernel);
+        of->pays_no_start = run->kernels[kernel].payer != n;
+        of->is_in_attention = run->kernels[kernel].role == SP_ROLE_ATTENTION;
+        for (uint32_t i = 0; i < node->input_count && i < SP_KERNEL_MAX_INPUTS; i++)
+            of->inside |= is_made_in(run, node->inputs[i], kernel) ? UINT32_C(1) << i : 0;
+    }
+    for (uint32_t n = 0; n < run->graph->node_count; n++)
+        run->nodes[n].kernel = find(run, n);
+}
+
+enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, const struct sp_graph *graph,
+                               const struct sp_runtime *runtime, struct sp_kernels **ret_kernels, struct sp_error *err)
+{
+    const uint32_t count = graph->node_count;
+    struct sp_kernels *kernels = SP_NEW(arena, struct sp_kernels);
+    struct sp_node_kernel *nodes = SP_NEW_ARRAY(arena, count, struct sp_node_kernel);
+    const struct sp_arena_mark mark = sp_arena_mark(arena);
+    struct run run = {.arena = arena,
+                      .model = model,
+                      .graph = graph,
+                      .runtime = runtime,
+                      .nodes = nodes,
+                      .kernels = SP_NEW_ARRAY(arena, count, struct kernel),
+                      .roles = SP_NEW_ARRAY(arena, count, enum sp_kernel_role),
+                      .seen = SP_NEW_ARRAY(arena, count, uint32_t)};
+    enum sp_status status = SP_OK;
+
+    if (kernels == NULL || nodes == NULL || run.kernels == NULL || run.roles == NULL || run.seen == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t n = 0; status == SP_OK && n < count; n++) {
+        run.nodes[n].kernel = n;
+        status = classify(&run, &graph->nodes[n], err);
+        if (status == SP_OK)
+            join_node(&run, &graph->nodes[n]);
+    }
+    if (status == SP_OK) {
+        describe_nodes(&run);
+        *kernels = (struct sp_kernels){count, nodes};
+        *ret_kernels = kernels;
+    }
+    sp_arena_rewind(arena, mark);
+    return status;
+}

@@ -1,0 +1,43 @@
+#pragma once
+/*
+ * runtime - what a runtime does to a graph before and while it runs, as far as times and memory depend on it.
+ *
+ * Costs are those of kernels, and a runtime decides which operators become one kernel, how a kernel is started, in which
+ * form constants and caches lie in memory, and what its process takes of a device. The table has the runtimes that
+ * people name; `generic` joins nothing, so that each operator is a kernel of its own.
+ *
+ * Joining is a cost only: nodes keep their names, their devices and their shardings in plans.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sp_runtime_id {
+    SP_RUNTIME_ONNXRUNTIME = 0, /* the default: annotated models are its format */
+    SP_RUNTIME_TENSORRT,
+    SP_RUNTIME_VLLM,
+    SP_RUNTIME_GENERIC,
+    SP_RUNTIME_COUNT
+};
+
+/* What joins the kernel of a product of matrices or a convolution. */
+enum sp_epilogue {
+    SP_EPILOGUE_NONE = 0,
+    SP_EPILOGUE_CONSTANTS, /* a bias or a scale; behind a convolution activations, too */
+    SP_EPILOGUE_ANY        /* residuals and gates, too */
+};
+
+struct sp_runtime {
+    const char *name;
+    bool joins_chains; /* elementwise operators and normalisations one behind the other are one kernel */
+    bool
+        joins_functions; /* the same, of those that compute a function of one tensor: a GELU, a normalisation written out */
+    bool joins_attention; /* product, softmax, product is one kernel: the scores are never in memory */
+    enum sp_epilogue epilogue;
+    const char *source; /* where this is documented */
+};
+
+/* The table's entry. */
+const struct sp_runtime *sp_runtime(enum sp_runtime_id id);
+
+/* The runtime of this name, or SP_RUNTIME_COUNT. */
+enum sp_runtime_id sp_runtime_find(const char *name);

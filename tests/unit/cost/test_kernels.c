@@ -1,0 +1,212 @@
+/*
+ * Kernels (cost/kernels/kernels.h): what each runtime computes at once, in graphs as exporters write them. Expected are
+ * the fusions that the runtimes document (runtime.c names the pages).
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "build_model.h"
+#include "cost/kernels/kernels.h"
+
+/* The kernels of the main graph in words: names of nodes joined by "+", those whose result is written to memory with a
+   "!", the node that has the start first in brackets; kernels apart by blanks. */
+static void describe(struct build *build, enum sp_runtime_id id, size_t size, char *text)
+{
+    struct sp_kernels *kernels = NULL;
+    size_t used = 0;
+    cr_assert_eq(sp_kernels_find(build->arena, build->model, build->graph, sp_runtime(id), &kernels, &build->err),
+                 SP_OK, "%s", build->err.message);
+    cr_assert_eq(kernels->node_count, build->graph->node_count);
+    text[0] = '\0';
+    for (uint32_t first = 0; first < kernels->node_count; first++) {
+        bool is_begun = false;
+        for (uint32_t n = 0; n < kernels->node_count; n++) {
+            const struct sp_node_kernel *of = &kernels->nodes[n];
+            const char *name = build->graph->nodes[n].outputs[0]->name;
+            if (of->kernel != first)
+                continue;
+            const char *between = is_begun ? "+" : used > 0 ? " " : "";
+            used += (size_t)snprintf(text + used, size - used, of->pays_no_start ? "%s%s%s" : "%s(%s)%s", between, name,
+                                     of->keeps_output ? "" : "!");
+            cr_assert_lt(used, size);
+            is_begun = true;
+        }
+    }
+}
+
+static void expect(struct build *build, enum sp_runtime_id id, const char *expected)
+{
+    char text[512];
+    describe(build, id, sizeof text, text);
+    cr_expect_str_eq(text, expected, "%s: '%s', expected '%s'", sp_runtime(id)->name, text, expected);
+}
+
+static void infer(struct build *build, const char *outputs)
+{
+    build_outputs(build, outputs);
+    cr_assert_eq(build_infer(build), SP_OK, "%s", build->err.message);
+}
+
+static const float half = 0.5F, one = 1, two = 2;
+
+/* y = x/sqrt(2) .. as PyTorch writes it, behind a product with a bias. */
+static void gelu(struct build *build)
+{
+    build_init(build, 17);
+    build_input(build, "x", SP_DTYPE_FLOAT, "8,64,256");
+    build_weight(build, "w", SP_DTYPE_FLOAT, "256,1024");
+    build_weight(build, "b", SP_DTYPE_FLOAT, "1024");
+    build_floats(build, "root2", -1, &two);
+    build_floats(build, "one", -1, &one);
+    build_floats(build, "half", -1, &half);
+    build_node(build, "MatMul", "x w", "mm");
+    build_node(build, "Add", "b mm", "bias");
+    build_node(build, "Div", "bias root2", "div");
+    build_node(build, "Erf", "div", "erf");
+    build_node(build, "Add", "erf one", "plus");
+    build_node(build, "Mul", "bias plus", "times");
+    build_node(build, "Mul", "times half", "y");
+    infer(build, "y");
+}
+
+Test(kernels, a_gelu_written_out)
+{
+    struct build build;
+    gelu(&build);
+    expect(&build, SP_RUNTIME_GENERIC, "(mm)! (bias)! (div)! (erf)! (plus)! (times)! (y)!");
+    expect(&build, SP_RUNTIME_ONNXRUNTIME, "(mm)+bias! (div)+erf+plus+times+y!");
+    expect(&build, SP_RUNTIME_TENSORRT, "(mm)+bias+div+erf+plus+times+y!");
+    expect(&build, SP_RUNTIME_VLLM, "(mm)! (bias)+div+erf+plus+times+y!");
+    build_release(&build);
+}
+
+/* A normalisation behind a residual, whose sum goes on. */
+static void normalisation(struct build *build)
+{
+    build_init(build, 17);
+    build_input(build, "x", SP_DTYPE_FLOAT, "8,64,256");
+    build_input(build, "residual", SP_DTYPE_FLOAT, "8,64,256");
+    build_weight(build, "scale", SP_DTYPE_FLOAT, "256");
+    build_floats(build, "two", -1, &two);
+    build_floats(build, "epsilon", -1, &one);
+    build_node(build, "Add", "x residual", "sum");
+    struct sp_node *mean = build_node(build, "ReduceMean", "sum", "mean");
+    build_attr_ints(build, mean, "axes", 1, (int64_t[]){-1});
+    build_node(build, "Sub", "sum mean", "centred");
+    build_node(build, "Pow", "centred two", "square");
+    struct sp_node *variance = build_node(build, "ReduceMean", "square", "variance");
+    build_attr_ints(build, variance, "axes", 1, (int64_t[]){-1});
+    build_node(build, "Add", "variance epsilon", "above");
+    build_node(build, "Sqrt", "above", "deviation");
+    build_node(build, "Div", "centred deviation", "even");
+    build_node(build, "Mul", "even scale", "y");
+    infer(build, "sum y");
+}
+
+Test(kernels, a_normalisation_written_out)
+{
+    struct build build;
+    normalisation(&build);
+    const char *all = "(sum)!+mean+centred+square+variance+above+deviation+even+y!";
+    expect(&build, SP_RUNTIME_ONNXRUNTIME, "(sum)! (mean)+centred+square+variance+above+deviation+even+y!");
+    expect(&build, SP_RUNTIME_TENSORRT, all);
+    expect(&build, SP_RUNTIME_VLLM, all);
+    build_release(&build);
+}
+
+/* One input per query and key, as a cache brings them, a scale and a mask. */
+static void attention(struct build *build, const char *scores_go_to)
+{
+    build_init(build, 17);
+    build_input(build, "q", SP_DTYPE_FLOAT16, "2,8,128,64");
+    build_input(build, "k", SP_DTYPE_FLOAT16, "2,8,64,128");
+    build_input(build, "v", SP_DTYPE_FLOAT16, "2,8,128,64");
+    build_input(build, "mask", SP_DTYPE_FLOAT16, "1,1,128,128");
+    build_weight(build, "scale", SP_DTYPE_FLOAT16, "1");
+    build_node(build, "MatMul", "q k", "scores");
+    build_node(build, "Div", "scores scale", "scaled");
+    build_node(build, "Add", "scaled mask", "masked");
+    struct sp_node *softmax = build_node(build, "Softmax", "masked", "weights");
+    build_attr_int(build, softmax, "axis", -1);
+    build_node(build, "MatMul", "weights v", "y");
+    infer(build, scores_go_to);
+}
+
+Test(kernels, attention_written_out)
+{
+    struct build build;
+    attention(&build, "y");
+    expect(&build, SP_RUNTIME_ONNXRUNTIME, "(scores)+scaled! (masked)! (weights)! (y)!");
+    expect(&build, SP_RUNTIME_TENSORRT, "(scores)+scaled+masked+weights+y!");
+    expect(&build, SP_RUNTIME_VLLM, "(scores)+scaled+masked+weights+y!");
+    build_release(&build);
+}
+
+Test(kernels, scores_that_are_asked_for_are_written)
+{
+    struct build build;
+    attention(&build, "y weights");
+    expect(&build, SP_RUNTIME_TENSORRT, "(scores)+scaled+masked! (weights)! (y)!");
+    build_release(&build);
+}
+
+/* Two products and a gate: one kernel cannot wait for the other product unless that is there before. */
+Test(kernels, a_gate)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "x", SP_DTYPE_FLOAT16, "64,256");
+    build_weight(&build, "w1", SP_DTYPE_FLOAT16, "256,1024");
+    build_weight(&build, "w2", SP_DTYPE_FLOAT16, "256,1024");
+    build_node(&build, "MatMul", "x w1", "gate");
+    build_node(&build, "MatMul", "x w2", "up");
+    build_node(&build, "Sigmoid", "gate", "open");
+    build_node(&build, "Mul", "gate open", "silu");
+    build_node(&build, "Mul", "silu up", "y");
+    infer(&build, "y");
+    expect(&build, SP_RUNTIME_ONNXRUNTIME, "(gate)! (up)! (open)+silu! (y)!");
+    expect(&build, SP_RUNTIME_VLLM, "(gate)! (up)! (open)+silu+y!");
+    expect(&build, SP_RUNTIME_TENSORRT, "(gate)+open+silu+y! (up)!");
+    build_release(&build);
+}
+
+Test(kernels, a_convolution_and_what_turns_its_result)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "x", SP_DTYPE_FLOAT, "1,64,56,56");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "64,64,3,3");
+    struct sp_node *conv = build_node(&build, "Conv", "x w", "conv");
+    build_attr_ints(&build, conv, "pads", 4, (int64_t[]){1, 1, 1, 1});
+    build_node(&build, "Relu", "conv", "relu");
+    build_node(&build, "Add", "relu x", "sum");
+    struct sp_node *turn = build_node(&build, "Transpose", "sum", "turned");
+    build_attr_ints(&build, turn, "perm", 4, (int64_t[]){0, 2, 3, 1});
+    build_node(&build, "Relu", "turned", "y");
+    infer(&build, "y");
+    expect(&build, SP_RUNTIME_ONNXRUNTIME, "(conv)+relu! (sum)! (turned)! (y)!");
+    expect(&build, SP_RUNTIME_TENSORRT, "(conv)+relu+sum! (turned)! (y)!");
+    build_release(&build);
+}
+
+/* What a kernel hands on comes back to it through another: it cannot be one. */
+Test(kernels, no_kernel_waits_for_itself)
+{
+    struct build build;
+    build_init(&build, 17);
+    build_input(&build, "x", SP_DTYPE_FLOAT, "64,64");
+    build_node(&build, "Exp", "x", "e");
+    struct sp_node *turn = build_node(&build, "Transpose", "e", "turned");
+    build_attr_ints(&build, turn, "perm", 2, (int64_t[]){1, 0});
+    build_node(&build, "Add", "e turned", "y");
+    infer(&build, "y");
+    expect(&build, SP_RUNTIME_TENSORRT, "(e)! (turned)! (y)!");
+    build_release(&build);
+}
+
+Test(kernels, names)
+{
+    cr_expect_eq(sp_runtime_find("vllm"), SP_RUNTIME_VLLM);
+    cr_expect_eq(sp_runtime_find("trt"), SP_RUNTIME_COUNT);
+}
