@@ -404,6 +404,33 @@ Test(variants, best_is_best_over_numbers_and_types)
     }
 }
 
+/* One X takes 101 s, two Y take 100 s between requests. */
+Test(variants, best_is_the_smallest_cluster_within_the_tolerance)
+{
+    static const char graph[] = "{\"nodes\": [{\"id\": \"a\", \"seconds\": {\"X\": 100, \"Y\": 100}},"
+                                " {\"id\": \"b\", \"seconds\": {\"X\": 1, \"Y\": 60}}],"
+                                " \"edges\": [{\"from\": \"a\", \"to\": \"b\"}]}";
+    static const char figures[] =
+        "\"memory_bytes\": 1e9, \"memory_bandwidth\": 1e12, \"link_bandwidth\": 1e9, \"flops\": {\"float32\": 1e12}";
+    char sweep[1024];
+    (void)snprintf(
+        sweep, sizeof sweep,
+        "{\"devices\": [2, 1], \"types\": [{\"name\": \"X\", %s}, {\"name\": \"Y\", %s}], \"choose\": \"best\"}",
+        figures, figures);
+    for (int exact = 0; exact < 2; exact++) {
+        struct asked a = begin(NULL, sweep);
+        a.job_options.bytes = graph;
+        a.job_options.size = sizeof graph - 1;
+        a.options.tolerance = exact ? 0 : SP_PLAN_TOLERANCE;
+        cr_assert_eq(ask(&a), SP_OK, "%s", a.err.message);
+        const double interval = a.plan->result->evaluation->interval_seconds;
+        cr_expect_eq(a.plan->cluster->device_count, exact ? 2 : 1);
+        cr_expect_float_eq(interval, exact ? 100 : 101, 1e-6, "%g", interval);
+        cr_expect_str_eq(a.plan->cluster->groups[0].device.name, "X");
+        end(&a);
+    }
+}
+
 Test(variants, a_sweep_is_the_plan_of_the_chosen_cluster)
 {
     struct asked a = begin(NULL, "{\"devices\": [2, 1], \"types\": [\"a100-sxm4-80gb\"]}");

@@ -460,3 +460,39 @@ Test(why, chains_use_as_few_devices_as_keep_the_tolerance)
     }
     cr_expect_gt(fewer, 10, "%u", fewer);
 }
+
+/* Between the first node and the last one two branches of 50 s and a short one of 1 s. A stage sends when it has
+   finished, so each of the five has a device of its own for 52 s; with the short one in another one's stage a request
+   takes 1 s longer, which is 1.9 %. */
+Test(why, a_short_branch_is_not_worth_a_device)
+{
+    char graph[8192];
+    size_t used = (size_t)snprintf(graph, sizeof graph,
+                                   "{\"nodes\":[{\"id\":\"first\",\"seconds\":1},{\"id\":\"last\",\"seconds\":1}");
+    for (uint32_t i = 0; i < 30; i++)
+        used += (size_t)snprintf(graph + used, sizeof graph - used, ",{\"id\":\"n%u\",\"seconds\":%g}", i,
+                                 i < 20 ? 5 : 0.1);
+    used += (size_t)snprintf(graph + used, sizeof graph - used, "],\"edges\":[");
+    for (uint32_t i = 0; i < 30; i++) {
+        char from[16] = "first";
+        if (i % 10 != 0)
+            (void)snprintf(from, sizeof from, "n%u", i - 1);
+        used += (size_t)snprintf(graph + used, sizeof graph - used, "%s{\"from\":\"%s\",\"to\":\"n%u\"}",
+                                 i == 0 ? "" : ",", from, i);
+        if (i % 10 == 9)
+            used += (size_t)snprintf(graph + used, sizeof graph - used, ",{\"from\":\"n%u\",\"to\":\"last\"}", i);
+    }
+    used += (size_t)snprintf(graph + used, sizeof graph - used, "]}");
+    for (int exact = 0; exact < 2; exact++) {
+        struct sp_plan_options options;
+        struct planned p;
+        sp_plan_options_init(&options);
+        options.objective = SP_OBJECTIVE_LATENCY;
+        options.tolerance = exact ? 0 : SP_PLAN_TOLERANCE;
+        cr_assert_eq(plan_bytes(&p, graph, used, devices(5, 1e9), &options), SP_OK, "%s", p.err.message);
+        const double latency = p.plan->result->evaluation->latency_seconds;
+        cr_expect_float_eq(latency, exact ? 52 : 53, 1e-6, "%g", latency);
+        cr_expect_eq(sp_plan_devices_used(p.plan), exact ? 5 : 4, "%u", sp_plan_devices_used(p.plan));
+        release(&p);
+    }
+}
