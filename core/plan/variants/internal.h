@@ -14,7 +14,7 @@ struct sp_variants_run {
     const struct sp_job *held; /* its plan stays in memory meanwhile; NULL: none */
     const char *phase;         /* as the caller's watch is told */
     uint32_t done, total;      /* clusters */
-    double best_seconds;       /* as the watch is told; 0: what the search says */
+    double best_seconds;       /* that were found, as the watch is told; 0: what the search says */
     double within;             /* of the one that is looked at, so far */
     bool stopped;              /* by the watch */
     bool is_over;              /* all have been looked at: what is done with the plan now is told as it is */

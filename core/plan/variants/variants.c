@@ -129,8 +129,7 @@ static enum sp_status sweep_one(struct sweeping *s, uint32_t i, struct sp_error 
     s->job = job;
     s->plan = plan;
     s->chosen = i;
-    s->run->best_seconds =
-        s->run->options->objective == SP_OBJECTIVE_LATENCY ? row->latency_seconds : row->interval_seconds;
+    s->run->best_seconds = sp_plan_gap(plan).best_seconds;
     return SP_OK;
 }
 

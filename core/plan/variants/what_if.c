@@ -269,8 +269,7 @@ enum sp_status sp_variants_what_if(struct sp_variants_run *run, const struct sp_
     run->phase = "what-if";
     run->done = 0;
     run->total = changes->count;
-    run->best_seconds =
-        run->options->objective == SP_OBJECTIVE_LATENCY ? given.latency_seconds : given.interval_seconds;
+    run->best_seconds = sp_plan_gap(plan).best_seconds;
     for (uint32_t i = 0; status == SP_OK && i < changes->count; i++)
         status = add_row(run, plan, &given, &changes->items[i], &rows->rows[i], err);
     if (status == SP_OK)
