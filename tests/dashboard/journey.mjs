@@ -99,12 +99,14 @@ await check('journey/what a model does not say is told in the form', async () =>
   await page.getByLabel('Model file').setInputFiles({ name: 'gate.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(described)) });
   await page.waitForURL((url) => /#\/models\/[0-9a-f]{64}\/plan/.test(url.hash) && !url.hash.includes(model));
   await page.getByLabel('Dimension past').fill('4');
+  await page.getByLabel('Tolerance (%)').fill('0.7');
   await page.getByText('Sizes, values, shapes and operators').click();
   await page.getByLabel('Sizes of other dimensions').fill('{"past + seq": 12}');
   await page.getByLabel('Shapes of tensors').fill('{"y": ["past + seq", 32]}');
   await page.getByLabel('Operators of your own').fill(JSON.stringify(operators));
   const { plan: found } = await daemon.json(`v1/plans/${await planned()}`);
   equal(found.options.operators, operators, 'operators');
+  equal(found.options.tolerance, 0.007, 'tolerance');
   equal(found.options.dims, { past: 4, 'past + seq': 12 }, 'dims');
   equal(found.options.shapes, { y: ['past + seq', 32] }, 'shapes');
   equal(found.devices.reduce((sum, device) => sum + device.flops, 0), 2 * 12 * 64 * 32, 'FLOPs');
@@ -139,14 +141,14 @@ await check('journey/watch progress arrive', async () => {
   that(seen.phases.includes('Searching'), `phases: ${seen.phases}`);
   that(seen.best.length >= 1 && seen.bound.length >= 1, `best ${seen.best}, bound ${seen.bound}`);
   that(Number(seen.best.at(-1)) >= Number(seen.bound.at(-1)), 'the best is above the bound');
-  equal(Number(seen.best.at(-1)), found.estimate.interval_seconds, 'the best at last');
+  equal(Number(seen.best.at(-1)), found.estimate.best_found_seconds, 'the best at last');
   // The course is kept, and told as a table, too.
   await page.getByRole('link', { name: 'Search', exact: true }).click();
   const course = page.locator('section', { has: page.getByRole('heading', { name: 'Best plan and bound over time' }) });
   await course.getByRole('img').waitFor();
   await course.getByRole('button', { name: 'Table' }).click();
   const best = (await exact(course.locator('data[data-figure=best]'))).filter((one) => one > 0);
-  equal(best.at(-1), found.estimate.interval_seconds, 'the end of the course');
+  equal(best.at(-1), found.estimate.best_found_seconds, 'the end of the course');
   that(best.every((one, at) => at === 0 || one <= best[at - 1]), `it only gets better: ${best}`);
 });
 
