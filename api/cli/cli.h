@@ -364,6 +364,7 @@ struct plan_devices {
     const char *devices; /* a number, or several: "1,2,4" */
     const char *device;  /* a name, or several */
     const char *cluster; /* a file */
+    const char *runtime; /* of all devices; NULL: as they say */
     const char *choose;  /* "smallest" or "best" */
 };
 /* Puts the figures of files in place of the paths that a target has as devices: a cluster of either form, or types of a

@@ -19,6 +19,8 @@ static const char help[] =
     "  --device TYPE[,..]   a type of 'shardplan devices' or a FILE.json with a device's figures, or\n"
     "                       several that are compared; " CLI_DEFAULT_DEVICE " when not given\n"
     "  --cluster FILE       devices and links as JSON; '-' is standard input\n"
+    "  --runtime NAME       what runs the model on the devices: onnxruntime (default), tensorrt, vllm,\n"
+    "                       or generic, which makes each operator a kernel; instead of the cluster's\n"
     "  --choose WHICH       of several clusters: smallest (default), the fewest devices that fit, or\n"
     "                       best by the objective\n"
     "  --what-if            also say what one more device, one fewer, faster links, more or less\n"
@@ -78,6 +80,7 @@ enum {
     OPT_DEVICES,
     OPT_DEVICE,
     OPT_CLUSTER,
+    OPT_RUNTIME,
     OPT_CHOOSE,
     OPT_WHAT_IF,
     OPT_OBJECTIVE,
@@ -111,6 +114,7 @@ static const struct option options[] = {
     {"devices", required_argument, NULL, OPT_DEVICES},
     {"device", required_argument, NULL, OPT_DEVICE},
     {"cluster", required_argument, NULL, OPT_CLUSTER},
+    {"runtime", required_argument, NULL, OPT_RUNTIME},
     {"choose", required_argument, NULL, OPT_CHOOSE},
     {"what-if", no_argument, NULL, OPT_WHAT_IF},
     {"objective", required_argument, NULL, OPT_OBJECTIVE},
@@ -214,6 +218,11 @@ static int take_target(struct common *common, int option, const char *value, str
     case OPT_DEVICE:
         target->device = value;
         return EXIT_DONE;
+    case OPT_RUNTIME:
+        target->runtime = value;
+        if (sp_runtime_find(value) == SP_RUNTIME_COUNT)
+            return report_usage(common, "--runtime takes onnxruntime, tensorrt, vllm or generic, not '%.64s'.", value);
+        return EXIT_DONE;
     default:
         target->cluster = value;
         return EXIT_DONE;
@@ -237,6 +246,7 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
         case OPT_DEVICES:
         case OPT_DEVICE:
         case OPT_CLUSTER:
+        case OPT_RUNTIME:
         case OPT_CHOOSE:
             code = take_target(common, option, optarg, &arguments->target);
             break;

@@ -92,6 +92,17 @@ enum sp_status load_cluster(const char *path, json_t **ret_cluster, struct sp_er
     return status;
 }
 
+/* All devices of a cluster, or of a sweep, run this. */
+static enum sp_status name_runtime(json_t *target, const char *name, struct sp_error *err)
+{
+    json_t *within = json_object_get(target, "cluster"), *groups, *group;
+    size_t i;
+    within = within != NULL ? within : target;
+    groups = json_object_get(within, "groups");
+    json_array_foreach(groups, i, group)(void) json_object_del(group, "runtime");
+    return json_object_set_new(within, "runtime", json_string(name)) == 0 ? SP_OK : sp_fail_memory(err);
+}
+
 enum sp_status load_target(const struct plan_devices *given, json_t **ret_target, bool *ret_is_sweep,
                            struct sp_error *err)
 {
@@ -106,6 +117,8 @@ enum sp_status load_target(const struct plan_devices *given, json_t **ret_target
         *ret_target = sp_plan_lists_json(&lists);
         if (*ret_target != NULL && given->cluster == NULL)
             status = fill_in_devices(*ret_target, ".", err);
+        if (status == SP_OK && *ret_target != NULL && given->runtime != NULL)
+            status = name_runtime(*ret_target, given->runtime, err);
     }
     json_decref(lists.cluster);
     if (status != SP_OK || *ret_target != NULL)

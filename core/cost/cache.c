@@ -166,17 +166,20 @@ static enum sp_status read_cache(struct sp_workload *workload, struct sp_model *
     enum sp_status status = sp_op_rule(model, node, workload->arena, &rule, err);
     if (status != SP_OK)
         return status;
-    struct sp_kernel_part part = {.node = node, .rule = rule, .caches = cluster->caches, .kept_bytes = known};
-    const struct sp_kernel_work without = sp_kernel_work_of(&part);
-    part.kept_bytes = work->resident_bytes;
-    const struct sp_kernel_work with = sp_kernel_work_of(&part);
-    sp_arena_rewind(workload->arena, mark);
+    struct sp_kernel_part part = {.node = node, .rule = rule, .kept_bytes = known};
     for (uint32_t k = 0; k < workload->kind_count; k++) {
         const struct sp_device *device = device_of(workload, cluster, k);
+        part.caches = sp_device_runtime(device)->caches;
+        part.kernel = sp_work_kernel(workload, k, n);
+        part.kept_bytes = known;
+        const struct sp_kernel_work without = sp_kernel_work_of(&part);
+        part.kept_bytes = work->resident_bytes;
+        const struct sp_kernel_work with = sp_kernel_work_of(&part);
         const enum sp_dtype dtype = sp_node_dtype(device, node);
         work->seconds[k] += sp_work_measured_scale(work, k) * (sp_roofline_seconds(device, cluster, dtype, &with) -
                                                                sp_roofline_seconds(device, cluster, dtype, &without));
     }
+    sp_arena_rewind(workload->arena, mark);
     work->bytes += work->resident_bytes - known;
     workload->bytes += work->resident_bytes - known;
     return SP_OK;

@@ -125,17 +125,25 @@ static uint64_t copied_inputs(const struct sp_kernel_part *part)
     return copied;
 }
 
+/* An operand that the kernel's operators hand to each other. */
+static bool stays_inside(const struct sp_kernel_part *part, uint32_t input)
+{
+    return part->kernel != NULL && input < SP_KERNEL_MAX_INPUTS && (part->kernel->inside >> input & 1) != 0;
+}
+
 static double moved_bytes(const struct sp_kernel_part *part)
 {
     const struct sp_rule *rule = part->rule;
     const uint64_t copied = copied_inputs(part);
     double sum = 0;
     for (uint32_t i = 0; i < rule->input_count; i++) {
+        if (stays_inside(part, i))
+            continue;
         const bool is_copied = i < 64 && (copied >> i & 1) != 0;
         sum += bytes_of(part->node->inputs[i]) * share_of(part, i) *
                (is_copied ? 1 : sp_operand_share(rule, &rule->inputs[i], part->shards));
     }
-    for (uint32_t o = 0; o < rule->output_count; o++) {
+    for (uint32_t o = part->kernel != NULL && part->kernel->keeps_output ? 1 : 0; o < rule->output_count; o++) {
         const uint32_t past = rule->outputs[o].past_of;
         const bool is_copied = past != 0 && past <= 64 && (copied >> (past - 1) & 1) != 0;
         sum += bytes_of(part->node->outputs[o]) * share_of(part, rule->input_count + o) *
@@ -144,10 +152,52 @@ static double moved_bytes(const struct sp_kernel_part *part)
     return sum;
 }
 
+/* Elements of the last axes of a product's operand: extent `from_end` of them, of what a device has. */
+static double local_extent(const struct sp_kernel_part *part, uint32_t input, uint32_t from_end)
+{
+    const struct sp_operand_rule *operand = &part->rule->inputs[input];
+    double extent = 1;
+    for (uint32_t i = 0; operand->rank >= from_end && i < operand->axes[operand->rank - from_end].count; i++) {
+        const uint32_t f = operand->axes[operand->rank - from_end].factors[i];
+        const struct sp_dim whole = part->rule->factors[f].extent;
+        extent *=
+            sp_dim_is_known(whole) ? (double)whole.value / (part->shards != NULL ? (double)part->shards[f] : 1) : 1;
+    }
+    return extent;
+}
+
+/*
+ * Of an attention written out as products: [.., queries, size] x [.., size, keys], and [.., queries, keys] x [.., keys,
+ * size]. Nodes between them have no kernel of their own, and their arithmetic is a small part of it.
+ */
+static void classify_written_out(const struct sp_kernel_part *part, bool is_product, struct sp_kernel_work *work)
+{
+    struct sp_attention_shape *shape = &work->attention;
+    work->kind = SP_KERNEL_OTHER;
+    if (!is_product || part->rule->input_count < 2 || part->rule->inputs[0].rank < 2 || part->rule->inputs[1].rank < 2)
+        return;
+    const bool makes_scores = !part->kernel->pays_no_start;
+    const double queries = local_extent(part, 0, 2), keys = local_extent(part, 1, makes_scores ? 1 : 2);
+    const double size = local_extent(part, 1, makes_scores ? 2 : 1);
+    const struct sp_value *value = part->node->inputs[1];
+    const struct sp_shape *whole = &part->node->inputs[0]->type.shape;
+    const struct sp_dim asked = whole->has_rank && whole->rank > 1 ? whole->dims[whole->rank - 2] : sp_dim_unknown();
+    const double elements = bytes_of(value) * share_of(part, 1) * 8 / sp_dtype_bits(value->type.dtype);
+    *shape = (struct sp_attention_shape){.batch = 1, .queries = queries, .keys = keys, .size = size / 2};
+    shape->kv_heads = elements / (keys * size);
+    shape->heads = work->flops / (2 * queries * keys * size);
+    work->kind = sp_dim_is_known(asked) && asked.value == 1 ? SP_KERNEL_DECODE : SP_KERNEL_PREFILL;
+}
+
 static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *work)
 {
+    const bool is_product = sp_rule_is_product(part->rule);
+    if (part->kernel != NULL && part->kernel->is_in_attention) {
+        classify_written_out(part, is_product, work);
+        return;
+    }
     if (part->rule->attention == NULL) {
-        work->kind = sp_rule_is_product(part->rule) ? SP_KERNEL_PRODUCT : SP_KERNEL_OTHER;
+        work->kind = is_product ? SP_KERNEL_PRODUCT : SP_KERNEL_OTHER;
         return;
     }
     const struct sp_attention_part own = sp_attention_part(part->rule, part->shards);
@@ -157,7 +207,7 @@ static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *w
                                                   .queries = own.queries,
                                                   .keys = own.keys * own.seen,
                                                   .size = own.size};
-    work->kind = own.queries > 1 ? SP_KERNEL_PREFILL : SP_KERNEL_DECODE;
+    work->kind = sp_attention_part(part->rule, NULL).queries > 1 ? SP_KERNEL_PREFILL : SP_KERNEL_DECODE;
 }
 
 struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part)
@@ -176,6 +226,7 @@ struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part)
     work.bytes += part->kept_bytes;
     if ((op->flags & SP_OP_FUNCTION) != 0 && elements > 0)
         work.functions = (double)elements * share_of(part, part->rule->input_count);
+    work.pays_no_start = part->kernel != NULL && part->kernel->pays_no_start;
     classify(part, &work);
     return work;
 }

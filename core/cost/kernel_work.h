@@ -11,6 +11,9 @@
  *   past (input) -> Concat(past, new) -> present (output)           one buffer: new is written behind past
  *   past (input) -> TensorScatter, ScatterND, attention             likewise
  *   x (input)    -> Concat(x, f(x))                                 x is read by f too: a copy
+ *
+ * A node that is part of a larger kernel moves what of its operands passes through memory. Products that are part of an
+ * attention have its class: of two, the first makes a score of each query and key, the second adds up values.
  */
 #include "cost/workload.h"
 #include "ops/table/op.h"
@@ -26,6 +29,7 @@ struct sp_kernel_part {
     const int64_t *shards;
     const double *shares;
     enum sp_cache_binding caches;
+    const struct sp_node_kernel *kernel; /* of which kernel the node is a part; NULL: of its own */
     double kept_bytes; /* keys and values that the device keeps beside the model's own tensors: all are read */
 };
 

@@ -13,16 +13,18 @@
 
 struct figures {
     struct sp_node_cost cost;
-    double *seconds; /* per device */
+    double *seconds;       /* per device */
+    double *start_seconds; /* likewise, of the node itself; NULL: nobody asks */
 };
 
 struct frame {
     struct frame *below;
     struct sp_arena_mark mark;
     const struct sp_node *node;
-    uint32_t attribute, item; /* the graph at hand: of this attribute, unless it is the body */
-    struct sp_graph *graph;   /* NULL: all done */
-    uint32_t next;            /* node of that graph */
+    uint32_t attribute, item;          /* the graph at hand: of this attribute, unless it is the body */
+    struct sp_graph *graph;            /* NULL: all done */
+    const struct sp_kernels **kernels; /* of that graph, per device */
+    uint32_t next;                     /* node of that graph */
     double trips;
     bool alternatives, loops;
     struct sp_inner_memory memory; /* of that graph */
@@ -74,46 +76,56 @@ static double dequantized_bytes(const struct sp_node *node)
     return sum;
 }
 
-/* The work of the operator itself. */
-static enum sp_status own_work(const struct walk *walk, struct sp_node *node, struct sp_kernel_work *ret_work)
+static bool has_work(const struct sp_node *node)
 {
     const uint32_t free_of_work = SP_OP_VIEW | SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
-    const struct sp_cluster *cluster = walk->devices->cluster;
-    struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
-    struct sp_rule *rule;
-    enum sp_status status = SP_OK;
+    return !sp_inner_is_folded(node) && node->body == NULL && !sp_inner_is_view(node) &&
+           (node->op == NULL || (node->op->flags & free_of_work) == 0);
+}
 
-    *ret_work = (struct sp_kernel_work){0};
-    if (sp_inner_is_folded(node) || node->body != NULL || sp_inner_is_view(node) ||
-        (node->op != NULL && (node->op->flags & free_of_work) != 0))
-        return SP_OK;
-    if (node->op == NULL) {
-        ret_work->bytes = operand_bytes(node->inputs, node->input_count) +
-                          operand_bytes(node->outputs, node->output_count) + 2 * dequantized_bytes(node);
-        return SP_OK;
-    }
-    status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
-    if (status == SP_OK)
-        *ret_work = sp_kernel_work_of(&(struct sp_kernel_part){
-            .node = node, .rule = rule, .caches = cluster != NULL ? cluster->caches : SP_CACHES_APART});
-    sp_arena_rewind(walk->scratch, mark);
-    return status;
+/* The work of the operator itself; rule NULL: of one that has none. */
+static struct sp_kernel_work own_work(const struct sp_node *node, const struct sp_rule *rule,
+                                      const struct sp_runtime *runtime, const struct sp_node_kernel *kernel)
+{
+    if (rule == NULL)
+        return (struct sp_kernel_work){.bytes = operand_bytes(node->inputs, node->input_count) +
+                                                operand_bytes(node->outputs, node->output_count) +
+                                                2 * dequantized_bytes(node)};
+    return sp_kernel_work_of(
+        &(struct sp_kernel_part){.node = node, .rule = rule, .caches = runtime->caches, .kernel = kernel});
 }
 
 /* Adds what the node does itself. */
-static enum sp_status add_own(const struct walk *walk, struct sp_node *node, struct figures *figures)
+static enum sp_status add_own(const struct walk *walk, struct sp_node *node, const struct sp_kernels *const *kernels,
+                              struct figures *figures)
 {
-    struct sp_kernel_work work;
-    enum sp_status status = own_work(walk, node, &work);
+    const struct sp_timed_devices *devices = walk->devices;
+    const struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
+    struct sp_rule *rule = NULL;
+    enum sp_status status = SP_OK;
 
+    if (!has_work(node))
+        return SP_OK;
+    if (node->op != NULL)
+        status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
     if (status != SP_OK)
         return status;
-    figures->cost.flops += work.flops;
-    figures->cost.bytes += work.bytes;
-    for (uint32_t i = 0; i < walk->devices->count; i++) {
-        const struct sp_device *device = walk->devices->items[i];
-        figures->seconds[i] += sp_roofline_seconds(device, walk->devices->cluster, sp_node_dtype(device, node), &work);
+    const struct sp_runtime *first = devices->count > 0 ? sp_device_runtime(devices->items[0]) : sp_runtime(0);
+    const struct sp_kernel_work alone = own_work(node, rule, first, NULL);
+    figures->cost.flops += alone.flops;
+    figures->cost.bytes += alone.bytes;
+    for (uint32_t i = 0; i < devices->count; i++) {
+        const struct sp_device *device = devices->items[i];
+        const struct sp_kernels *of = kernels != NULL ? kernels[i] : NULL;
+        const struct sp_node_kernel *kernel = of != NULL ? &of->nodes[node->index] : NULL;
+        const bool is_same = kernel == NULL && sp_device_runtime(device)->caches == first->caches;
+        const struct sp_kernel_work work = is_same ? alone : own_work(node, rule, sp_device_runtime(device), kernel);
+        const enum sp_dtype dtype = sp_node_dtype(device, node);
+        figures->seconds[i] += sp_roofline_seconds(device, devices->cluster, dtype, &work);
+        if (figures->start_seconds != NULL)
+            figures->start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &work);
     }
+    sp_arena_rewind(walk->scratch, mark);
     return SP_OK;
 }
 
@@ -191,7 +203,7 @@ static bool never_runs(const struct sp_node *node, const struct sp_graph *graph)
 }
 
 /* Goes to the frame's next graph, or to none. */
-static bool open_next_graph(const struct walk *walk, struct frame *frame)
+static enum sp_status open_next_graph(const struct walk *walk, struct frame *frame)
 {
     const struct sp_node *node = frame->node;
 
@@ -213,19 +225,22 @@ static bool open_next_graph(const struct walk *walk, struct frame *frame)
         }
     }
     if (frame->graph == NULL)
-        return true;
+        return SP_OK;
     memset(frame->sum.seconds, 0, walk->devices->count * sizeof *frame->sum.seconds);
     frame->sum.cost = (struct sp_node_cost){0};
-    return sp_inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops);
+    if (!sp_inner_memory_init(&frame->memory, walk->scratch, frame->graph, frame->loops))
+        return sp_fail_memory(walk->err);
+    return sp_kernels_of_devices(walk->scratch, walk->model, frame->graph, walk->devices->items, walk->devices->count,
+                                 &frame->kernels, walk->err);
 }
 
-static bool push(struct walk *walk, const struct sp_node *node)
+static enum sp_status push(struct walk *walk, const struct sp_node *node)
 {
     struct sp_arena_mark mark = sp_arena_mark(walk->scratch);
     struct frame *frame = SP_NEW(walk->scratch, struct frame);
 
     if (frame == NULL)
-        return false;
+        return sp_fail_memory(walk->err);
     frame->below = walk->top;
     frame->mark = mark;
     frame->node = node;
@@ -234,13 +249,15 @@ static bool push(struct walk *walk, const struct sp_node *node)
     frame->trips = node->body == NULL ? count_trips(node) : 1;
     frame->sum.seconds = SP_NEW_ARRAY(walk->scratch, walk->devices->count, double);
     frame->total.seconds = SP_NEW_ARRAY(walk->scratch, walk->devices->count, double);
-    if (frame->sum.seconds == NULL || frame->total.seconds == NULL || !open_next_graph(walk, frame))
-        return false;
-    walk->top = frame;
-    return true;
+    if (frame->sum.seconds == NULL || frame->total.seconds == NULL)
+        return sp_fail_memory(walk->err);
+    const enum sp_status status = open_next_graph(walk, frame);
+    if (status == SP_OK)
+        walk->top = frame;
+    return status;
 }
 
-static bool close_graph(const struct walk *walk, struct frame *frame)
+static enum sp_status close_graph(const struct walk *walk, struct frame *frame)
 {
     frame->sum.cost.inner_weight_bytes += frame->memory.weight_bytes;
     if (frame->alternatives)
@@ -260,22 +277,22 @@ static enum sp_status step(struct walk *walk, struct figures *result)
         struct sp_node *node = &frame->graph->nodes[frame->next];
         enum sp_status status;
         if (has_inside(node))
-            return push(walk, node) ? SP_OK : sp_fail_memory(walk->err);
-        status = add_own(walk, node, &frame->sum);
+            return push(walk, node);
+        status = add_own(walk, node, frame->kernels, &frame->sum);
         if (status == SP_OK && !sp_inner_is_folded(node))
             (void)sp_live_step(&frame->memory.live, frame->next, 0);
         frame->next++;
         return status;
     }
     if (frame->graph != NULL)
-        return close_graph(walk, frame) ? SP_OK : sp_fail_memory(walk->err);
+        return close_graph(walk, frame);
 
     struct frame *below = frame->below;
     if (below == NULL) {
         add_scaled(walk, result, &frame->total, frame->trips);
         result->cost.workspace_bytes = frame->total.cost.workspace_bytes;
     } else {
-        enum sp_status status = add_own(walk, &below->graph->nodes[below->next], &below->sum);
+        enum sp_status status = add_own(walk, &below->graph->nodes[below->next], below->kernels, &below->sum);
         if (status != SP_OK)
             return status;
         add_scaled(walk, &below->sum, &frame->total, frame->trips);
@@ -289,16 +306,18 @@ static enum sp_status step(struct walk *walk, struct figures *result)
 
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
                             const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
-                            struct sp_error *err)
+                            double *ret_start_seconds, struct sp_error *err)
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
     struct walk walk = {model, scratch, devices, err, NULL};
-    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double)};
-    enum sp_status status = result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, &result);
+    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double),
+                             .start_seconds = ret_start_seconds};
+    enum sp_status status =
+        result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, devices->kernels, &result);
 
     result.cost.workspace_bytes = dequantized_bytes(node);
-    if (status == SP_OK && has_inside(node) && !push(&walk, node))
-        status = sp_fail_memory(err);
+    if (status == SP_OK && has_inside(node))
+        status = push(&walk, node);
     while (status == SP_OK && walk.top != NULL)
         status = step(&walk, &result);
     if (status == SP_OK) {
@@ -314,7 +333,7 @@ enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct
                             double *ret_bytes, struct sp_error *err)
 {
     struct sp_node_cost cost;
-    enum sp_status status = sp_node_cost(model, node, scratch, &(struct sp_timed_devices){0}, &cost, NULL, err);
+    enum sp_status status = sp_node_cost(model, node, scratch, &(struct sp_timed_devices){0}, &cost, NULL, NULL, err);
 
     if (status != SP_OK)
         return status;

@@ -142,8 +142,11 @@ static bool replace(struct apply *apply, uint32_t node, uint32_t first, uint32_t
         is_first = false;
         work->seconds[kind] = time->seconds;
     }
-    for (uint32_t k = 0; k < kinds; k++)
+    for (uint32_t k = 0; k < kinds; k++) {
         scale[k] = is_comparable(apply->estimates[k]) ? work->seconds[k] / apply->estimates[k] : 1;
+        if (!is_first && work->start_seconds != NULL)
+            work->start_seconds[k] *= scale[k];
+    }
     apply->is_measured[node] = !is_first;
     if (!is_first)
         work->measured_scale = scale;

@@ -1,8 +1,101 @@
 #include "cost/workload.h"
 
+/* Queries that a block of a fused attention works on (FlashAttention 2 and 3), and how much longer few blocks take at
+   most: kernels share the keys out, too, where these are few. As api/devices/fitting/forms.py. */
+#define QUERY_TILE 128
+#define MOST_IDLE  8
+
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* What kernels of a class reach on a device, whatever states it. */
+struct reach {
+    double start_seconds, flops_share, memory_share, half_queries, tile_keys;
+};
+
+static struct reach own_reach(const struct sp_device *device, enum sp_dtype dtype, enum sp_kernel_class kind)
+{
+    const struct sp_device_product product = sp_device_product(device, dtype);
+    struct reach reach = {.flops_share = product.flops_share};
+    if (kind == SP_KERNEL_PREFILL) {
+        const struct sp_device_prefill prefill = sp_device_prefill(device);
+        return (struct reach){.start_seconds = prefill.start_seconds,
+                              .flops_share = prefill.flops_share,
+                              .memory_share = prefill.memory_share,
+                              .half_queries = prefill.half_queries};
+    }
+    if (kind == SP_KERNEL_DECODE) {
+        const struct sp_device_decode decode = sp_device_decode(device);
+        reach.start_seconds = decode.start_seconds;
+        reach.memory_share = decode.memory_share;
+        reach.tile_keys = decode.tile_keys;
+    } else if (kind == SP_KERNEL_PRODUCT) {
+        reach.start_seconds = product.start_seconds;
+        reach.memory_share = product.memory_share;
+    } else {
+        const struct sp_device_other other = sp_device_other(device);
+        reach.start_seconds = other.start_seconds;
+        reach.memory_share = other.memory_share;
+    }
+    return reach;
+}
+
+static double or_default(double figure, double otherwise)
+{
+    return figure > 0 ? figure : otherwise;
+}
+
+/* Of a cluster, a device, its kind or its runtime. */
+static struct reach reach_of(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
+                             enum sp_kernel_class kind)
+{
+    struct reach reach = own_reach(device, dtype, kind);
+    if (cluster->efficiency > 0)
+        reach = (struct reach){reach.start_seconds, cluster->efficiency, cluster->efficiency, 0, 0};
+    reach.flops_share = or_default(reach.flops_share, SP_DEFAULT_EFFICIENCY);
+    reach.memory_share = or_default(reach.memory_share, SP_DEFAULT_EFFICIENCY);
+    if (cluster->launch_seconds >= 0) {
+        reach.start_seconds = cluster->launch_seconds;
+        return reach;
+    }
+    reach.start_seconds = or_default(reach.start_seconds, SP_DEFAULT_LAUNCH_SECONDS);
+    if (device->kind == SP_DEVICE_GPU)
+        reach.start_seconds = larger(reach.start_seconds, sp_device_runtime(device)->kernel_seconds);
+    return reach;
+}
+
+/* How many times the arithmetic of a prefill takes what the same FLOPs of a long one take. */
+static double prefill_slowness(const struct sp_device *device, const struct sp_attention_shape *shape,
+                               double half_queries)
+{
+    double tiles = shape->batch * shape->heads * larger(shape->queries / QUERY_TILE, 1), idle = 1;
+    if (half_queries <= 0 || shape->queries <= 0)
+        return 1;
+    if (device->units > 0 && tiles > 0)
+        idle = smaller(larger(device->units / tiles, 1), MOST_IDLE);
+    return (1 + half_queries / shape->queries) * idle;
+}
+
+/* Keys and values that a head of fewer positions than tile_keys takes as long as. */
+static double absent_bytes(const struct sp_attention_shape *shape, enum sp_dtype dtype, double tile_keys)
+{
+    const double vectors = 2 * shape->batch * shape->kv_heads * larger(tile_keys - shape->keys, 0);
+    return vectors * shape->size * sp_dtype_bits(dtype) / 8;
+}
+
+double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
+                                 const struct sp_kernel_work *work)
+{
+    if (work->pays_no_start || (work->flops <= 0 && work->bytes <= 0))
+        return 0;
+    return reach_of(device, cluster, dtype, work->kind).start_seconds;
 }
 
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
@@ -12,16 +105,21 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
 
     if (work->flops <= 0 && work->bytes <= 0)
         return 0;
+    const struct reach reach = reach_of(device, cluster, dtype, work->kind);
     if (work->permutes && device->permuted_bandwidth > 0)
         bandwidth = device->permuted_bandwidth;
-    memory = work->bytes / bandwidth;
+    memory = work->bytes / bandwidth / reach.memory_share;
+    if (work->kind == SP_KERNEL_DECODE)
+        memory += absent_bytes(&work->attention, dtype, reach.tile_keys) / bandwidth / reach.memory_share;
     if (work->flops > 0)
-        compute = work->flops / sp_device_flops(device, dtype);
+        compute = work->flops / sp_device_flops(device, dtype) / reach.flops_share;
+    if (work->kind == SP_KERNEL_PREFILL)
+        compute *= prefill_slowness(device, &work->attention, reach.half_queries);
     if (work->functions > 0 && device->functions_per_second > 0)
-        functions = work->functions / device->functions_per_second;
+        functions = work->functions / device->functions_per_second / reach.memory_share;
     longest = larger(memory, larger(compute, functions));
     longest += device->unhidden * (memory + compute + functions - longest);
-    return longest / cluster->efficiency + cluster->launch_seconds;
+    return longest + (work->pays_no_start ? 0 : reach.start_seconds);
 }
 
 /* The type of an operand that is quantised: dequantised before the node, or by it. */

@@ -11,8 +11,28 @@
 
 /* ---- kinds ---------------------------------------------------------------------------------------------------- */
 
+static bool same_kernels(const struct sp_device *a, const struct sp_device *b)
+{
+    const struct sp_device_prefill *p = &a->prefill, *q = &b->prefill;
+    const struct sp_device_decode *d = &a->decode, *e = &b->decode;
+    for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++) {
+        const struct sp_device_product *m = &a->products[dtype], *n = &b->products[dtype];
+        if (m->start_seconds != n->start_seconds || m->flops_share != n->flops_share ||
+            m->memory_share != n->memory_share)
+            return false;
+    }
+    return p->start_seconds == q->start_seconds && p->flops_share == q->flops_share &&
+           p->memory_share == q->memory_share && p->half_queries == q->half_queries &&
+           d->start_seconds == e->start_seconds && d->memory_share == e->memory_share && d->tile_keys == e->tile_keys &&
+           a->other.start_seconds == b->other.start_seconds && a->other.memory_share == b->other.memory_share &&
+           a->units == b->units && a->kind == b->kind && a->runtime == b->runtime &&
+           a->names_runtime == b->names_runtime;
+}
+
 static bool same_figures(const struct sp_device *a, const struct sp_device *b)
 {
+    if (!same_kernels(a, b))
+        return false;
     if (a->memory_bandwidth != b->memory_bandwidth || a->permuted_bandwidth != b->permuted_bandwidth ||
         a->functions_per_second != b->functions_per_second || a->unhidden != b->unhidden)
         return false;
@@ -286,8 +306,9 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
 {
     size_t kind_count = devices->count;
     double *seconds = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
+    double *starts = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
 
-    if (seconds == NULL)
+    if (seconds == NULL || starts == NULL)
         return sp_fail_memory(err);
     for (uint32_t n = 0; n < workload->node_count; n++) {
         struct sp_work_node *work = &workload->nodes[n];
@@ -296,7 +317,9 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         if (n % TICK_NODES == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
         work->seconds = seconds + n * kind_count;
-        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, work->seconds, err);
+        work->start_seconds = starts + n * kind_count;
+        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, work->seconds,
+                              work->start_seconds, err);
         if (status != SP_OK)
             return status;
         work->flops = cost.flops;
@@ -334,8 +357,11 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
         return sp_fail_memory(err);
     status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)
-        status =
-            cost_nodes(workload, model, &(struct sp_timed_devices){cluster, workload->kind_count, devices}, watch, err);
+        status = sp_kernels_of_devices(arena, model, graph, devices, workload->kind_count, &workload->kernels, err);
+    if (status == SP_OK)
+        status = cost_nodes(workload, model,
+                            &(struct sp_timed_devices){cluster, workload->kind_count, devices, workload->kernels},
+                            watch, err);
     if (status == SP_OK)
         *ret_workload = workload;
     return status;

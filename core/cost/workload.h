@@ -30,6 +30,7 @@
  */
 #include "base/cancel.h"
 #include "cost/cluster/cluster.h"
+#include "cost/kernels/kernels.h"
 #include "graph/cost_graph.h"
 #include "graph/model.h"
 
@@ -59,6 +60,7 @@ struct sp_work_node {
     bool folded;
     double flops, bytes;    /* work and memory traffic; 0 for folded nodes and views */
     double *seconds;        /* per device kind; INFINITY where that cannot run it */
+    double *start_seconds;  /* of these, what starting its kernel takes, without those inside; NULL: not known */
     double *measured_scale; /* per kind: how many times the estimate `seconds` are; NULL: nobody measured (profile.h) */
     double inner_weight_bytes;         /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;            /* peak of the activations inside it, in memory only while it runs */
@@ -75,6 +77,7 @@ struct sp_workload {
     struct sp_work_node *nodes;
     struct sp_work_tensor *tensors;
     uint32_t *kind_of;                 /* device -> kind */
+    const struct sp_kernels **kernels; /* per kind, of the main graph (cost/kernels/kernels.h); NULL: none are known */
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
     double unable_seconds;             /* 0, or what a search takes for INFINITY: see contract.h */
 };
@@ -91,11 +94,28 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
  * input of the model that a node takes, or a result of it that a node makes. The caller of the runtime holds both: as
  * with ONNX Runtime it gives the memory of all inputs when it starts a run, and of what it gets none is an input's, so
  * past keys and values are there beside the present ones that they are copied into. All that counts memory asks here.
- * What a step moves of them, where a runtime has both in one buffer, says sp_cluster.caches (cost/kernel_work.h).
+ * What a step moves of them, where a runtime has both in one buffer, says sp_runtime.caches (cost/kernel_work.h).
  */
 static inline bool sp_work_is_held(const struct sp_work_tensor *tensor, bool is_made)
 {
     return is_made ? tensor->is_output : tensor->kind == SP_WORK_INPUT;
+}
+
+/* Of which kernel the node is a part on devices of a kind; NULL: of its own. */
+static inline const struct sp_node_kernel *sp_work_kernel(const struct sp_workload *workload, uint32_t kind,
+                                                          uint32_t node)
+{
+    const struct sp_kernels *kernels = workload->kernels != NULL ? workload->kernels[kind] : NULL;
+    return kernels != NULL ? &kernels->nodes[node] : NULL;
+}
+
+/* What the place in its kernel says of a node's costs, as one number: equal numbers, equal costs. */
+static inline uint64_t sp_work_kernel_key(const struct sp_workload *workload, uint32_t kind, uint32_t node)
+{
+    const struct sp_node_kernel *of = sp_work_kernel(workload, kind, node);
+    return of == NULL ? 0
+                      : (uint64_t)of->inside << 3 | (uint64_t)of->keeps_output << 2 | (uint64_t)of->pays_no_start << 1 |
+                            (uint64_t)of->is_in_attention;
 }
 
 /* What the times of parts of a node have to be multiplied by, where only the whole was measured. */
@@ -148,7 +168,7 @@ enum sp_status sp_workload_from_costs(struct sp_arena *arena, const struct sp_co
 enum sp_kernel_class {
     SP_KERNEL_OTHER,   /* elementwise operators, normalisations, copies */
     SP_KERNEL_PRODUCT, /* matrix products and convolutions */
-    SP_KERNEL_PREFILL, /* attention of several queries of each sequence */
+    SP_KERNEL_PREFILL, /* attention of several queries of each sequence, whatever a device has of them */
     SP_KERNEL_DECODE   /* attention of one query of each sequence */
 };
 
@@ -156,7 +176,7 @@ enum sp_kernel_class {
 struct sp_attention_shape {
     double batch, heads, kv_heads; /* sequences; heads of queries, and of keys and values, of each */
     double queries, keys;          /* of each sequence; of the keys, those that any query sees */
-    double size;                   /* elements of a head */
+    double size;                   /* elements of a head; half of them in each of two products */
 };
 
 /* What one kernel does: of the roofline's ceilings, the highest time counts. */
@@ -166,23 +186,36 @@ struct sp_kernel_work {
     bool permutes;    /* it changes the order of elements (SP_OP_PERMUTES): its bytes are not read in a row */
     enum sp_kernel_class kind;
     struct sp_attention_shape attention; /* of both attentions */
+    bool pays_no_start;                  /* another operator of the same kernel has it (cost/kernels/kernels.h) */
 };
 
 /*
  * Roofline time of one operator on one device: 0 when it does nothing, else
  *
- *   longest of {flops / peak(dtype), bytes / bandwidth, functions / functions_per_second}
- *           + unhidden * (sum of the others);  all / efficiency + launch
+ *   start + longest of {flops / (peak(dtype) f), bytes / (bandwidth m), functions / (functions_per_second m)}
+ *         + unhidden * (sum of the others)
  *
  * with the device's permuted bandwidth where the operator permutes. Accelerators hide the shorter times behind the
- * longest; a processor core, which waits for its loads, adds them up.
+ * longest; a processor core, which waits for its loads, adds them up. start, f and m are those of the kernel's class and
+ * type (sp_device_product() and its like); of a device without any, f = m = SP_DEFAULT_EFFICIENCY and the start is
+ * SP_DEFAULT_LAUNCH_SECONDS. Where a cluster states them, f = m = its efficiency and the start is its launch_seconds. On
+ * a GPU a start is at least the runtime's kernel_seconds.
+ *
+ *   prefill   f / (1 + half_queries / queries) / idle, idle = units / blocks of 128 queries, from 1 to 8
+ *   decode    keys and values count as those of tile_keys positions at least
+ *
+ * Cutting a node in k parts makes none of the times less than 1/k of the whole's, and no start smaller.
  *
  * Sources: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009 (ceilings); Stengel, Treibig, Hager, Wellein,
  * "Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory model", ICS 2015 (times
- * that do not overlap on x86); efficiency and launch as in cluster.h.
+ * that do not overlap on x86); forms of attention: api/devices/fitting/forms.py.
  */
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                            const struct sp_kernel_work *work);
+
+/* What of these is the start. */
+double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
+                                 const struct sp_kernel_work *work);
 
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that
@@ -203,6 +236,8 @@ struct sp_timed_devices {
     const struct sp_cluster *cluster;
     uint32_t count; /* 0: nothing is timed, and the cluster may be NULL */
     const struct sp_device *const *items;
+    const struct sp_kernels *const *kernels; /* of the graph that the node is in, per device; NULL, or an entry NULL:
+                                                each operator is a kernel of its own */
 };
 
 /*
@@ -212,11 +247,15 @@ struct sp_timed_devices {
  * trip when the number of trips is known, else once; of the branches of an If the most expensive one counts, figure by
  * figure, or the one that is taken where the condition is known. Sizes that are not known inside count as nothing.
  *
- * ret_seconds[k] is the node's time on devices->items[k]. Errors are those of sp_op_rule().
+ * FLOPs and bytes are those of the operators, each a kernel of its own; of kernels of several, seconds count what
+ * passes through memory.
+ *
+ * ret_seconds[k] is the node's time on devices->items[k], ret_start_seconds[k] what of it is its own start; both may be
+ * NULL without devices. Errors are those of sp_op_rule().
  */
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
                             const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
-                            struct sp_error *err);
+                            double *ret_start_seconds, struct sp_error *err);
 
 /* FLOPs and traffic of one node, as sp_node_cost(). */
 enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch, double *ret_flops,

@@ -1,6 +1,7 @@
 #include "cost/cluster/cluster.h"
 
 #include <ctype.h>
+#include <math.h>
 
 #include "base/buf.h"
 #include "cost/cluster/internal.h"
@@ -136,10 +137,7 @@ enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, in
     if (group == NULL)
         return sp_fail_memory(err);
     *group = (struct sp_device_group_spec){.name = known->name, .count = (uint32_t)count, .device = *known};
-    parts = (struct sp_cluster_parts){.group_count = 1,
-                                      .groups = group,
-                                      .efficiency = SP_DEFAULT_EFFICIENCY,
-                                      .launch_seconds = SP_DEFAULT_LAUNCH_SECONDS};
+    parts = (struct sp_cluster_parts){.group_count = 1, .groups = group, .launch_seconds = SP_LAUNCH_NOT_STATED};
     return sp_cluster_build(arena, &parts, ret_cluster, &linkless, err);
 }
 
@@ -194,8 +192,13 @@ const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint
 
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
 {
-    double memory = sp_cluster_device(cluster, device)->memory_bytes;
+    const struct sp_device *of = sp_cluster_device(cluster, device);
+    double memory = of->memory_bytes;
     double limit = cluster->memory_limit_bytes;
+    if (of->kind == SP_DEVICE_GPU) {
+        memory = of->memory_reported_bytes > 0 ? of->memory_reported_bytes : of->memory_bytes;
+        memory = fmax(memory - sp_device_runtime(of)->context_bytes, 0);
+    }
     if (limit > 0 && limit < memory)
         memory = limit;
     return memory > cluster->reserved_bytes ? memory - cluster->reserved_bytes : 0;

@@ -12,14 +12,14 @@
  *
  * JSON forms
  *   short   {"device": NAME or {..}, "count": N}
- *   full    {"groups": [{"name", "count", "device": NAME or {..}}, ..], "device_count": N}
+ *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime"}, ..], "device_count": N}
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
- *           "launch_seconds"
+ *           "launch_seconds", "runtime"
  *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted the
  *           other members of api/schema/device.schema.json, which the files of api/devices have too
  *
  * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
- * of a described device. Everything else has a default. "device_count" plans on the first N devices only; it keeps the
+ * of a described device. Everything else has a default. A group without a runtime has the cluster's. "device_count" plans on the first N devices only; it keeps the
  * numbering of a mesh of which only a part is used. Unknown members are errors; an error's `where` is the JSON pointer
  * of the member, its message says what is expected there.
  *
@@ -41,29 +41,22 @@ struct sp_device_group_spec {
     struct sp_device device;
 };
 
-/*
- * How a runtime has the past of a cache and what a step adds to it (ops/table/traffic.h). Apart: the caller gives
- * memory for both, and a kernel copies the one into the other, as ONNX Runtime does with inputs and outputs of a model.
- * In one buffer: what is new is written behind, or into, what is there (vLLM, TensorRT-LLM; ONNX Runtime where its caller
- * binds both to the same memory).
- */
-enum sp_cache_binding { SP_CACHES_APART, SP_CACHES_IN_ONE_BUFFER };
-
 struct sp_cluster {
     uint32_t device_count, group_count, level_count;
     struct sp_device_group_spec *groups;
     uint32_t *group_of;           /* device -> group */
     struct sp_mesh_level *levels; /* outermost first; never empty */
     double memory_limit_bytes;    /* per device, 0 = the device's own */
-    double efficiency;            /* share of peak FLOPs and memory bandwidth that real kernels reach, (0, 1] */
-    double launch_seconds;        /* floor of one operator's time */
-    enum sp_cache_binding caches; /* of the runtime on its devices */
+    double efficiency;            /* share of peaks that kernels of all devices reach, (0, 1]; 0: the devices' own */
+    double launch_seconds;        /* to start a kernel of any device; below 0: the devices' own */
     double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
 };
 
-/* Defaults: efficiency 0.7 for compute and memory, launch 7e-6 s (autoparallel's published constants). */
+/* Of devices without a kind, where nothing is stated: 0.7 for compute and memory, 7e-6 s (autoparallel's published
+   constants). */
 #define SP_DEFAULT_EFFICIENCY     0.7
 #define SP_DEFAULT_LAUNCH_SECONDS 7e-6
+#define SP_LAUNCH_NOT_STATED      (-1)
 
 /* Figures outside are typing errors, and would make sums of times meaningless. */
 #define SP_MIN_EFFICIENCY 1e-6
@@ -90,7 +83,8 @@ struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_clu
 /* What device `device` is; it lives as long as the cluster. */
 const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device);
 
-/* Bytes that a plan may use on a device. */
+/* Bytes that a plan may use on a device: of a GPU what it reports (else the printed size) less what the runtime's process
+   takes of it, at most the cluster's limit. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
 
 /* The link levels, for what is costed by them; they live as long as the cluster. */
@@ -109,5 +103,6 @@ double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a,
    described device of this form is the same device. */
 void sp_device_write(const struct sp_device *device, bool with_sources, struct sp_json *json);
 
-/* Writes the full form with every figure, without `sources`; sp_cluster_parse() makes the same cluster of it. */
+/* Writes the full form with every figure that is stated, without `sources`; sp_cluster_parse() makes the same cluster of
+   it. */
 void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json);

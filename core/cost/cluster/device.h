@@ -32,6 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cost/kernels/runtime.h"
 #include "graph/dtype.h"
 
 #define SP_DEVICE_NAME_SIZE 64
@@ -149,7 +150,7 @@ struct sp_device {
     char name[SP_DEVICE_NAME_SIZE];
     const char *title, *note; /* for people: the product's full name, what else one should know; may be NULL */
     enum sp_device_kind kind;
-    double memory_bytes;          /* what plans may use: the printed size */
+    double memory_bytes;          /* the printed size */
     double memory_reported_bytes; /* all that the driver reports, what runtimes take of it included */
     double memory_bandwidth;
     double flops[SP_DTYPE_COUNT]; /* peak per element type; 0 = no figure: see sp_device_flops() */
@@ -173,6 +174,8 @@ struct sp_device {
     struct sp_device_residual residuals[SP_DEVICE_CLASS_COUNT];
     struct sp_device_price price;
     bool measured[SP_DEVICE_FIGURES_COUNT];
+    enum sp_runtime_id runtime;             /* what runs on it, in a cluster; no figure of the device */
+    bool names_runtime;                     /* the user said so; else it is the default */
     const char *source;                     /* where the figures come from, in short; "" for a described device */
     const struct sp_device_source *sources; /* and each of them */
 };
@@ -187,6 +190,20 @@ const struct sp_device *sp_device_slices(uint32_t *ret_count);
 /* The catalog's device or slice of this name (case-insensitive), or NULL. A slice may also be called as NVIDIA does,
    "NVIDIA A100-SXM4-80GB MIG 3g.40gb". */
 const struct sp_device *sp_device_find(const char *name);
+
+/* What runs on it, for memory, caches and starts. */
+static inline const struct sp_runtime *sp_device_runtime(const struct sp_device *device)
+{
+    return sp_runtime(device->runtime);
+}
+
+/* The same as far as operators become one kernel: on processors, and on devices of which nobody says what they are, each
+   is one of its own unless the user names a runtime. */
+static inline const struct sp_runtime *sp_device_joins(const struct sp_device *device)
+{
+    const bool is_known = device->kind != SP_DEVICE_OF_NO_KIND && device->kind != SP_DEVICE_CPU;
+    return sp_runtime(device->names_runtime || is_known ? device->runtime : SP_RUNTIME_GENERIC);
+}
 
 /* "gpu", ..; NULL for SP_DEVICE_OF_NO_KIND. sp_device_kind_parse() gives SP_DEVICE_OF_NO_KIND for any other text. */
 const char *sp_device_kind_name(enum sp_device_kind kind);

@@ -7,12 +7,29 @@
 
 #define COUNT_OF(array)    (sizeof array / sizeof array[0])
 #define INTERN_SEED        0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
-#define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds"
+#define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime"
+#define MAX_RUNTIME_BYTES  64
 
 static const struct sp_members_range figure_bytes = {"a number of bytes", 1, SP_MAX_FIGURE};
 static const struct sp_members_range figure_bandwidth = {"a number of bytes per second", 1, SP_MAX_FIGURE};
 static const struct sp_members_range figure_seconds = {"a number of seconds", 0, SP_MAX_SECONDS};
 static const struct sp_members_range figure_efficiency = {"a share of peak", SP_MIN_EFFICIENCY, 1};
+
+/* The member "runtime", where it is there. */
+static enum sp_status read_runtime(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                   struct sp_device *device)
+{
+    const char *name = NULL;
+    enum sp_status status = sp_members_text(reader, json, pointer, "runtime", MAX_RUNTIME_BYTES, &name);
+    if (status != SP_OK || name == NULL)
+        return status;
+    device->runtime = sp_runtime_find(name);
+    device->names_runtime = true;
+    if (device->runtime != SP_RUNTIME_COUNT)
+        return SP_OK;
+    return sp_members_refuse(reader, sp_members_child(reader, pointer, "runtime"), "CLUSTER_RUNTIME",
+                             "There is no runtime '%s'; it is onnxruntime, tensorrt, vllm or generic.", name);
+}
 
 /* Device and count; members and name are the caller's. */
 static enum sp_status read_group(struct sp_members_reader *reader, const json_t *json, const char *pointer,
@@ -25,7 +42,7 @@ static enum sp_status read_group(struct sp_members_reader *reader, const json_t 
 static enum sp_status read_groups(struct sp_members_reader *reader, const json_t *json, const char *pointer,
                                   struct sp_cluster_parts *parts)
 {
-    static const char *const members[] = {"name", "count", "device"};
+    static const char *const members[] = {"name", "count", "device", "runtime"};
     const char *at = sp_members_child(reader, pointer, "groups");
     const json_t *groups = json_object_get(json, "groups");
     size_t count = json_array_size(groups);
@@ -58,6 +75,8 @@ static enum sp_status read_groups(struct sp_members_reader *reader, const json_t
                                        SP_MAX_DEVICES);
         if (status == SP_OK)
             status = read_group(reader, entry, here, left, group);
+        if (status == SP_OK)
+            status = read_runtime(reader, entry, here, &group->device);
         if (status != SP_OK)
             return status;
         left -= group->count;
@@ -131,6 +150,7 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     static const char *const short_members[] = {"device", "count", MEMBERS_OF_CLUSTER};
     static const char *const full_members[] = {"groups", "device_count", MEMBERS_OF_CLUSTER};
     bool full = json_object_get(json, "groups") != NULL;
+    struct sp_device common = {0}; /* its runtime */
     uint32_t device_count = 0;
     enum sp_status status;
 
@@ -163,13 +183,20 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     if (status == SP_OK)
         status =
             sp_members_number(reader, json, pointer, "launch_seconds", &figure_seconds, false, &parts->launch_seconds);
+    if (status == SP_OK)
+        status = read_runtime(reader, json, pointer, &common);
+    for (uint32_t i = 0; status == SP_OK && common.names_runtime && i < parts->group_count; i++) {
+        struct sp_device *device = &parts->groups[i].device;
+        device->runtime = device->names_runtime ? device->runtime : common.runtime;
+        device->names_runtime = true;
+    }
     return status;
 }
 
 enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 struct sp_cluster **ret_cluster, struct sp_error *err)
 {
-    struct sp_cluster_parts parts = {.efficiency = SP_DEFAULT_EFFICIENCY, .launch_seconds = SP_DEFAULT_LAUNCH_SECONDS};
+    struct sp_cluster_parts parts = {.launch_seconds = SP_LAUNCH_NOT_STATED};
     struct sp_members_reader reader = {arena, err};
     struct sp_cluster *cluster;
     uint32_t linkless = 0, count = 0;

@@ -37,6 +37,8 @@ void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json)
         sp_json_member_int(json, "count", (int64_t)count);
         sp_json_key(json, "device");
         sp_device_write(&group->device, false, json);
+        if (group->device.names_runtime)
+            sp_json_member_string(json, "runtime", sp_device_runtime(&group->device)->name);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -46,7 +48,9 @@ void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json)
     write_mesh(cluster, json);
     if (cluster->memory_limit_bytes > 0)
         sp_json_member_double(json, "memory_limit_bytes", cluster->memory_limit_bytes);
-    sp_json_member_double(json, "efficiency", cluster->efficiency);
-    sp_json_member_double(json, "launch_seconds", cluster->launch_seconds);
+    if (cluster->efficiency > 0)
+        sp_json_member_double(json, "efficiency", cluster->efficiency);
+    if (cluster->launch_seconds >= 0)
+        sp_json_member_double(json, "launch_seconds", cluster->launch_seconds);
     sp_json_end_object(json);
 }

@@ -1,6 +1,7 @@
 #include "cost/kernels/kernels.h"
 
 #include "cost/body_memory.h"
+#include "cost/cluster/device.h"
 #include "cost/kernels/kernel_role.h"
 
 #define MAX_SEARCH 64 /* nodes that are looked at for one join; beyond them there is none */
@@ -210,6 +211,7 @@ static void join_attention(struct run *run, const struct sp_node *node)
 
 static enum sp_status classify(struct run *run, struct sp_node *node, struct sp_error *err)
 {
+    const uint32_t free_of_work = SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
     const struct sp_arena_mark mark = sp_arena_mark(run->arena);
     struct sp_rule *rule;
     enum sp_status status;
@@ -218,7 +220,8 @@ static enum sp_status classify(struct run *run, struct sp_node *node, struct sp_
         run->roles[node->index] = SP_ROLE_VIEW;
         return SP_OK;
     }
-    if (node->op == NULL || node->body != NULL || node->outputs[0] == NULL || sp_inner_is_folded(node))
+    if (node->op == NULL || (node->op->flags & free_of_work) != 0 || node->body != NULL || node->output_count == 0 ||
+        node->outputs[0] == NULL || sp_inner_is_folded(node))
         return SP_OK;
     status = sp_op_rule(run->model, node, run->arena, &rule, err);
     if (status == SP_OK)
@@ -348,4 +351,28 @@ enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, c
     }
     sp_arena_rewind(arena, mark);
     return status;
+}
+
+enum sp_status sp_kernels_of_devices(struct sp_arena *arena, struct sp_model *model, const struct sp_graph *graph,
+                                     const struct sp_device *const *devices, uint32_t count,
+                                     const struct sp_kernels ***ret_kernels, struct sp_error *err)
+{
+    const struct sp_kernels **kernels = SP_NEW_ARRAY(arena, count, const struct sp_kernels *);
+    if (kernels == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_runtime *runtime = sp_device_joins(devices[i]);
+        struct sp_kernels *found = NULL;
+        uint32_t same = 0;
+        while (sp_device_joins(devices[same]) != runtime)
+            same++;
+        enum sp_status status = SP_OK;
+        if (runtime != sp_runtime(SP_RUNTIME_GENERIC) && same == i)
+            status = sp_kernels_find(arena, model, graph, runtime, &found, err);
+        if (status != SP_OK)
+            return status;
+        kernels[i] = same == i ? found : kernels[same];
+    }
+    *ret_kernels = kernels;
+    return SP_OK;
 }

@@ -40,7 +40,8 @@ static enum sp_binding split_node(const struct sp_plan *plan, uint32_t node, uin
     *ret_seconds = seconds;
     if (work->node == NULL)
         return SP_BINDING_COMPUTE;
-    *ret_launch = fmin(seconds, plan->cluster->launch_seconds);
+    const uint32_t kind = plan->workload->kind_of[plan->result->placement.stage_device[stage]];
+    *ret_launch = work->start_seconds != NULL ? fmin(seconds, work->start_seconds[kind]) : 0;
     *ret_seconds -= *ret_launch;
     return flops / sp_device_flops(device, sp_node_dtype(device, work->node)) >= bytes / device->memory_bandwidth
                ? SP_BINDING_COMPUTE

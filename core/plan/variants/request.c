@@ -220,7 +220,8 @@ static enum sp_status read_uniform(struct reading *r, const json_t *type, uint32
 {
     struct sp_cluster *cluster;
     struct sp_error *err = r->members.err, wrong = {0};
-    json_t *json = json_pack("{s:O, s:I}", "device", (json_t *)(uintptr_t)type, "count", (json_int_t)count);
+    json_t *json = json_pack("{s:O, s:I, s:O*}", "device", (json_t *)(uintptr_t)type, "count", (json_int_t)count,
+                             "runtime", json_object_get(r->sweep, "runtime"));
     if (json == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_cluster_parse(r->members.arena, json, "", &cluster, &wrong);
@@ -229,7 +230,10 @@ static enum sp_status read_uniform(struct reading *r, const json_t *type, uint32
         return add(r, cluster);
     const char *below = strncmp(wrong.where, "/device", 7) == 0 ? wrong.where + 7 : "";
     char where[SP_ERROR_WHERE_SIZE];
-    (void)snprintf(where, sizeof where, "/sweep/types/%u%.200s", index, below);
+    if (strcmp(wrong.where, "/runtime") == 0)
+        (void)snprintf(where, sizeof where, "/sweep/runtime");
+    else
+        (void)snprintf(where, sizeof where, "/sweep/types/%u%.200s", index, below);
     memcpy(wrong.where, where, sizeof where);
     if (err != NULL)
         *err = wrong;
@@ -245,7 +249,7 @@ static bool is_same_type(const json_t *a, const json_t *b)
 
 static enum sp_status read_types(struct reading *r)
 {
-    static const char *const members[] = {"devices", "types", "choose"};
+    static const char *const members[] = {"devices", "types", "runtime", "choose"};
     const json_t *types = json_object_get(r->sweep, "types");
     enum sp_status status =
         sp_members_check(&r->members, (json_t *)(uintptr_t)r->sweep, "/sweep", "A sweep", members, COUNT_OF(members));

@@ -3,13 +3,20 @@
 #include <float.h>
 #include <math.h>
 
+/* What a node takes on a device of a kind, however many share it. What costs were given for is never cut; a launch is
+   less than any of them. */
+static double start_seconds(const struct sp_work_node *node, uint32_t kind)
+{
+    return node->start_seconds != NULL ? node->start_seconds[kind] : SP_DEFAULT_LAUNCH_SECONDS;
+}
+
 /* The longest path of what each node takes at least. */
 static double longest_path(const struct sp_workload *workload, const struct sp_cluster *cluster, double *finish)
 {
     double longest = 0;
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];
-        double fastest = INFINITY;
+        double fastest = INFINITY, start = INFINITY;
         if (node->folded)
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
@@ -17,10 +24,14 @@ static double longest_path(const struct sp_workload *workload, const struct sp_c
             if (tensor->kind == SP_WORK_ACTIVATION && tensor->producer != SP_NO_WORK)
                 finish[n] = fmax(finish[n], finish[tensor->producer]);
         }
-        for (uint32_t d = 0; d < cluster->device_count; d++)
-            fastest = fmin(fastest, node->seconds[workload->kind_of[d]]);
+        for (uint32_t d = 0; d < cluster->device_count; d++) {
+            const uint32_t kind = workload->kind_of[d];
+            fastest = fmin(fastest, node->seconds[kind]);
+            if (isfinite(node->seconds[kind]))
+                start = fmin(start, start_seconds(node, kind));
+        }
         if (fastest > 0 && isfinite(fastest))
-            finish[n] += fmax(fmin(cluster->launch_seconds, fastest), fastest / cluster->device_count);
+            finish[n] += fmax(fmin(start, fastest), fastest / cluster->device_count);
         longest = fmax(longest, finish[n]);
     }
     return longest;

@@ -243,8 +243,10 @@ static void put_figures(struct classifier *c, const struct sp_work_node *work)
     put_real(c, work->inner_weight_bytes);
     put_real(c, work->workspace_bytes);
     put_cache(c, work);
-    for (uint32_t i = 0; i < c->workload->kind_count; i++)
+    for (uint32_t i = 0; i < c->workload->kind_count; i++) {
         put_real(c, work->seconds[i]);
+        put(c, work->node == NULL ? 0 : sp_work_kernel_key(c->workload, i, work->node->index));
+    }
 }
 
 /* The second part. */

@@ -94,6 +94,7 @@ static uint64_t hash_node(const struct sp_strategy_table *table, const struct sp
     sp_digest_number(&digest, (uint64_t)(uintptr_t)node->op);
     sp_digest_number(&digest, (uint64_t)node->input_count << 32 | node->output_count);
     sp_digest_add(&digest, &work->seconds[table->mesh.kind], sizeof(double));
+    sp_digest_number(&digest, sp_work_kernel_key(table->workload, table->mesh.kind, node->index));
     for (uint32_t i = 0; i < operand_count(node); i++) {
         const struct sp_value *value = operand_of(node, i);
         if (value == NULL) {
@@ -243,6 +244,8 @@ static bool is_same_node(const void *item, const void *key)
     if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
         left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes ||
         left->resident_bytes != right->resident_bytes || !sp_cache_is_same(left->cache, right->cache))
+        return false;
+    if (sp_work_kernel_key(table->workload, kind, a->index) != sp_work_kernel_key(table->workload, kind, b->index))
         return false;
     if (a->op != b->op || a->version != b->version || a->input_count != b->input_count ||
         a->output_count != b->output_count || has_inside != sp_strategy_has_inside(b))

@@ -69,7 +69,8 @@ static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
                                  .rule = way->rule,
                                  .shards = way->shards,
                                  .shares = shares,
-                                 .caches = mesh->cluster->caches,
+                                 .caches = sp_device_runtime(mesh->device)->caches,
+                                 .kernel = sp_work_kernel(way->table->workload, mesh->kind, way->node),
                                  .kept_bytes = sp_cache_local_bytes(work->cache, way->rule, way->shards)});
     way->flops = kernel.flops;
     way->bytes = kernel.bytes;

@@ -47,10 +47,11 @@ Test(cluster, uniform)
     cr_assert_eq(cluster->level_count, 1);
     cr_assert_eq(cluster->levels[0].size, 8);
     cr_assert_eq(cluster->levels[0].bandwidth, 450e9); /* NVLink 4: 900 GB/s in both directions */
-    cr_assert_eq(cluster->efficiency, 0.7);
-    cr_assert_eq(cluster->launch_seconds, 7e-6);
+    cr_assert_eq(cluster->efficiency, 0);
+    cr_assert_eq(cluster->launch_seconds, SP_LAUNCH_NOT_STATED);
     cr_assert_str_eq(sp_cluster_device(cluster, 7)->name, "h100-sxm-80gb");
-    cr_assert_eq(sp_cluster_memory(cluster, 0), 80e9);
+    /* What the driver reports, less the context of a process that runs ONNX Runtime. */
+    cr_assert_eq(sp_cluster_memory(cluster, 0), sp_device_find("h100-sxm-80gb")->memory_reported_bytes - 0.72e9);
 }
 
 Test(cluster, uniform_refuses)

@@ -143,7 +143,7 @@ Test(kernel_work, all_forms_of_a_cache_take_one_time)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const struct form form = forms[i]();
         strategy_model_built(&subject, "h100-sxm-80gb", 8);
-        subject.cluster->caches = SP_CACHES_IN_ONE_BUFFER;
+        subject.cluster->groups[0].device.runtime = SP_RUNTIME_VLLM;
         cr_assert_eq(sp_workload_from_model(subject.arena, subject.model, subject.cluster, NULL, &subject.workload,
                                             &subject.err),
                      SP_OK);

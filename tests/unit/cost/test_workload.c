@@ -25,6 +25,9 @@ static void setup(void)
     build_init(&build, 21);
     arena = sp_arena_create(NULL);
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 2, &cluster, &build.err), SP_OK);
+    cluster->efficiency = EFFICIENCY;
+    cluster->launch_seconds = LAUNCH;
+    cluster->groups[0].device.runtime = SP_RUNTIME_GENERIC; /* each operator is a kernel of its own */
 }
 
 static void teardown(void)
@@ -282,7 +285,8 @@ Test(workload, element_type)
 Test(workload, kinds)
 {
     json_t *json = json_loads("{\"groups\": [{\"count\": 2, \"device\": \"v100-sxm2-16gb\"}, {\"count\": 1, \"device\":"
-                              " \"t4-16gb\"}, {\"count\": 3, \"device\": \"v100-sxm2-32gb\"}]}",
+                              " \"t4-16gb\"}, {\"count\": 3, \"device\": \"v100-sxm2-32gb\"}],"
+                              " \"efficiency\": 0.7, \"launch_seconds\": 7e-6}",
                               0, NULL);
     cr_assert_eq(sp_cluster_parse(arena, json, "", &cluster, &build.err), SP_OK);
     json_decref(json);

@@ -99,7 +99,8 @@ Test(strategy, local_seconds_are_the_roofline_of_the_shard)
     struct sp_strategy_table *table = product("512,2048", "2048,1024", 1, (uint32_t[]){4});
     const struct sp_strategies *ways = sp_strategy_of(table, 0);
     struct sp_kernel_work work = {.flops = 2.0 * 512 * 2048 * 256,
-                                  .bytes = 4.0 * (512 * 2048 + 2048 * 256 + 512 * 256)};
+                                  .bytes = 4.0 * (512 * 2048 + 2048 * 256 + 512 * 256),
+                                  .kind = SP_KERNEL_PRODUCT};
     EXPECT_NEAR(find_way(ways, "n", 1)->compute_seconds,
                 sp_roofline_seconds(sp_cluster_device(subject.cluster, 0), subject.cluster, SP_DTYPE_FLOAT, &work));
     cr_expect_eq(ways->items[0].compute_seconds, subject.workload->nodes[0].seconds[0]);
