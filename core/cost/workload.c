@@ -2,6 +2,7 @@
 
 #include "base/rows.h"
 #include "cost/body_memory.h"
+#include "cost/kernel_work.h"
 #include "cost/workload_internal.h"
 #include "ops/bodies/captures.h"
 #include "ops/bodies/control.h"
@@ -298,6 +299,42 @@ static bool find_aliases(struct sp_workload *workload)
     return true;
 }
 
+/* What continues a cache is the cache, where all runtimes have both in one buffer (cost/kernel_work.h). */
+static enum sp_status join_caches(struct sp_workload *workload, struct sp_model *model,
+                                  const struct sp_cluster *cluster, struct sp_error *err)
+{
+    for (uint32_t g = 0; g < cluster->group_count; g++)
+        if (sp_device_runtime(&cluster->groups[g].device)->caches != SP_CACHES_IN_ONE_BUFFER)
+            return SP_OK;
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        struct sp_node *node = &model->graph->nodes[n];
+        const struct sp_arena_mark mark = sp_arena_mark(workload->arena);
+        struct sp_rule *rule;
+        bool has_input = false;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            has_input =
+                has_input || (node->inputs[i] != NULL &&
+                              workload->tensors[sp_work_root(workload, node->inputs[i]->id)].kind == SP_WORK_INPUT);
+        if (!has_input || node->op == NULL || workload->nodes[n].folded || sp_inner_is_view(node))
+            continue;
+        enum sp_status status = sp_op_rule(model, node, workload->arena, &rule, err);
+        if (status != SP_OK)
+            return status;
+        for (uint32_t o = 0; o < rule->output_count; o++) {
+            const uint32_t past = rule->outputs[o].past_of;
+            if (past != 0 && node->outputs[o] != NULL && sp_cache_is_own(node, past - 1, o))
+                workload->tensors[node->outputs[o]->id].alias_of = sp_work_root(workload, node->inputs[past - 1]->id);
+        }
+        sp_arena_rewind(workload->arena, mark);
+    }
+    for (uint32_t t = 0; t < workload->tensor_count; t++) { /* views of what is another's now */
+        struct sp_work_tensor *tensor = &workload->tensors[t];
+        while (tensor->alias_of != SP_NO_WORK && workload->tensors[tensor->alias_of].alias_of != SP_NO_WORK)
+            tensor->alias_of = workload->tensors[tensor->alias_of].alias_of;
+    }
+    return SP_OK;
+}
+
 /* ---- the work ------------------------------------------------------------------------------------------------- */
 
 static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model,
@@ -355,7 +392,9 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
     fill_tensors(workload, graph);
     if (!fill_nodes(workload, graph) || !fill_consumers(workload) || !find_aliases(workload))
         return sp_fail_memory(err);
-    status = sp_workload_size_tensors(workload, model, err);
+    status = join_caches(workload, model, cluster, err);
+    if (status == SP_OK)
+        status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)
         status = sp_kernels_of_devices(arena, model, graph, devices, workload->kind_count, &workload->kernels, err);
     if (status == SP_OK)

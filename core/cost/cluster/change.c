@@ -86,7 +86,7 @@ struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_c
         return NULL;
     const uint32_t level = sp_cluster_growing_level(cluster);
     if (level < cluster->level_count)
-        more->levels[level].size++;
+        sp_level_resize(&more->levels[level], more->levels[level].size + 1);
     if (group + 1 == cluster->group_count) {
         more->groups[group].count++;
     } else {
@@ -121,7 +121,7 @@ struct sp_cluster *sp_cluster_one_fewer(struct sp_arena *arena, const struct sp_
         fewer->group_count--;
         memmove(&fewer->groups[group], &fewer->groups[group + 1], (fewer->group_count - group) * sizeof *fewer->groups);
     }
-    fewer->levels[0].size = fewer->device_count;
+    sp_level_resize(&fewer->levels[0], fewer->device_count);
     return number_devices(arena, fewer);
 }
 
@@ -131,8 +131,25 @@ struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp
                                          double factor)
 {
     struct sp_cluster *scaled = copy_cluster(arena, cluster);
-    if (scaled != NULL)
-        scaled->levels[level].bandwidth *= factor;
+    const struct sp_link_forms *known = cluster->levels[level].forms;
+    if (scaled == NULL || known == NULL) {
+        if (scaled != NULL)
+            scaled->levels[level].bandwidth *= factor;
+        return scaled;
+    }
+    struct sp_link_forms *forms = SP_NEW(arena, struct sp_link_forms);
+    struct sp_link_form *items = SP_NEW_ARRAY(arena, known->count, struct sp_link_form);
+    if (forms == NULL || items == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < known->count; i++) {
+        items[i] = known->items[i];
+        for (uint32_t size = 0; size < SP_LINK_GROUP_SIZES; size++)
+            items[i].bandwidth[size] *= factor;
+    }
+    *forms = (struct sp_link_forms){known->count, items};
+    scaled->levels[level].forms = forms;
+    scaled->levels[level].stated_bandwidth *= factor;
+    sp_level_resize(&scaled->levels[level], scaled->levels[level].size);
     return scaled;
 }
 
@@ -145,6 +162,7 @@ struct sp_cluster *sp_cluster_scale(struct sp_arena *arena, const struct sp_clus
     for (uint32_t g = 0; g < scaled->group_count; g++) {
         struct sp_device *device = &scaled->groups[g].device;
         device->memory_bytes *= scale->memory;
+        device->memory_reported_bytes *= scale->memory;
         device->memory_bandwidth *= scale->bandwidth;
         device->permuted_bandwidth *= scale->bandwidth;
         device->functions_per_second *= scale->compute;

@@ -51,11 +51,6 @@ enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err)
     return SP_ERR_REQUEST;
 }
 
-static double link_bandwidth(const struct sp_device *device)
-{
-    return device->link_bandwidth > 0 ? device->link_bandwidth : device->host_bandwidth;
-}
-
 /* The level of a cluster without a mesh. A single device talks to nobody; its level only has to be well-formed. */
 static bool default_level(const struct sp_cluster_parts *parts, uint32_t device_count, struct sp_mesh_level *ret_level,
                           uint32_t *ret_linkless)
@@ -64,7 +59,7 @@ static bool default_level(const struct sp_cluster_parts *parts, uint32_t device_
 
     for (uint32_t i = 0; i < parts->group_count; i++) {
         const struct sp_device *device = &parts->groups[i].device;
-        double bandwidth = link_bandwidth(device);
+        double bandwidth = sp_cluster_device_link(device);
         if (bandwidth <= 0 && device_count == 1)
             bandwidth = device->memory_bandwidth;
         if (bandwidth <= 0) {
@@ -116,8 +111,10 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
         for (uint32_t i = 0; i < parts->groups[group].count; i++)
             cluster->group_of[device++] = group;
     }
-    *ret_cluster = cluster;
-    return SP_OK;
+    enum sp_status status = sp_cluster_measured_links(arena, cluster, err);
+    if (status == SP_OK)
+        *ret_cluster = cluster;
+    return status;
 }
 
 enum sp_status sp_cluster_uniform(struct sp_arena *arena, const char *device, int64_t count,
@@ -154,7 +151,7 @@ static void shrink_levels(struct sp_mesh_level *levels, uint32_t level_count, ui
         inner *= levels[i].size;
     for (uint32_t i = 0; i < level_count; i++) {
         inner /= levels[i].size;
-        levels[i].size = (uint32_t)((count + inner - 1) / inner);
+        sp_level_resize(&levels[i], (uint32_t)((count + inner - 1) / inner));
         if (levels[i].size > 1)
             return;
     }

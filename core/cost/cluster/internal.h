@@ -20,6 +20,13 @@ struct sp_cluster_parts {
 enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
                                 struct sp_cluster **ret_cluster, uint32_t *ret_linkless, struct sp_error *err);
 
+/* The bandwidth of a device's own links: the scale-up link's, else the host link's. */
+double sp_cluster_device_link(const struct sp_device *device);
+
+/* Gives the innermost level the forms of the devices' libraries of collectives, where it is one of their own links: as
+   wide as these, between devices that are alike. */
+enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_cluster *cluster, struct sp_error *err);
+
 /* The member "device" of `parent`: a name of the catalog or a described device. */
 enum sp_status sp_cluster_parse_device(struct sp_members_reader *reader, const json_t *parent,
                                        const char *parent_pointer, struct sp_device *ret_device);

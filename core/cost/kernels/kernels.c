@@ -1,31 +1,5 @@
-#include "cost/kernels/kernels.h"
-
-#include "cost/body_memory.h"
 #include "cost/cluster/device.h"
-#include "cost/kernels/kernel_role.h"
-
-#define MAX_SEARCH 64 /* nodes that are looked at for one join; beyond them there is none */
-
-/* What is known of a kernel while it grows; by the index of its first node. */
-struct kernel {
-    enum sp_kernel_role role;
-    bool has_many_roots;
-    uint32_t payer;              /* the node that has the start; UINT32_MAX: there is none yet */
-    const struct sp_value *root; /* what it reads from outside, constants left out; NULL: nothing yet */
-    double elements;             /* of the largest thing that it makes or reads */
-};
-
-struct run {
-    struct sp_arena *arena;
-    struct sp_model *model;
-    const struct sp_graph *graph;
-    const struct sp_runtime *runtime;
-    struct sp_node_kernel *nodes;
-    struct kernel *kernels;
-    enum sp_kernel_role *roles;
-    uint32_t *seen; /* by node: the last search that looked at it */
-    uint32_t search;
-};
+#include "cost/kernels/kernels_internal.h"
 
 static double elements_of(const struct sp_value *value)
 {
@@ -33,28 +7,21 @@ static double elements_of(const struct sp_value *value)
     return count > 0 ? (double)count : 0;
 }
 
-static uint32_t find(const struct run *run, uint32_t node)
+static uint32_t find(const struct sp_kernels_run *run, uint32_t node)
 {
     while (run->nodes[node].kernel != node)
         node = run->nodes[node].kernel = run->nodes[run->nodes[node].kernel].kernel;
     return node;
 }
 
-/* The node of this graph that makes an operand, or NULL: constants and what comes from outside. */
-static const struct sp_node *maker(const struct run *run, const struct sp_value *value)
-{
-    const struct sp_node *node = value != NULL && !value->is_constant ? value->producer : NULL;
-    return node != NULL && node->graph == run->graph && !sp_inner_is_folded(node) ? node : NULL;
-}
-
 /* ---- whether a kernel would have to run before itself ------------------------------------------------------------ */
 
 /* Whether anything of a kernel is needed for a value, other than by the kernel's own results; true when that is not
-   known after MAX_SEARCH nodes. Producers come first in the order, so that nothing before its first node needs it. */
-static bool needs(struct run *run, const struct sp_value *value, uint32_t kernel)
+   known after SP_KERNELS_MOST_SEARCHED nodes. Producers come first in the order, so that nothing before its first node needs it. */
+static bool needs(struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
 {
-    const struct sp_node *stack[MAX_SEARCH];
-    const struct sp_node *start = maker(run, value);
+    const struct sp_node *stack[SP_KERNELS_MOST_SEARCHED];
+    const struct sp_node *start = sp_kernels_maker(run, value);
     uint32_t depth = 0, looked = 0;
     if (start == NULL || find(run, start->index) == kernel || start->index < kernel)
         return false;
@@ -65,11 +32,11 @@ static bool needs(struct run *run, const struct sp_value *value, uint32_t kernel
         if (find(run, node->index) == kernel)
             return true;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            const struct sp_node *before = maker(run, node->inputs[i]);
+            const struct sp_node *before = sp_kernels_maker(run, node->inputs[i]);
             if (before == NULL || before->index < kernel || run->seen[before->index] == run->search)
                 continue;
             run->seen[before->index] = run->search;
-            if (++looked >= MAX_SEARCH)
+            if (++looked >= SP_KERNELS_MOST_SEARCHED)
                 return true;
             stack[depth++] = before;
         }
@@ -77,7 +44,7 @@ static bool needs(struct run *run, const struct sp_value *value, uint32_t kernel
     return false;
 }
 
-static bool can_wait(struct run *run, const struct sp_node *node, uint32_t kernel)
+static bool can_wait(struct sp_kernels_run *run, const struct sp_node *node, uint32_t kernel)
 {
     for (uint32_t i = 0; i < node->input_count; i++)
         if (needs(run, node->inputs[i], kernel))
@@ -87,14 +54,15 @@ static bool can_wait(struct run *run, const struct sp_node *node, uint32_t kerne
 
 /* ---- joins --------------------------------------------------------------------------------------------------------- */
 
-static bool is_made_in(const struct run *run, const struct sp_value *value, uint32_t kernel)
+static bool is_made_in(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
 {
-    const struct sp_node *node = maker(run, value);
+    const struct sp_node *node = sp_kernels_maker(run, value);
     return node != NULL && find(run, node->index) == kernel;
 }
 
 /* All that a node takes is constant, made in the kernel, or `root`. */
-static bool takes_only(const struct run *run, const struct sp_node *node, uint32_t kernel, const struct sp_value *root)
+static bool takes_only(const struct sp_kernels_run *run, const struct sp_node *node, uint32_t kernel,
+                       const struct sp_value *root)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const struct sp_value *value = node->inputs[i];
@@ -114,19 +82,19 @@ static bool takes_constants(const struct sp_node *node)
 }
 
 /* Takes what the product itself makes, with no other operator between. */
-static bool takes_product(const struct run *run, const struct sp_node *node, uint32_t at)
+static bool takes_product(const struct sp_kernels_run *run, const struct sp_node *node, uint32_t at)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct sp_node *before = maker(run, node->inputs[i]);
+        const struct sp_node *before = sp_kernels_maker(run, node->inputs[i]);
         if (before != NULL && before->index == run->kernels[at].payer)
             return true;
     }
     return false;
 }
 
-static bool joins_product(const struct run *run, const struct sp_node *node, uint32_t at)
+static bool joins_product(const struct sp_kernels_run *run, const struct sp_node *node, uint32_t at)
 {
-    const struct kernel *kernel = &run->kernels[at];
+    const struct sp_kernels_kernel *kernel = &run->kernels[at];
     if (run->roles[node->index] != SP_ROLE_ELEMENTWISE || elements_of(node->outputs[0]) != kernel->elements)
         return false;
     switch (run->runtime->epilogue) {
@@ -141,9 +109,9 @@ static bool joins_product(const struct run *run, const struct sp_node *node, uin
     return false;
 }
 
-static bool joins_chain(const struct run *run, const struct sp_node *node, uint32_t at)
+static bool joins_chain(const struct sp_kernels_run *run, const struct sp_node *node, uint32_t at)
 {
-    const struct kernel *kernel = &run->kernels[at];
+    const struct sp_kernels_kernel *kernel = &run->kernels[at];
     if (elements_of(node->outputs[0]) > kernel->elements)
         return false;
     if (run->runtime->joins_chains)
@@ -151,7 +119,7 @@ static bool joins_chain(const struct run *run, const struct sp_node *node, uint3
     return run->runtime->joins_functions && !kernel->has_many_roots && takes_only(run, node, at, kernel->root);
 }
 
-static bool joins(struct run *run, const struct sp_node *node, uint32_t at)
+static bool joins(struct sp_kernels_run *run, const struct sp_node *node, uint32_t at)
 {
     switch (run->kernels[at].role) {
     case SP_ROLE_PRODUCT:
@@ -171,9 +139,9 @@ static bool joins(struct run *run, const struct sp_node *node, uint32_t at)
 /* ---- attention ----------------------------------------------------------------------------------------------------- */
 
 /* The kernel whose whole result this value is, used by nothing but one other kernel; UINT32_MAX: there is none. */
-static uint32_t only_source(const struct run *run, const struct sp_value *value, uint32_t user)
+static uint32_t only_source(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t user)
 {
-    const struct sp_node *node = maker(run, value);
+    const struct sp_node *node = sp_kernels_maker(run, value);
     if (node == NULL || value->is_graph_output)
         return UINT32_MAX;
     for (uint32_t i = 0; i < value->use_count; i++) {
@@ -184,13 +152,13 @@ static uint32_t only_source(const struct run *run, const struct sp_value *value,
     return find(run, node->index);
 }
 
-static bool is_softmax(const struct run *run, uint32_t kernel)
+static bool is_softmax(const struct sp_kernels_run *run, uint32_t kernel)
 {
     return run->kernels[kernel].role == SP_ROLE_NORMALISATION && run->kernels[kernel].root != NULL;
 }
 
 /* A product of the weights that a softmax gives joins the product that made the scores. */
-static void join_attention(struct run *run, const struct sp_node *node)
+static void join_attention(struct sp_kernels_run *run, const struct sp_node *node)
 {
     uint32_t softmax, product;
     if (!run->runtime->joins_attention || run->roles[node->index] != SP_ROLE_PRODUCT || takes_constants(node))
@@ -209,7 +177,7 @@ static void join_attention(struct run *run, const struct sp_node *node)
 
 /* ---- the graph ----------------------------------------------------------------------------------------------------- */
 
-static enum sp_status classify(struct run *run, struct sp_node *node, struct sp_error *err)
+static enum sp_status classify(struct sp_kernels_run *run, struct sp_node *node, struct sp_error *err)
 {
     const uint32_t free_of_work = SP_OP_METADATA | SP_OP_CONSTANT | SP_OP_CONTROL;
     const struct sp_arena_mark mark = sp_arena_mark(run->arena);
@@ -231,9 +199,9 @@ static enum sp_status classify(struct run *run, struct sp_node *node, struct sp_
 }
 
 /* What a node adds to what is known of its kernel. */
-static void add_to_kernel(struct run *run, const struct sp_node *node, uint32_t at)
+static void add_to_kernel(struct sp_kernels_run *run, const struct sp_node *node, uint32_t at)
 {
-    struct kernel *kernel = &run->kernels[at];
+    struct sp_kernels_kernel *kernel = &run->kernels[at];
     if (run->roles[node->index] == SP_ROLE_VIEW)
         return;
     if (kernel->payer == UINT32_MAX)
@@ -256,18 +224,18 @@ static void add_to_kernel(struct run *run, const struct sp_node *node, uint32_t 
 }
 
 /* The kernel that a node joins: that of the last of its producers that takes it; itself when none does. */
-static uint32_t choose_kernel(struct run *run, const struct sp_node *node)
+static uint32_t choose_kernel(struct sp_kernels_run *run, const struct sp_node *node)
 {
     const enum sp_kernel_role role = run->roles[node->index];
     uint32_t chosen = node->index, latest = 0;
     if (role == SP_ROLE_VIEW) {
-        const struct sp_node *before = maker(run, node->inputs[0]);
+        const struct sp_node *before = sp_kernels_maker(run, node->inputs[0]);
         return before == NULL ? node->index : find(run, before->index);
     }
     if (role != SP_ROLE_ELEMENTWISE && role != SP_ROLE_NORMALISATION)
         return node->index;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct sp_node *before = maker(run, node->inputs[i]);
+        const struct sp_node *before = sp_kernels_maker(run, node->inputs[i]);
         const uint32_t at = before == NULL ? UINT32_MAX : find(run, before->index);
         if (before != NULL && before->index >= latest && joins(run, node, at)) {
             chosen = at;
@@ -277,18 +245,18 @@ static uint32_t choose_kernel(struct run *run, const struct sp_node *node)
     return chosen;
 }
 
-static void join_node(struct run *run, const struct sp_node *node)
+static void join_node(struct sp_kernels_run *run, const struct sp_node *node)
 {
     const uint32_t at = choose_kernel(run, node);
     if (at == node->index)
-        run->kernels[at] = (struct kernel){.role = run->roles[at], .payer = UINT32_MAX};
+        run->kernels[at] = (struct sp_kernels_kernel){.role = run->roles[at], .payer = UINT32_MAX};
     run->nodes[node->index].kernel = at;
     add_to_kernel(run, node, at);
     join_attention(run, node);
 }
 
 /* Whether a value is used in its kernel alone: of a view, what is made of it. */
-static bool stays_inside(const struct run *run, const struct sp_value *value, uint32_t kernel)
+static bool stays_inside(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
 {
     if (value == NULL || value->is_graph_output || value->use_count == 0)
         return false;
@@ -302,8 +270,23 @@ static bool stays_inside(const struct run *run, const struct sp_value *value, ui
     return true;
 }
 
+/* What a product's kernel makes has the product's own size (joins_product()): it counts as written by the product, so
+   that it is hidden behind the arithmetic as what the kernel reads is. */
+static void write_by_products(struct sp_kernels_run *run)
+{
+    for (uint32_t n = run->graph->node_count; n-- > 0;) {
+        const struct sp_kernels_kernel *kernel = &run->kernels[run->nodes[n].kernel];
+        const bool is_product = kernel->role == SP_ROLE_PRODUCT || kernel->role == SP_ROLE_CONVOLUTION;
+        if (!is_product || kernel->payer == n || kernel->payer == UINT32_MAX || run->nodes[n].keeps_output ||
+            run->roles[n] == SP_ROLE_VIEW || !run->nodes[kernel->payer].keeps_output)
+            continue;
+        run->nodes[n].keeps_output = true;
+        run->nodes[kernel->payer].keeps_output = false;
+    }
+}
+
 /* Users come behind their producers, so that a view is known before what it looks at. */
-static void describe_nodes(struct run *run)
+static void describe_nodes(struct sp_kernels_run *run)
 {
     for (uint32_t n = run->graph->node_count; n-- > 0;) {
         const struct sp_node *node = &run->graph->nodes[n];
@@ -317,6 +300,7 @@ static void describe_nodes(struct run *run)
     }
     for (uint32_t n = 0; n < run->graph->node_count; n++)
         run->nodes[n].kernel = find(run, n);
+    write_by_products(run);
 }
 
 enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, const struct sp_graph *graph,
@@ -326,14 +310,14 @@ enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, c
     struct sp_kernels *kernels = SP_NEW(arena, struct sp_kernels);
     struct sp_node_kernel *nodes = SP_NEW_ARRAY(arena, count, struct sp_node_kernel);
     const struct sp_arena_mark mark = sp_arena_mark(arena);
-    struct run run = {.arena = arena,
-                      .model = model,
-                      .graph = graph,
-                      .runtime = runtime,
-                      .nodes = nodes,
-                      .kernels = SP_NEW_ARRAY(arena, count, struct kernel),
-                      .roles = SP_NEW_ARRAY(arena, count, enum sp_kernel_role),
-                      .seen = SP_NEW_ARRAY(arena, count, uint32_t)};
+    struct sp_kernels_run run = {.arena = arena,
+                                 .model = model,
+                                 .graph = graph,
+                                 .runtime = runtime,
+                                 .nodes = nodes,
+                                 .kernels = SP_NEW_ARRAY(arena, count, struct sp_kernels_kernel),
+                                 .roles = SP_NEW_ARRAY(arena, count, enum sp_kernel_role),
+                                 .seen = SP_NEW_ARRAY(arena, count, uint32_t)};
     enum sp_status status = SP_OK;
 
     if (kernels == NULL || nodes == NULL || run.kernels == NULL || run.roles == NULL || run.seen == NULL)
@@ -346,6 +330,7 @@ enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, c
     }
     if (status == SP_OK) {
         describe_nodes(&run);
+        sp_kernels_join_starts(&run);
         *kernels = (struct sp_kernels){count, nodes};
         *ret_kernels = kernels;
     }

@@ -12,7 +12,8 @@
  *   product       a sum over what two inputs have in common: MatMul, Gemm, Conv, Einsum
  * An elementwise node or a normalisation joins the kernel of a producer as the runtime's table says (runtime.h), when
  * all else that it takes is there before that kernel starts. A product, elementwise nodes, a softmax and a product of
- * that are attention. Every other node is alone.
+ * that are attention. Products of one value by constants of as many rows have one start, where the runtime lays these
+ * side by side. Every other node is alone.
  */
 #include "base/arena.h"
 #include "base/error.h"
@@ -22,10 +23,11 @@
 #define SP_KERNEL_MAX_INPUTS 32 /* of a node, that are told apart; others are read from memory */
 
 struct sp_node_kernel {
-    uint32_t kernel;      /* the index of its first node */
-    uint32_t inside;      /* a bit for each input that is made in the same kernel: it is not read from memory */
-    bool keeps_output;    /* output 0 is used in the same kernel alone: it is not written to memory */
-    bool pays_no_start;   /* another node of the kernel has its start */
+    uint32_t kernel;    /* the index of its first node */
+    uint32_t inside;    /* a bit for each input that is made in the same kernel: it is not read from memory */
+    bool keeps_output;  /* output 0 is not written to memory: it is used in the same kernel alone, or, being the result
+                             of a product's kernel, counts where the product is */
+    bool pays_no_start; /* another node of the kernel has its start */
     bool is_in_attention; /* of a kernel that is attention */
 };
 

@@ -55,11 +55,13 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
         sp_buf_printf(buf, "%s%u x %s (", g > 0 ? " + " : "", cluster->groups[g].count, cluster->groups[g].device.name);
         sp_text_bytes(buf, cluster->groups[g].device.memory_bytes);
         sp_buf_text(buf, ")");
+        if (cluster->groups[g].device.names_runtime)
+            sp_buf_printf(buf, " with %s", sp_device_runtime(&cluster->groups[g].device)->name);
     }
     sp_buf_text(buf, "; links: ");
     for (uint32_t l = 0; l < cluster->level_count; l++) {
         sp_buf_printf(buf, "%s%u at ", l > 0 ? ", " : "", cluster->levels[l].size);
-        sp_text_bytes(buf, cluster->levels[l].bandwidth);
+        sp_text_bytes(buf, sp_level_bandwidth(&cluster->levels[l]));
         sp_buf_text(buf, "/s");
     }
     sp_buf_printf(buf, "\nObjective   %s, strategy %s%s\nFingerprint %s\n", sp_objective_name(plan->objective),

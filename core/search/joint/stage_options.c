@@ -65,7 +65,8 @@ static bool same_levels(const struct sp_mesh_level *a, uint32_t a_count, const s
     if (a_count != b_count)
         return false;
     for (uint32_t l = 0; l < a_count; l++) {
-        if (a[l].size != b[l].size || a[l].bandwidth != b[l].bandwidth || a[l].latency != b[l].latency)
+        if (a[l].size != b[l].size || a[l].bandwidth != b[l].bandwidth || a[l].latency != b[l].latency ||
+            a[l].forms != b[l].forms)
             return false;
     }
     return true;

@@ -1,6 +1,7 @@
 #include "sharding/reshard/collective_cost.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 const char *sp_collective_name(enum sp_collective kind)
 {
@@ -88,15 +89,124 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     return count;
 }
 
-double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
+/* ---- forms -------------------------------------------------------------------------------------------------------- */
+
+/* The bandwidth of groups of p devices: of the next larger size that is known, else of the largest. */
+static double form_bandwidth(const struct sp_link_form *form, double p)
+{
+    double bandwidth = 0;
+
+    for (uint32_t i = 0; i < SP_LINK_GROUP_SIZES; i++) {
+        if (form->bandwidth[i] > 0)
+            bandwidth = form->bandwidth[i];
+        if (bandwidth > 0 && p <= (double)(UINT32_C(2) << i))
+            break;
+    }
+    return bandwidth;
+}
+
+/* The least of the forms of a collective; INFINITY where there are none. */
+static double by_forms(const struct sp_mesh_level *level, enum sp_collective kind, double p, double bytes)
+{
+    const double n = kind == SP_ALL_TO_ALL ? bytes / p : bytes;
+    double least = INFINITY;
+
+    for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
+        const struct sp_link_form *form = &level->forms->items[i];
+        const double bandwidth = form_bandwidth(form, p);
+        if (form->kind != kind || bandwidth <= 0)
+            continue;
+        const double crossed = (kind == SP_ALL_REDUCE ? 2 : 1) * (p - 1) / p * (n + sqrt(n * form->half_bytes));
+        least = fmin(least, form->start_seconds + form->rank_seconds * (p - 1) + crossed / bandwidth);
+    }
+    return least;
+}
+
+void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms *forms)
+{
+    const double p = level->size;
+
+    level->forms = forms;
+    level->stated_bandwidth = level->bandwidth;
+    level->stated_latency = level->latency;
+    for (uint32_t i = 0; i < forms->count; i++) {
+        const struct sp_link_form *form = &forms->items[i];
+        const double bandwidth = form_bandwidth(form, p);
+        if (form->kind != SP_ALL_GATHER || bandwidth <= 0 || p < 2)
+            continue;
+        level->bandwidth = bandwidth;
+        level->latency = (form->start_seconds + form->rank_seconds * (p - 1)) / rounds(p);
+        return;
+    }
+}
+
+void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
+{
+    level->size = size;
+    if (level->forms == NULL)
+        return;
+    level->bandwidth = level->stated_bandwidth;
+    level->latency = level->stated_latency;
+    sp_level_take_forms(level, level->forms);
+}
+
+/* The one level that a group spans; NULL where it spans several, or none. */
+static const struct sp_mesh_level *only_level(const struct sp_links *links, const uint32_t *span, double *ret_devices)
+{
+    const struct sp_mesh_level *only = NULL;
+
+    for (uint32_t l = 0; l < links->level_count; l++) {
+        if (span[l] > 1 && only != NULL)
+            return NULL;
+        if (span[l] > 1) {
+            only = &links->levels[l];
+            *ret_devices = span[l];
+        }
+    }
+    return only;
+}
+
+/* By the forms of the one level that a group spans, else by the algorithms. */
+static double direct_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
 {
     struct sp_collective_line lines[SP_COLLECTIVE_LINES];
+    double p = 1;
+    const struct sp_mesh_level *only = only_level(links, span, &p);
+    const double measured = only != NULL ? by_forms(only, kind, p, bytes) : INFINITY;
     uint32_t count = sp_collective_lines(links, kind, span, lines);
     double least = count > 0 ? INFINITY : 0;
 
+    if (isfinite(measured))
+        return measured;
     for (uint32_t i = 0; i < count; i++)
         least = fmin(least, lines[i].fixed + lines[i].slope * bytes);
     return least;
+}
+
+/* Within the innermost level that a group spans by that one's forms, and what is left with a device of each part of the
+   others; INFINITY where there are no forms or no others. */
+static double inside_out_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
+                                 double bytes)
+{
+    struct sp_links outer = *links;
+
+    while (outer.level_count > 0 && span[outer.level_count - 1] < 2)
+        outer.level_count--;
+    if (outer.level_count < 2 || kind == SP_ALL_TO_ALL)
+        return INFINITY;
+    outer.level_count--;
+    const double p = span[outer.level_count];
+    return by_forms(&links->levels[outer.level_count], kind, p, bytes) + direct_seconds(&outer, kind, span, bytes / p);
+}
+
+double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
+{
+    const double direct = direct_seconds(links, kind, span, bytes);
+    double p;
+
+    if (direct <= 0 || only_level(links, span, &p) != NULL)
+        return direct;
+    return fmin(direct, inside_out_seconds(links, kind, span, bytes));
 }
 
 double sp_collective_bytes(enum sp_collective kind, double devices, double bytes)

@@ -25,19 +25,6 @@
  */
 #include <stdint.h>
 
-struct sp_mesh_level {
-    const char *name;
-    uint32_t size;
-    double bandwidth; /* bytes per second, per device and direction */
-    double latency;   /* seconds */
-};
-
-/* The levels of a cluster, outermost first; the devices are numbered row-major over them. */
-struct sp_links {
-    uint32_t level_count;
-    const struct sp_mesh_level *levels;
-};
-
 enum sp_collective {
     SP_ALL_SLICE = 0, /* no communication */
     SP_ALL_GATHER,
@@ -50,12 +37,61 @@ enum sp_collective {
     SP_COLLECTIVE_COUNT
 };
 
+/*
+ * What was measured of a library's collective of n bytes among p devices of one level: start_seconds + rank_seconds
+ * (p - 1) + f (n + sqrt(n half_bytes)) / bandwidth[p], with f as in the formulas above, but of an all-to-all (p-1)/p, its
+ * n being what one rank has. The root: a message is cut into pieces whose number grows with the root of its length.
+ */
+#define SP_LINK_GROUP_SIZES 3 /* groups of up to 2, 4 and more devices */
+struct sp_link_form {
+    enum sp_collective kind;
+    double start_seconds, rank_seconds, half_bytes;
+    double bandwidth[SP_LINK_GROUP_SIZES]; /* bytes per second; 0: not known of such groups */
+};
+
+/* Of several forms of one collective, the fastest counts. */
+struct sp_link_forms {
+    uint32_t count;
+    const struct sp_link_form *items;
+};
+
+/* `bandwidth` and `latency` are what messages reach. They are what is stated of the level, but where `forms` are known:
+   then they are such that an all-gather takes what its form says (sp_level_take_forms()), and what is stated is kept
+   beside them. */
+struct sp_mesh_level {
+    const char *name;
+    uint32_t size;
+    double bandwidth;                        /* bytes per second, per device and direction */
+    double latency;                          /* seconds */
+    const struct sp_link_forms *forms;       /* NULL: none are known */
+    double stated_bandwidth, stated_latency; /* with forms */
+};
+
+/* What is stated of it. */
+static inline double sp_level_bandwidth(const struct sp_mesh_level *level)
+{
+    return level->forms != NULL ? level->stated_bandwidth : level->bandwidth;
+}
+
+/* The levels of a cluster, outermost first; the devices are numbered row-major over them. */
+struct sp_links {
+    uint32_t level_count;
+    const struct sp_mesh_level *levels;
+};
+
 /* "all-gather", "all-slice", ..; static. */
 const char *sp_collective_name(enum sp_collective kind);
 
+/* Gives a level forms. */
+void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms *forms);
+/* Another size, of which messages may reach more or less. */
+void sp_level_resize(struct sp_mesh_level *level, uint32_t size);
+
 /*
  * Seconds of ALL_GATHER, ALL_TO_ALL, ALL_REDUCE, REDUCE_SCATTER among the devices of one group, all groups at once.
- * `span` has links->level_count entries >= 1; their product is p; 0 seconds for p = 1. `bytes` is n above.
+ * `span` has links->level_count entries >= 1; their product is p; 0 seconds for p = 1. `bytes` is n above. A group within
+ * one level takes what the level's forms say. One that spans several, the innermost with forms, may also go level by
+ * level, by the innermost one's forms there.
  */
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes);
 
@@ -65,8 +101,8 @@ struct sp_collective_line {
 };
 #define SP_COLLECTIVE_LINES 3
 
-/* The algorithms of such a collective, for a search that asks for many sizes; the time is the least of them. Returns
-   how many there are, 0 for a group of one device and for kinds without groups. */
+/* The algorithms of such a collective, for a search that asks for many sizes; the time is the least of them: that of
+   sp_collective_seconds() where no level has forms, else as near to it as one line for each is. Returns how many there are, 0 for a group of one device and for kinds without groups. */
 uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
                              struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES]);
 

@@ -20,9 +20,9 @@ ADAPTER = 25e9       # bytes per second of a GPU's own adapter: 8 x 200 Gb/s Inf
 ADAPTER_LATENCY = 4e-6  # of a message over InfiniBand, as tests/bench/clusters has it
 INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nodes are DGX A100
 # Which of the product's runtimes does what a measured one does: SGLang and vLLM capture graphs and join the same
-# chains, FasterTransformer starts kernel by kernel.
+# chains, TensorRT-LLM has FasterTransformer's kernels.
 RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
-            "FasterTransformer": "generic"}
+            "FasterTransformer": "tensorrt"}
 SCOPE = re.compile(r"^/r(\d+)/")
 
 
@@ -55,10 +55,10 @@ class Product:
         return path
 
     def cluster(self, device, count, runtime):
-        """So many devices of the catalog, in nodes of NODE; RUNTIME as the tables call it, or None."""
+        """So many devices of the catalog, in nodes of NODE; RUNTIME as the tables call it, or None: kernels alone."""
         cluster = {"device": device, "count": count}
-        if runtime is not None and self.has_runtimes:
-            cluster["runtime"] = RUNTIMES[runtime]
+        if self.has_runtimes:
+            cluster["runtime"] = RUNTIMES.get(runtime, "generic")
         if count > NODE:
             cluster["mesh"] = [
                 {"name": "node", "size": count // NODE, "bandwidth": ADAPTER, "latency": ADAPTER_LATENCY},

@@ -46,7 +46,7 @@ Test(cluster, uniform)
     cr_assert_eq(cluster->device_count, 8);
     cr_assert_eq(cluster->level_count, 1);
     cr_assert_eq(cluster->levels[0].size, 8);
-    cr_assert_eq(cluster->levels[0].bandwidth, 450e9); /* NVLink 4: 900 GB/s in both directions */
+    cr_assert_eq(sp_level_bandwidth(&cluster->levels[0]), 450e9); /* NVLink 4: 900 GB/s in both directions */
     cr_assert_eq(cluster->efficiency, 0);
     cr_assert_eq(cluster->launch_seconds, SP_LAUNCH_NOT_STATED);
     cr_assert_str_eq(sp_cluster_device(cluster, 7)->name, "h100-sxm-80gb");
@@ -87,7 +87,7 @@ Test(cluster, short_form)
     cr_assert_eq(cluster->device_count, 4);
     cr_assert_eq(sp_cluster_memory(cluster, 3), 30e9);
     cr_assert_eq(cluster->launch_seconds, 0);
-    cr_assert_eq(cluster->levels[0].bandwidth, 300e9);
+    cr_assert_eq(sp_level_bandwidth(&cluster->levels[0]), 300e9);
 }
 
 Test(cluster, full_form)

@@ -29,7 +29,9 @@ static struct planned plan_text(const char *text, uint32_t devices, enum sp_sear
     struct sp_error err = {0};
     sp_plan_options_init(&options);
     options.strategy = strategy;
-    cr_assert_eq(sp_cluster_uniform(p.arena, DEVICE, devices, &cluster, &err), SP_OK);
+    json_t *json = json_pack("{s:s, s:i, s:s}", "device", DEVICE, "count", (int)devices, "runtime", "vllm");
+    cr_assert_eq(sp_cluster_parse(p.arena, json, "", &cluster, &err), SP_OK, "%s", err.message);
+    json_decref(json);
     cr_assert_eq(sp_job_plan(&model, cluster, &options, &p.job, &p.plan, &err), SP_OK, "%s\n%s", err.message, text);
     return p;
 }
@@ -163,12 +165,14 @@ static double interval_of(const char *text, uint32_t devices)
 #define PRODUCT_X   "'dtype':'float16','shape':[4096,8192]"
 #define LARGE(type) TENSOR("w", type, "8192,8192") "," TENSOR("s", "float16", "")
 
-/* NVIDIA H100 SXM data sheet, dense: 989.4e12 FLOP/s in float16, 1978.9e12 in FP8 and INT8; efficiency 0.7 and 7 us of
-   launch are the defaults of cluster.h. */
+/* NVIDIA H100 SXM data sheet, dense: 989.4e12 FLOP/s in float16, 1978.9e12 in FP8 and INT8; shares of these are
+   measured (api/devices), as is what a product takes to start. */
 Test(quantized, products_of_quantised_operands_run_at_their_rate)
 {
-    const double flops = 2.0 * 4096 * 8192 * 8192, half = flops / 989.4e12 / 0.7 + 7e-6,
-                 narrow = flops / 1978.9e12 / 0.7 + 7e-6;
+    const struct sp_device *h100 = sp_device_find("h100-sxm-80gb");
+    const double flops = 2.0 * 4096 * 8192 * 8192,
+                 half = flops / 989.4e12 / sp_device_product(h100, SP_DTYPE_FLOAT16).flops_share + 2.926e-6,
+                 narrow = flops / 1978.9e12 / sp_device_product(h100, SP_DTYPE_FLOAT8E4M3FN).flops_share + 2.926e-6;
     const struct {
         const char *name, *initializers, *nodes;
         double seconds;
@@ -299,7 +303,7 @@ Test(quantized, constants_are_cut_before_they_are_dequantised)
 Test(quantized, blocks_stay_whole)
 {
     struct planned p =
-        plan_text(model_text("'dtype':'float32','shape':[16,8192]", TENSOR("w", "int8", "8192,6144") S("8192,3"),
+        plan_text(model_text("'dtype':'float32','shape':[16,32768]", TENSOR("w", "int8", "32768,6144") S("32768,3"),
                              BLOCKS("'w','s'", "'axis':1,'block_size':2048") MATMUL),
                   2, SP_STRATEGY_TENSOR);
     expect_spec(&p, "y", "f", "0 in 2, 2 devices");
