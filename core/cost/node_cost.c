@@ -305,13 +305,13 @@ static enum sp_status step(struct walk *walk, struct figures *result)
 }
 
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
-                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
-                            double *ret_start_seconds, struct sp_error *err)
+                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost,
+                            const struct sp_node_times *times, struct sp_error *err)
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
     struct walk walk = {model, scratch, devices, err, NULL};
     struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double),
-                             .start_seconds = ret_start_seconds};
+                             .start_seconds = times != NULL ? times->start_seconds : NULL};
     enum sp_status status =
         result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, devices->kernels, &result);
 
@@ -322,8 +322,8 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         status = step(&walk, &result);
     if (status == SP_OK) {
         *ret_cost = result.cost;
-        if (ret_seconds != NULL && devices->count > 0)
-            memcpy(ret_seconds, result.seconds, devices->count * sizeof *ret_seconds);
+        if (times != NULL && devices->count > 0)
+            memcpy(times->seconds, result.seconds, devices->count * sizeof *times->seconds);
     }
     sp_arena_rewind(scratch, start);
     return status;
@@ -333,7 +333,7 @@ enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct
                             double *ret_bytes, struct sp_error *err)
 {
     struct sp_node_cost cost;
-    enum sp_status status = sp_node_cost(model, node, scratch, &(struct sp_timed_devices){0}, &cost, NULL, NULL, err);
+    enum sp_status status = sp_node_cost(model, node, scratch, &(struct sp_timed_devices){0}, &cost, NULL, err);
 
     if (status != SP_OK)
         return status;

@@ -355,8 +355,8 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
         work->seconds = seconds + n * kind_count;
         work->start_seconds = starts + n * kind_count;
-        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, work->seconds,
-                              work->start_seconds, err);
+        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost,
+                              &(struct sp_node_times){work->seconds, work->start_seconds}, err);
         if (status != SP_OK)
             return status;
         work->flops = cost.flops;

@@ -231,6 +231,11 @@ struct sp_node_cost {
     double inner_weight_bytes, workspace_bytes; /* as in sp_work_node */
 };
 
+/* Room for what a node takes on each of several devices. */
+struct sp_node_times {
+    double *seconds, *start_seconds;
+};
+
 /* The devices that a node is timed on. */
 struct sp_timed_devices {
     const struct sp_cluster *cluster;
@@ -250,12 +255,12 @@ struct sp_timed_devices {
  * FLOPs and bytes are those of the operators, each a kernel of its own; of kernels of several, seconds count what
  * passes through memory.
  *
- * ret_seconds[k] is the node's time on devices->items[k], ret_start_seconds[k] what of it is its own start; both may be
- * NULL without devices. Errors are those of sp_op_rule().
+ * times->seconds[k] is the node's time on devices->items[k], times->start_seconds[k] what of it is its own start;
+ * `times` may be NULL without devices. Errors are those of sp_op_rule().
  */
 enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch,
-                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost, double *ret_seconds,
-                            double *ret_start_seconds, struct sp_error *err);
+                            const struct sp_timed_devices *devices, struct sp_node_cost *ret_cost,
+                            const struct sp_node_times *times, struct sp_error *err);
 
 /* FLOPs and traffic of one node, as sp_node_cost(). */
 enum sp_status sp_node_work(struct sp_model *model, struct sp_node *node, struct sp_arena *scratch, double *ret_flops,

@@ -2,8 +2,9 @@
  * What the product predicts for kernels, collectives and layouts that somebody measured: tests/bench/measured asks.
  *
  *   bench_measured nodes MODEL CLUSTER                   NAME SECONDS of each node that takes time, on device 0
- *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h);
- *                                                        nothing where it does not fit
+ *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h),
+ *                                                        memory with what the runtime takes; nothing where it does not
+ *                                                        fit
  *   bench_measured collectives CLUSTER                   SECONDS of each line "OPERATION DEVICES BYTES" of the input,
  *                                                        among the first DEVICES devices of the cluster
  *
@@ -37,9 +38,10 @@ static int print_layout(struct plan_subject *subject, const char *tensor, const 
     if (degree < 1 || count < 1 || degree > SP_MAX_DEVICES || count > SP_MAX_DEVICES ||
         !plan_grid_make_layout(subject, (uint32_t)degree, (uint32_t)count, &grid))
         return 1;
+    const double context = sp_device_context_bytes(sp_cluster_device(subject->cluster, 0));
     for (uint32_t i = 0; i < grid.count; i++)
         printf("%.9g %.9g %.9g\n", grid.plans[i].latency_seconds, grid.plans[i].interval_seconds,
-               grid.plans[i].memory_bytes);
+               grid.plans[i].memory_bytes + context);
     return 0;
 }
 

@@ -194,7 +194,7 @@ double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
     double limit = cluster->memory_limit_bytes;
     if (of->kind == SP_DEVICE_GPU) {
         memory = of->memory_reported_bytes > 0 ? of->memory_reported_bytes : of->memory_bytes;
-        memory = fmax(memory - sp_device_runtime(of)->context_bytes, 0);
+        memory = fmax(memory - sp_device_context_bytes(of), 0);
     }
     if (limit > 0 && limit < memory)
         memory = limit;

@@ -197,7 +197,13 @@ static inline const struct sp_runtime *sp_device_runtime(const struct sp_device 
     return sp_runtime(device->runtime);
 }
 
-/* The same as far as operators become one kernel: on processors, and on devices of which nobody says what they are, each
+/* Bytes of its memory that the runtime's process takes beside a model's tensors. */
+static inline double sp_device_context_bytes(const struct sp_device *device)
+{
+    return device->kind == SP_DEVICE_GPU ? sp_device_runtime(device)->context_bytes : 0;
+}
+
+/* The same runtime as far as operators become one kernel: on processors, and on devices of which nobody says what they are, each
    is one of its own unless the user names a runtime. */
 static inline const struct sp_runtime *sp_device_joins(const struct sp_device *device)
 {

@@ -20,10 +20,23 @@ ADAPTER = 25e9       # bytes per second of a GPU's own adapter: 8 x 200 Gb/s Inf
 ADAPTER_LATENCY = 4e-6  # of a message over InfiniBand, as tests/bench/clusters has it
 INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nodes are DGX A100
 # Which of the product's runtimes does what a measured one does: SGLang and vLLM capture graphs and join the same
-# chains, TensorRT-LLM has FasterTransformer's kernels.
+# chains, TensorRT-LLM has FasterTransformer's kernels. That one starts NCCL from a stream, without a graph: EAGER more
+# for each collective (NCCL on DGX A100 in collectives.json, PyTorch eager against graphs).
 RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
             "FasterTransformer": "tensorrt"}
+EAGER = 30e-6
+CATALOG = os.path.join(os.path.dirname(__file__), "..", "..", "..", "api", "devices")
 SCOPE = re.compile(r"^/r(\d+)/")
+
+
+def eager_device(name):
+    """A device of the catalog whose only collectives are NCCL's, started from a stream."""
+    with open(os.path.join(CATALOG, name + ".json"), encoding="utf-8") as file:
+        device = json.load(file)
+    operations = device["collectives"]["nccl"]
+    for figures in operations.values():
+        figures["start_seconds"] += EAGER
+    return {**device, "collectives": {"nccl": operations}}
 
 
 class Product:
@@ -56,7 +69,8 @@ class Product:
 
     def cluster(self, device, count, runtime):
         """So many devices of the catalog, in nodes of NODE; RUNTIME as the tables call it, or None: kernels alone."""
-        cluster = {"device": device, "count": count}
+        eager = runtime == "FasterTransformer"
+        cluster = {"device": eager_device(device) if eager else device, "count": count}
         if self.has_runtimes:
             cluster["runtime"] = RUNTIMES.get(runtime, "generic")
         if count > NODE:

@@ -75,13 +75,16 @@ def ask_pass(ask, place, model, precision, request):
 
 
 def whole_batch(ask, place, model, precision, sizes):
-    """(seconds, bytes) of a batch from its prompt to its last token, or None."""
+    """(seconds, bytes) of a batch from its prompt to its last token, or None where it or its last token does not fit."""
     batch, given, made = sizes
     prefill = ask_pass(ask, place, model, precision, (batch, given, 0))
     if made <= 1 or prefill is None:
         return prefill
     step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2))
-    return None if step is None else (prefill[0] + (made - 1) * step[0], max(prefill[1], step[1]))
+    last = ask_pass(ask, place, model, precision, (batch, 1, given + made - 1))
+    if step is None or last is None:
+        return None
+    return prefill[0] + (made - 1) * step[0], max(prefill[1], last[1])
 
 
 def output_token(ask, place, model, precision, sizes):
