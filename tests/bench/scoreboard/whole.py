@@ -67,24 +67,37 @@ def degrees(layout):
     return found["TP"], found["PP"]
 
 
+MICRO_BATCHES = (2, 4, 8, 16)  # that a batch is cut into for several stages
+
+
 def ask_pass(ask, place, model, precision, request):
     """(seconds, bytes of the fullest device) of one pass on PLACE (device, runtime, layout): REQUEST is (sequences, new
-    positions, past positions). None where the plan does not fit."""
+    positions, past positions). None where the plan does not fit. Stages take micro-batches behind each other: the
+    fastest number of these counts."""
     answer = ask.layout(graph_of(model, precision, *request), *place)
-    return (answer[0], answer[2]) if answer else None
+    if answer is None:
+        return None
+    seconds, stages = answer[0], place[2][1]
+    for count in MICRO_BATCHES:
+        if stages == 1 or request[0] % count:
+            break
+        part = ask.layout(graph_of(model, precision, request[0] // count, *request[1:]), *place)
+        seconds = min(seconds, part[0] + (count - 1) * part[1])
+    return seconds, answer[2]
 
 
 def whole_batch(ask, place, model, precision, sizes):
-    """(seconds, bytes) of a batch from its prompt to its last token, or None where it or its last token does not fit."""
+    """(seconds, bytes) of a batch from its prompt to its last token, or None. Where not all of the last tokens fit at
+    once, some sequences wait."""
     batch, given, made = sizes
     prefill = ask_pass(ask, place, model, precision, (batch, given, 0))
     if made <= 1 or prefill is None:
         return prefill
     step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2))
     last = ask_pass(ask, place, model, precision, (batch, 1, given + made - 1))
-    if step is None or last is None:
+    if step is None:
         return None
-    return prefill[0] + (made - 1) * step[0], max(prefill[1], last[1])
+    return prefill[0] + (made - 1) * step[0], max(prefill[1], (last or step)[1])
 
 
 def output_token(ask, place, model, precision, sizes):
