@@ -203,12 +203,11 @@ static inline double sp_device_context_bytes(const struct sp_device *device)
     return device->kind == SP_DEVICE_GPU ? sp_device_runtime(device)->context_bytes : 0;
 }
 
-/* The same runtime as far as operators become one kernel: on processors, and on devices of which nobody says what they are, each
-   is one of its own unless the user names a runtime. */
+/* The same runtime as far as operators become one kernel. Whose fusions are known are those on GPUs: elsewhere each is one
+   of its own unless the user names a runtime. */
 static inline const struct sp_runtime *sp_device_joins(const struct sp_device *device)
 {
-    const bool is_known = device->kind != SP_DEVICE_OF_NO_KIND && device->kind != SP_DEVICE_CPU;
-    return sp_runtime(device->names_runtime || is_known ? device->runtime : SP_RUNTIME_GENERIC);
+    return sp_runtime(device->names_runtime || device->kind == SP_DEVICE_GPU ? device->runtime : SP_RUNTIME_GENERIC);
 }
 
 /* "gpu", ..; NULL for SP_DEVICE_OF_NO_KIND. sp_device_kind_parse() gives SP_DEVICE_OF_NO_KIND for any other text. */

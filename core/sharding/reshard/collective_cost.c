@@ -47,6 +47,52 @@ static struct sp_collective_line by_levels(const struct sp_links *links, const u
     return line;
 }
 
+/* ---- forms -------------------------------------------------------------------------------------------------------- */
+
+/* The bandwidth of groups of p devices: of the next larger size that is known, else of the largest. */
+static double form_bandwidth(const struct sp_link_form *form, double p)
+{
+    double bandwidth = 0;
+
+    for (uint32_t i = 0; i < SP_LINK_GROUP_SIZES; i++) {
+        if (form->bandwidth[i] > 0)
+            bandwidth = form->bandwidth[i];
+        if (bandwidth > 0 && p <= (double)(UINT32_C(2) << i))
+            break;
+    }
+    return bandwidth;
+}
+
+/* The one level that a group spans; NULL where it spans several, or none. */
+static const struct sp_mesh_level *only_level(const struct sp_links *links, const uint32_t *span, double *ret_devices)
+{
+    const struct sp_mesh_level *only = NULL;
+
+    for (uint32_t l = 0; l < links->level_count; l++) {
+        if (span[l] > 1 && only != NULL)
+            return NULL;
+        if (span[l] > 1) {
+            only = &links->levels[l];
+            *ret_devices = span[l];
+        }
+    }
+    return only;
+}
+
+/* An all-to-all within a level whose forms have it, and never faster than an all-gather's bound has it. */
+static void take_exchange(const struct sp_mesh_level *level, double p, struct sp_collective_line *line)
+{
+    for (uint32_t i = 0; level != NULL && level->forms != NULL && i < level->forms->count; i++) {
+        const struct sp_link_form *form = &level->forms->items[i];
+        const double bandwidth = form_bandwidth(form, p);
+        if (form->kind != SP_ALL_TO_ALL || bandwidth <= 0)
+            continue;
+        line->fixed = fmax(form->start_seconds + form->rank_seconds * (p - 1), rounds(p) * level->latency);
+        line->slope = (p - 1) / p / p / fmin(bandwidth, level->bandwidth);
+        return;
+    }
+}
+
 uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
                              struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES])
 {
@@ -66,6 +112,7 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     switch (kind) {
     case SP_ALL_TO_ALL:
         ret_lines[count++] = (struct sp_collective_line){(p - 1) * latency, (p - 1) / p / p / bandwidth};
+        take_exchange(only_level(links, span, &p), p, &ret_lines[0]);
         break;
     case SP_ALL_GATHER:
     case SP_REDUCE_SCATTER:
@@ -87,22 +134,6 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
         break;
     }
     return count;
-}
-
-/* ---- forms -------------------------------------------------------------------------------------------------------- */
-
-/* The bandwidth of groups of p devices: of the next larger size that is known, else of the largest. */
-static double form_bandwidth(const struct sp_link_form *form, double p)
-{
-    double bandwidth = 0;
-
-    for (uint32_t i = 0; i < SP_LINK_GROUP_SIZES; i++) {
-        if (form->bandwidth[i] > 0)
-            bandwidth = form->bandwidth[i];
-        if (bandwidth > 0 && p <= (double)(UINT32_C(2) << i))
-            break;
-    }
-    return bandwidth;
 }
 
 /* The least of the forms of a collective; INFINITY where there are none. */
@@ -148,22 +179,6 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
     level->bandwidth = level->stated_bandwidth;
     level->latency = level->stated_latency;
     sp_level_take_forms(level, level->forms);
-}
-
-/* The one level that a group spans; NULL where it spans several, or none. */
-static const struct sp_mesh_level *only_level(const struct sp_links *links, const uint32_t *span, double *ret_devices)
-{
-    const struct sp_mesh_level *only = NULL;
-
-    for (uint32_t l = 0; l < links->level_count; l++) {
-        if (span[l] > 1 && only != NULL)
-            return NULL;
-        if (span[l] > 1) {
-            only = &links->levels[l];
-            *ret_devices = span[l];
-        }
-    }
-    return only;
 }
 
 /* By the forms of the one level that a group spans, else by the algorithms. */
