@@ -196,10 +196,10 @@ struct sp_kernel_work {
  *         + unhidden * (sum of the others)
  *
  * with the device's permuted bandwidth where the operator permutes. Accelerators hide the shorter times behind the
- * longest; a processor core, which waits for its loads, adds them up. start, f and m are those of the kernel's class and
- * type (sp_device_product() and its like); of a device without any, f = m = SP_DEFAULT_EFFICIENCY and the start is
- * SP_DEFAULT_LAUNCH_SECONDS. Where a cluster states them, f = m = its efficiency and the start is its launch_seconds. On
- * a GPU a start is at least the runtime's kernel_seconds.
+ * longest; a processor core, which waits for its loads, adds them up. start, f and m are those of the kernel's class
+ * and type (sp_device_product() and its like); of a device without any, f = m = SP_DEFAULT_EFFICIENCY and the start is
+ * SP_DEFAULT_LAUNCH_SECONDS. Where a cluster states them, f = m = its efficiency and the start is its launch_seconds.
+ * On a GPU a start is at least the runtime's kernel_seconds.
  *
  *   prefill   f / (1 + half_queries / queries) / idle, idle = units / blocks of 128 queries, from 1 to 8
  *   decode    keys and values count as those of tile_keys positions at least

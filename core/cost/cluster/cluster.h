@@ -19,9 +19,9 @@
  *           other members of api/schema/device.schema.json, which the files of api/devices have too
  *
  * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
- * of a described device. Everything else has a default. A group without a runtime has the cluster's. "device_count" plans on the first N devices only; it keeps the
- * numbering of a mesh of which only a part is used. Unknown members are errors; an error's `where` is the JSON pointer
- * of the member, its message says what is expected there.
+ * of a described device. Everything else has a default. A group without a runtime has the cluster's. "device_count"
+ * plans on the first N devices only; it keeps the numbering of a mesh of which only a part is used. Unknown members
+ * are errors; an error's `where` is the JSON pointer of the member, its message says what is expected there.
  *
  * Invariants: 1 <= device_count <= SP_MAX_DEVICES; group counts add up to it; level sizes multiply to it, or to more
  * when sp_cluster_prefix() cut a mesh in the middle. All figures are finite and positive (latencies may be 0).
@@ -83,8 +83,8 @@ struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_clu
 /* What device `device` is; it lives as long as the cluster. */
 const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device);
 
-/* Bytes that a plan may use on a device: of a GPU what it reports (else the printed size) less what the runtime's process
-   takes of it, at most the cluster's limit. */
+/* Bytes that a plan may use on a device: of a GPU what it reports (else the printed size) less what the runtime's
+   process takes of it, at most the cluster's limit. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
 
 /* The link levels, for what is costed by them; they live as long as the cluster. */
@@ -103,6 +103,6 @@ double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a,
    described device of this form is the same device. */
 void sp_device_write(const struct sp_device *device, bool with_sources, struct sp_json *json);
 
-/* Writes the full form with every figure that is stated, without `sources`; sp_cluster_parse() makes the same cluster of
-   it. */
+/* Writes the full form with every figure that is stated, without `sources`; sp_cluster_parse() makes the same cluster
+   of it. */
 void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json);

@@ -203,8 +203,8 @@ static inline double sp_device_context_bytes(const struct sp_device *device)
     return device->kind == SP_DEVICE_GPU ? sp_device_runtime(device)->context_bytes : 0;
 }
 
-/* The same runtime as far as operators become one kernel. Whose fusions are known are those on GPUs: elsewhere each is one
-   of its own unless the user names a runtime. */
+/* The same runtime as far as operators become one kernel. Whose fusions are known are those on GPUs: elsewhere each
+   is one of its own unless the user names a runtime. */
 static inline const struct sp_runtime *sp_device_joins(const struct sp_device *device)
 {
     return sp_runtime(device->names_runtime || device->kind == SP_DEVICE_GPU ? device->runtime : SP_RUNTIME_GENERIC);

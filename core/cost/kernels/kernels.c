@@ -14,10 +14,11 @@ static uint32_t find(const struct sp_kernels_run *run, uint32_t node)
     return node;
 }
 
-/* ---- whether a kernel would have to run before itself ------------------------------------------------------------ */
+/* ---- whether a kernel would have to run before itself -------------------------------------------------------------- */
 
 /* Whether anything of a kernel is needed for a value, other than by the kernel's own results; true when that is not
-   known after SP_KERNELS_MOST_SEARCHED nodes. Producers come first in the order, so that nothing before its first node needs it. */
+   known after SP_KERNELS_MOST_SEARCHED nodes. Producers come first in the order, so that nothing before its first
+   node needs it. */
 static bool needs(struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
 {
     const struct sp_node *stack[SP_KERNELS_MOST_SEARCHED];

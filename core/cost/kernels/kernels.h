@@ -45,8 +45,8 @@ struct sp_kernels {
 enum sp_status sp_kernels_find(struct sp_arena *arena, struct sp_model *model, const struct sp_graph *graph,
                                const struct sp_runtime *runtime, struct sp_kernels **ret_kernels, struct sp_error *err);
 
-/* The same for each of several devices, found once for each runtime among them (sp_device_joins()); NULL for one on which
-   every operator is a kernel of its own. ret_kernels is an array of `count`. */
+/* The same for each of several devices, found once for each runtime among them (sp_device_joins()); NULL for one on
+   which every operator is a kernel of its own. ret_kernels is an array of `count`. */
 enum sp_status sp_kernels_of_devices(struct sp_arena *arena, struct sp_model *model, const struct sp_graph *graph,
                                      const struct sp_device *const *devices, uint32_t count,
                                      const struct sp_kernels ***ret_kernels, struct sp_error *err);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 /*
- * kernel_seconds: developer.nvidia.com/blog/cuda-graphs: kernels that are launched one behind the other on a stream take
- * 3.8 us each where their own time is shorter.
+ * kernel_seconds: developer.nvidia.com/blog/cuda-graphs: kernels that are launched one behind the other on a stream
+ * take 3.8 us each where their own time is shorter.
  * collective_seconds: nccl-tests on DGX A100 without graphs against collectives in a graph (aiconfigurator's tables of
  * the same machine): 39 us and 8 us to start one.
  * context_bytes: 0.72 GB measured on an H100 with the libraries for products, convolutions and attention loaded, and no

@@ -2,9 +2,9 @@
 /*
  * runtime - what a runtime does to a graph before and while it runs, as far as times and memory depend on it.
  *
- * Costs are those of kernels, and a runtime decides which operators become one kernel, how a kernel is started, in which
- * form constants and caches lie in memory, and what its process takes of a device. The table has the runtimes that
- * people name; `generic` joins nothing, so that each operator is a kernel of its own.
+ * Costs are those of kernels, and a runtime decides which operators become one kernel, how a kernel is started, in
+ * which form constants and caches lie in memory, and what its process takes of a device. The table has the runtimes
+ * that people name; `generic` joins nothing, so that each operator is a kernel of its own.
  *
  * Joining is a cost only: nodes keep their names, their devices and their shardings in plans.
  */
@@ -29,16 +29,15 @@ enum sp_epilogue {
 /*
  * How a runtime has the past of a cache and what a step adds to it (ops/table/traffic.h). Apart: the caller gives
  * memory for both, and a kernel copies the one into the other, as ONNX Runtime does with inputs and outputs of a model.
- * In one buffer: what is new is written behind, or into, what is there (vLLM, TensorRT-LLM; ONNX Runtime where its caller
- * binds both to the same memory).
+ * In one buffer: what is new is written behind, or into, what is there (vLLM, TensorRT-LLM; ONNX Runtime where its
+ * caller binds both to the same memory).
  */
 enum sp_cache_binding { SP_CACHES_APART, SP_CACHES_IN_ONE_BUFFER };
 
 struct sp_runtime {
     const char *name;
-    bool joins_chains; /* elementwise operators and normalisations one behind the other are one kernel */
-    bool
-        joins_functions; /* the same, of those that compute a function of one tensor: a GELU, a normalisation written out */
+    bool joins_chains;    /* elementwise operators and normalisations one behind the other are one kernel */
+    bool joins_functions; /* those that compute a function of one tensor: a GELU, a normalisation written out */
     bool joins_attention; /* product, softmax, product is one kernel: the scores are never in memory */
     bool joins_products;  /* of one value, by constants of one shape: queries, keys and values; gate and up */
     enum sp_epilogue epilogue;

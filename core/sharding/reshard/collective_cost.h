@@ -39,8 +39,8 @@ enum sp_collective {
 
 /*
  * What was measured of a library's collective of n bytes among p devices of one level: start_seconds + rank_seconds
- * (p - 1) + f (n + sqrt(n half_bytes)) / bandwidth[p], with f as in the formulas above, but of an all-to-all (p-1)/p, its
- * n being what one rank has. The root: a message is cut into pieces whose number grows with the root of its length.
+ * (p - 1) + f (n + sqrt(n half_bytes)) / bandwidth[p], with f as in the formulas above, but of an all-to-all (p-1)/p,
+ * its n being what one rank has. The root: a message is cut into pieces whose number grows with the root of its length.
  */
 #define SP_LINK_GROUP_SIZES 3 /* groups of up to 2, 4 and more devices */
 struct sp_link_form {
@@ -89,9 +89,9 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size);
 
 /*
  * Seconds of ALL_GATHER, ALL_TO_ALL, ALL_REDUCE, REDUCE_SCATTER among the devices of one group, all groups at once.
- * `span` has links->level_count entries >= 1; their product is p; 0 seconds for p = 1. `bytes` is n above. A group within
- * one level takes what the level's forms say. One that spans several, the innermost with forms, may also go level by
- * level, by the innermost one's forms there.
+ * `span` has links->level_count entries >= 1; their product is p; 0 seconds for p = 1. `bytes` is n above. A group
+ * within one level takes what the level's forms say. One that spans several, the innermost with forms, may also go
+ * level by level, by the innermost one's forms there.
  */
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes);
 
@@ -102,7 +102,8 @@ struct sp_collective_line {
 #define SP_COLLECTIVE_LINES 3
 
 /* The algorithms of such a collective, for a search that asks for many sizes; the time is the least of them: that of
-   sp_collective_seconds() where no level has forms, else as near to it as one line for each is. Returns how many there are, 0 for a group of one device and for kinds without groups. */
+   sp_collective_seconds() where no level has forms, else as near to it as one line for each is. Returns how many
+   there are, 0 for a group of one device and for kinds without groups. */
 uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
                              struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES]);
 

@@ -247,8 +247,8 @@ Test(cache, devices_hold_the_shards_of_heads)
     sp_strategy_table_destroy(table);
 }
 
-/* A step reads all that is kept: its bytes at the measured share of 2039 GB/s (NVIDIA's data sheet), of the whole node and
-   of its shards. Attention takes no time but for its bytes. */
+/* A step reads all that is kept: its bytes at the measured share of 2039 GB/s (NVIDIA's data sheet), of the whole
+   node and of its shards. Attention takes no time but for its bytes. */
 Test(cache, a_step_reads_what_is_kept)
 {
     grouped_layers(1, "4,1,4096", "4,1,1024", 32, 8);

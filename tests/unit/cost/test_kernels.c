@@ -1,7 +1,7 @@
 /*
  * Kernels (cost/kernels/kernels.h): what each runtime computes at once, in graphs as exporters write them. Expected are
- * the fusions that the runtimes document (runtime.c names the pages). What the kernel of a product writes counts where the
- * product is.
+ * the fusions that the runtimes document (runtime.c names the pages). What the kernel of a product writes counts
+ * where the product is.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
