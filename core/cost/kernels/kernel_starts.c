@@ -10,7 +10,7 @@
 
 #define MOST_STEPS 8 /* operators between a product and an attention */
 
-/* ---- products beside each other ------------------------------------------------------------------------------------ */
+/* ---- products beside each other ---------------------------------------------------------------------------------- */
 
 /* What a value is a view of. */
 static const struct sp_value *viewed(const struct sp_kernels_run *run, const struct sp_value *value)
@@ -61,7 +61,7 @@ static void join_products(struct sp_kernels_run *run)
     }
 }
 
-/* ---- around attention ---------------------------------------------------------------------------------------------- */
+/* ---- around attention -------------------------------------------------------------------------------------------- */
 
 /* What lies on the ways to one attention: the first of its kind has the start of all. */
 struct preparation {

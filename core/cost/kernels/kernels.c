@@ -14,7 +14,7 @@ static uint32_t find(const struct sp_kernels_run *run, uint32_t node)
     return node;
 }
 
-/* ---- whether a kernel would have to run before itself -------------------------------------------------------------- */
+/* ---- whether a kernel would have to run before itself ------------------------------------------------------------ */
 
 /* Whether anything of a kernel is needed for a value, other than by the kernel's own results; true when that is not
    known after SP_KERNELS_MOST_SEARCHED nodes. Producers come first in the order, so that nothing before its first
@@ -53,7 +53,7 @@ static bool can_wait(struct sp_kernels_run *run, const struct sp_node *node, uin
     return true;
 }
 
-/* ---- joins --------------------------------------------------------------------------------------------------------- */
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
 
 static bool is_made_in(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
 {
@@ -137,7 +137,7 @@ static bool joins(struct sp_kernels_run *run, const struct sp_node *node, uint32
     return false;
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* The kernel whose whole result this value is, used by nothing but one other kernel; UINT32_MAX: there is none. */
 static uint32_t only_source(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t user)
@@ -176,7 +176,7 @@ static void join_attention(struct sp_kernels_run *run, const struct sp_node *nod
     run->kernels[product].role = SP_ROLE_ATTENTION;
 }
 
-/* ---- the graph ----------------------------------------------------------------------------------------------------- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 static enum sp_status classify(struct sp_kernels_run *run, struct sp_node *node, struct sp_error *err)
 {

@@ -47,7 +47,7 @@ static struct sp_collective_line by_levels(const struct sp_links *links, const u
     return line;
 }
 
-/* ---- forms --------------------------------------------------------------------------------------------------------- */
+/* ---- forms ------------------------------------------------------------------------------------------------------- */
 
 /* The bandwidth of groups of p devices: of the next larger size that is known, else of the largest. */
 static double form_bandwidth(const struct sp_link_form *form, double p)
