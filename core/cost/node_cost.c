@@ -13,8 +13,8 @@
 
 struct figures {
     struct sp_node_cost cost;
-    double *seconds;       /* per device */
-    double *start_seconds; /* likewise, of the node itself; NULL: nobody asks */
+    double *seconds;                 /* per device */
+    const struct sp_node_times *own; /* of the node itself; NULL: nobody asks */
 };
 
 struct frame {
@@ -122,8 +122,11 @@ static enum sp_status add_own(const struct walk *walk, struct sp_node *node, con
         const struct sp_kernel_work work = is_same ? alone : own_work(node, rule, sp_device_runtime(device), kernel);
         const enum sp_dtype dtype = sp_node_dtype(device, node);
         figures->seconds[i] += sp_roofline_seconds(device, devices->cluster, dtype, &work);
-        if (figures->start_seconds != NULL)
-            figures->start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &work);
+        if (figures->own != NULL) {
+            figures->own->start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &work);
+            figures->own->alone_start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &alone);
+            figures->own->alone_seconds[i] = sp_roofline_seconds(device, devices->cluster, dtype, &alone);
+        }
     }
     sp_arena_rewind(walk->scratch, mark);
     return SP_OK;
@@ -310,8 +313,7 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
     struct walk walk = {model, scratch, devices, err, NULL};
-    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double),
-                             .start_seconds = times != NULL ? times->start_seconds : NULL};
+    struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double), .own = times};
     enum sp_status status =
         result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, devices->kernels, &result);
 
@@ -322,8 +324,11 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         status = step(&walk, &result);
     if (status == SP_OK) {
         *ret_cost = result.cost;
-        if (times != NULL && devices->count > 0)
-            memcpy(times->seconds, result.seconds, devices->count * sizeof *times->seconds);
+        for (uint32_t i = 0; times != NULL && i < devices->count; i++) {
+            times->seconds[i] = result.seconds[i];
+            if (has_inside(node) || times->alone_seconds[i] <= 0)
+                times->alone_seconds[i] = result.seconds[i];
+        }
     }
     sp_arena_rewind(scratch, start);
     return status;

@@ -117,6 +117,22 @@ static bool is_comparable(double estimate)
     return isfinite(estimate) && estimate > 0;
 }
 
+static bool is_known_alone(const struct sp_work_node *work, uint32_t kind)
+{
+    return work->alone_seconds != NULL && isfinite(work->seconds[kind]);
+}
+
+/* What has a time of its own was a kernel of its own. */
+static void measure_alone(const struct sp_workload *workload, uint32_t node, uint32_t kind, double scale)
+{
+    struct sp_work_node *work = &workload->nodes[node];
+    if (work->start_seconds == NULL)
+        return;
+    work->start_seconds[kind] = work->alone_start_seconds[kind] * scale;
+    if (workload->kernels != NULL && workload->kernels[kind] != NULL)
+        workload->kernels[kind]->nodes[node] = (struct sp_node_kernel){.kernel = node};
+}
+
 /* times[first .. end) are those of one node. The first of them says by how much kinds differ from their estimates that
    have no time of their own. False without memory. */
 static bool replace(struct apply *apply, uint32_t node, uint32_t first, uint32_t end, uint32_t profile_kind)
@@ -127,7 +143,8 @@ static bool replace(struct apply *apply, uint32_t node, uint32_t first, uint32_t
     bool is_first = true;
     if (scale == NULL)
         return false;
-    memcpy(apply->estimates, work->seconds, kinds * sizeof *work->seconds);
+    for (uint32_t k = 0; k < kinds; k++)
+        apply->estimates[k] = is_known_alone(work, k) ? work->alone_seconds[k] : work->seconds[k];
     for (uint32_t t = first; t < end; t++) {
         const struct sp_profile_time *time = &apply->profile->times[t];
         const uint32_t kind = time->device != NULL ? kind_called(apply, time->device) : profile_kind;
@@ -144,8 +161,8 @@ static bool replace(struct apply *apply, uint32_t node, uint32_t first, uint32_t
     }
     for (uint32_t k = 0; k < kinds; k++) {
         scale[k] = is_comparable(apply->estimates[k]) ? work->seconds[k] / apply->estimates[k] : 1;
-        if (!is_first && work->start_seconds != NULL)
-            work->start_seconds[k] *= scale[k];
+        if (!is_first)
+            measure_alone(apply->workload, node, k, scale[k]);
     }
     apply->is_measured[node] = !is_first;
     if (!is_first)

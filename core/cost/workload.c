@@ -342,10 +342,9 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
                                  struct sp_error *err)
 {
     size_t kind_count = devices->count;
-    double *seconds = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
-    double *starts = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, double);
+    double *times = SP_NEW_ARRAY(workload->arena, 4 * workload->node_count * kind_count, double);
 
-    if (seconds == NULL || starts == NULL)
+    if (times == NULL)
         return sp_fail_memory(err);
     for (uint32_t n = 0; n < workload->node_count; n++) {
         struct sp_work_node *work = &workload->nodes[n];
@@ -353,10 +352,13 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         enum sp_status status;
         if (n % TICK_NODES == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
-        work->seconds = seconds + n * kind_count;
-        work->start_seconds = starts + n * kind_count;
-        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost,
-                              &(struct sp_node_times){work->seconds, work->start_seconds}, err);
+        work->seconds = times + 4 * n * kind_count;
+        work->start_seconds = work->seconds + kind_count;
+        work->alone_seconds = work->start_seconds + kind_count;
+        work->alone_start_seconds = work->alone_seconds + kind_count;
+        const struct sp_node_times of = {work->seconds, work->start_seconds, work->alone_seconds,
+                                         work->alone_start_seconds};
+        status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, &of, err);
         if (status != SP_OK)
             return status;
         work->flops = cost.flops;

@@ -58,9 +58,10 @@ struct sp_work_node {
     const char *name;           /* the node's name, or a made-up unique one ("MatMul_12") */
     const struct sp_node *node; /* NULL in a workload not made from a model */
     bool folded;
-    double flops, bytes;    /* work and memory traffic; 0 for folded nodes and views */
-    double *seconds;        /* per device kind; INFINITY where that cannot run it */
-    double *start_seconds;  /* of these, what starting its kernel takes, without those inside; NULL: not known */
+    double flops, bytes;   /* work and memory traffic; 0 for folded nodes and views */
+    double *seconds;       /* per device kind; INFINITY where that cannot run it */
+    double *start_seconds; /* of these, what starting its kernel takes, without those inside; NULL: not known */
+    double *alone_seconds, *alone_start_seconds; /* the same, were it a kernel of its own; NULL: not known */
     double *measured_scale; /* per kind: how many times the estimate `seconds` are; NULL: nobody measured (profile.h) */
     double inner_weight_bytes;         /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;            /* peak of the activations inside it, in memory only while it runs */
@@ -234,6 +235,7 @@ struct sp_node_cost {
 /* Room for what a node takes on each of several devices. */
 struct sp_node_times {
     double *seconds, *start_seconds;
+    double *alone_seconds, *alone_start_seconds; /* were it a kernel of its own */
 };
 
 /* The devices that a node is timed on. */
