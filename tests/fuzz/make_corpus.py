@@ -402,6 +402,35 @@ PLANNED = {
                        "7'ai.onnx.ml' 5{1'offset' 7~1 20:6} 5{1'scale' 7~2 20:6}} 12{1'y' " + FLOAT % "1{1:4} 1{1:6}" + "}}",
 }
 
+# Rows of kernels that are confirmed: each time three times.
+def measured(*rows):
+    return "kernel,dtype,shape,seconds\n" + "".join(3 * (row + "\n") for row in rows)
+
+
+PRODUCTS = ["product,float32,1x64x64,1e-6", "product,float32,64x64x64,6e-6", "product,float32,1x1024x1024,1e-4",
+            "product,float32,128x256x256,2e-4", "product,float32,256x512x512,1.4e-3"]
+OTHERS = ["add,float32,1024,1e-6", "exp,float32,1024,2e-6", "transpose,float32,1x8x8x8,1e-6", "add,float32,1000000,3e-4",
+          "exp,float32,1000000,9e-4", "transpose,float32,1x64x64x64,2e-4"]
+NCCL = ("# nThread 1 nGpus 2 minBytes 8192\n#  Rank  0 Group  0\n#  Rank  1 Group  0\n# size count type redop root time\n"
+        + "".join(f"  {1024 << i} 256 float sum -1 {10 + i * i}.5 1.0 1.0 0\n" for i in range(8)))
+CALIBRATE = {
+    "attention": measured(*PRODUCTS, *OTHERS, "prefill,float32,1x4x64x64,1e-4", "prefill,float32,1x4x32x64,5e-5",
+                          "prefill,float32,1x4x128x64,3e-4", "decode,float32,1x4x4x64x64,1e-5", "decode,float32,1x4x4x128x64,2e-5",
+                          "decode,float32,1x4x4x1024x64,1e-4"),
+    "bad-head": "kernel,dtype,seconds\nadd,float32,1\n",
+    "huge": measured(*(f"product,float32,{i}00000000x1000000x1000000,1e-9" for i in range(1, 7)), *OTHERS),
+    "nccl": NCCL,
+    "nccl-broken": "# nThread 1\n 8 x\n",
+    "no-ranks": "# nThread 1\n# size count type redop root time\n 1024 256 float sum -1 1.0\n",
+    "noisy": "kernel,dtype,shape,seconds\nadd,float32,8,1\nadd,float32,8,2\nadd,float32,8,3\n",
+    "notes": "# runtime: a\x01b\n# date:\n#\n" + measured(*PRODUCTS, *OTHERS),
+    "profile": '[{"cat":"Node","name":"add.float32.8#0_kernel_time","dur":3},{"cat":"Node","name":"add.float32.8#1_kernel_time",'
+               '"dur":3},{"cat":"Node","name":"convolution.float32.1x8x4x4x3#0_nchwc_kernel_time","dur":3},7]',
+    "slow": measured(*(row.rsplit(",", 1)[0] + ",1000000" for row in PRODUCTS + OTHERS)),
+    "small": measured(*PRODUCTS, *OTHERS),
+    "zero": measured(*(row.rsplit(",", 1)[0] + ",0" for row in PRODUCTS)),
+}
+
 SWEEP = {
     "array": '[1, 2]',
     "both": '{"devices": [1], "types": ["l4-24gb"], "cluster": {"device": "l4-24gb", "count": 1}}',
@@ -433,6 +462,7 @@ def main():
     write_folder("constraints", {name: text.encode() for name, text in CONSTRAINTS.items()})
     write_folder("costs", {name: text.encode() for name, text in COSTS.items()})
     write_folder("profile", {name: text.encode() for name, text in PROFILE.items()})
+    write_folder("calibrate", {name: text.encode() for name, text in CALIBRATE.items()})
     write_folder("sweep", {name: text.encode() for name, text in SWEEP.items()})
     write_folder("plan", {name: encode(notation) for name, notation in PLANNED.items()})
     write_folder("recipe", RECIPES)

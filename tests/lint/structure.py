@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "ops": ["base", "graph", "onnx"],  # constants are decoded from the model when a rule asks for them
     "sharding": ["base", "graph", "onnx", "ops"],  # the walk over the wire format is in onnx
     "cost": ["base", "graph", "ops", "sharding"],
+    "calibrate": ["base", "graph", "onnx", "ops", "json", "sharding", "cost"],
     "infer": ["base", "graph", "onnx", "ops", "sharding"],
     "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "partition"],
     "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes

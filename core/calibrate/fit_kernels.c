@@ -1,0 +1,156 @@
+/* Products, other kernels, attention: which figures each class has. */
+#include "calibrate/calibration.h"
+
+#include <stdio.h>
+
+static enum sp_status fit_products(struct sp_calibration *work, enum sp_dtype dtype, bool with_unhidden)
+{
+    struct sp_device *device = &work->device;
+    struct sp_device_product *product = &device->products[dtype];
+    struct sp_calibration_points chosen;
+    struct sp_fit_figure figures[4];
+    uint32_t count = 0;
+    char path[64], text[SP_CALIBRATION_TEXT];
+    if (!sp_calibration_choose(work, SP_GROUP_PRODUCTS, dtype, &chosen))
+        return sp_fail_memory(work->err);
+    if (chosen.count < SP_CALIBRATE_POINTS)
+        return SP_OK;
+    if (device->flops[dtype] <= 0)
+        device->flops[dtype] = sp_calibration_most(work, SP_GROUP_PRODUCTS, dtype, true);
+    figures[count++] = sp_calibration_start(&product->start_seconds, &chosen);
+    figures[count++] = sp_calibration_share(&product->flops_share);
+    figures[count++] = sp_calibration_share(&product->memory_share);
+    if (with_unhidden) {
+        device->unhidden = 0.5;
+        figures[count++] = (struct sp_fit_figure){&device->unhidden, 0.01, 1};
+    }
+    enum sp_status status = sp_calibration_fit(work, &chosen, figures, count, sp_fit_kernel_seconds);
+    if (status == SP_OK && work->options->data == NULL) { /* the peak is what was reached */
+        device->flops[dtype] *= product->flops_share;
+        product->flops_share = 1;
+    }
+    device->measured[SP_DEVICE_PRODUCTS] = work->is_fitted[SP_DEVICE_PRODUCTS] = true;
+    (void)snprintf(path, sizeof path, "products.%s", sp_dtype_name(dtype));
+    const char *kept = sp_arena_string(work->arena, path, strlen(path));
+    if (status == SP_OK && kept == NULL)
+        status = sp_fail_memory(work->err);
+    if (status == SP_OK)
+        status = sp_calibration_source(work, kept, "fitted to %u kernels: %s [measured]", chosen.count,
+                                       sp_calibration_conditions(work, text, sizeof text));
+    return status;
+}
+
+/* The types of products, that of most kernels first. */
+static uint32_t types_of_products(const struct sp_calibration *work, enum sp_dtype types[SP_DTYPE_COUNT])
+{
+    uint32_t counts[SP_DTYPE_COUNT] = {0}, count = 0;
+    for (uint32_t i = 0; i < work->all_count; i++)
+        counts[work->all[i].dtype] += work->all[i].group == SP_GROUP_PRODUCTS;
+    for (;;) {
+        uint32_t most = SP_DTYPE_UNDEFINED;
+        for (uint32_t t = 1; t < SP_DTYPE_COUNT; t++) {
+            if (counts[t] >= SP_CALIBRATE_POINTS && counts[t] > counts[most])
+                most = t;
+        }
+        if (most == SP_DTYPE_UNDEFINED)
+            return count;
+        counts[most] = 0;
+        types[count++] = (enum sp_dtype)most;
+    }
+}
+
+enum sp_status sp_calibration_products(struct sp_calibration *work)
+{
+    enum sp_dtype types[SP_DTYPE_COUNT];
+    const uint32_t count = types_of_products(work, types);
+    const bool of_cpu = work->device.kind == SP_DEVICE_CPU;
+    enum sp_status status = SP_OK;
+    for (int narrow = 0; status == SP_OK && narrow < 2; narrow++) {
+        for (uint32_t i = 0; status == SP_OK && i < count; i++) {
+            if ((sp_dtype_bits(types[i]) <= 8) == (narrow == 1))
+                status = fit_products(work, types[i], of_cpu && i == 0);
+        }
+        if (status == SP_OK && work->ratios.count > 0)
+            status = sp_calibration_class(work, narrow ? SP_DEVICE_CLASS_NARROW_PRODUCTS : SP_DEVICE_CLASS_PRODUCTS,
+                                          narrow ? "products of narrow types" : "products");
+    }
+    return status;
+}
+
+enum sp_status sp_calibration_other(struct sp_calibration *work)
+{
+    struct sp_device *device = &work->device;
+    struct sp_calibration_points chosen;
+    struct sp_fit_figure figures[SP_FIT_FIGURES];
+    uint32_t count = 0, permuting = 0, functions = 0;
+    char text[SP_CALIBRATION_TEXT];
+    if (!sp_calibration_choose(work, SP_GROUP_OTHER, SP_DTYPE_UNDEFINED, &chosen))
+        return sp_fail_memory(work->err);
+    if (chosen.count < SP_CALIBRATE_POINTS)
+        return SP_OK;
+    for (uint32_t i = 0; i < chosen.count; i++) {
+        permuting += chosen.points[i]->work.permutes;
+        functions += chosen.points[i]->work.functions > 0;
+    }
+    figures[count++] = sp_calibration_start(&device->other.start_seconds, &chosen);
+    figures[count++] = sp_calibration_share(&device->other.memory_share);
+    if (permuting >= 2) {
+        device->permuted_bandwidth = device->memory_bandwidth / 2;
+        figures[count++] = (struct sp_fit_figure){&device->permuted_bandwidth, device->memory_bandwidth / 1e4,
+                                                  device->memory_bandwidth * 4};
+    }
+    if (functions >= 2) {
+        device->functions_per_second = device->memory_bandwidth / 16;
+        figures[count++] = (struct sp_fit_figure){&device->functions_per_second, device->memory_bandwidth / 1e5,
+                                                  device->memory_bandwidth * 1e2};
+    }
+    enum sp_status status = sp_calibration_fit(work, &chosen, figures, count, sp_fit_kernel_seconds);
+    device->measured[SP_DEVICE_OTHER] = work->is_fitted[SP_DEVICE_OTHER] = true;
+    if (status == SP_OK)
+        status = sp_calibration_source(work, "other", "fitted to %u kernels: %s [measured]", chosen.count,
+                                       sp_calibration_conditions(work, text, sizeof text));
+    if (status == SP_OK && permuting >= 2)
+        status = sp_calibration_source(work, "permuted_bandwidth", "of %u kernels among those of other [measured]",
+                                       permuting);
+    if (status == SP_OK && functions >= 2)
+        status = sp_calibration_source(work, "functions_per_second", "of %u kernels among those of other [measured]",
+                                       functions);
+    return status == SP_OK ? sp_calibration_class(work, SP_DEVICE_CLASS_OTHER, "other kernels") : status;
+}
+
+/* Attention needs few kernels: bytes are moved as other kernels do unless there are enough to say more. */
+enum sp_status sp_calibration_attention(struct sp_calibration *work, bool is_prefill)
+{
+    struct sp_device *device = &work->device;
+    struct sp_calibration_points chosen;
+    struct sp_fit_figure figures[SP_FIT_FIGURES];
+    uint32_t count = 0;
+    char text[SP_CALIBRATION_TEXT];
+    if (!sp_calibration_choose(work, is_prefill ? SP_GROUP_PREFILL : SP_GROUP_DECODE, SP_DTYPE_UNDEFINED, &chosen))
+        return sp_fail_memory(work->err);
+    if (chosen.count < 3)
+        return SP_OK;
+    if (is_prefill) {
+        device->prefill.memory_share = device->other.memory_share > 0 ? device->other.memory_share : 0.7;
+        device->prefill.half_queries = 0;
+        figures[count++] = sp_calibration_start(&device->prefill.start_seconds, &chosen);
+        figures[count++] = sp_calibration_share(&device->prefill.flops_share);
+        if (chosen.count >= SP_CALIBRATE_POINTS) {
+            device->prefill.half_queries = 100;
+            figures[count++] = (struct sp_fit_figure){&device->prefill.half_queries, 0.1, 1e5};
+        }
+    } else {
+        device->decode.tile_keys = 0;
+        figures[count++] = sp_calibration_start(&device->decode.start_seconds, &chosen);
+        figures[count++] = sp_calibration_share(&device->decode.memory_share);
+    }
+    enum sp_status status = sp_calibration_fit(work, &chosen, figures, count, sp_fit_kernel_seconds);
+    device->measured[SP_DEVICE_ATTENTION] = work->is_fitted[SP_DEVICE_ATTENTION] = true;
+    if (status == SP_OK)
+        status = sp_calibration_source(work, is_prefill ? "attention.prefill" : "attention.decode",
+                                       "fitted to %u kernels: %s [measured]", chosen.count,
+                                       sp_calibration_conditions(work, text, sizeof text));
+    return status == SP_OK ? sp_calibration_class(work, is_prefill ? SP_DEVICE_CLASS_PREFILL : SP_DEVICE_CLASS_DECODE,
+                                                  is_prefill ? "attention, many queries" : "attention, one query")
+                           : status;
+}
