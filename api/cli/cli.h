@@ -322,8 +322,13 @@ enum sp_status print_list(const char *name, json_t *value, struct sp_error *err)
 /* How the thing with this id is now: a line for people, {"id", "state"} for machines. */
 enum sp_status print_done(const struct common *common, const char *id, const char *state, struct sp_error *err);
 
+/* ---- runners of calibrate, of api/examples ---- */
+
+extern const char text_calibrate_mjs[], text_calibrate_py[];
+
 /* ---- commands ---- */
 
+int cmd_calibrate(int argc, char **argv, struct common *common);
 int cmd_check(int argc, char **argv, struct common *common);
 int cmd_infer(int argc, char **argv, struct common *common);
 int cmd_operators(int argc, char **argv, struct common *common);

@@ -22,6 +22,7 @@ static const char usage[] =
     "  reshard                the way from one sharding of a tensor to another, and what it costs\n"
     "  operators [NAME]       the operators and their sharding rules\n"
     "  devices                the built-in device catalog\n"
+    "  calibrate              measure a device of your own, and describe it for a plan\n"
     "  models, plans, jobs    what a daemon keeps and works on: list, show, fetch, cancel, watch, delete\n"
     "\n"
     "Every command takes --help and --json. MODEL may be '-': standard input. With --server URL (or SHARDPLAN_SERVER)\n"
@@ -38,10 +39,10 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv, struct common *common);
 } commands[] = {
-    {"inspect", cmd_inspect}, {"check", cmd_check},     {"infer", cmd_infer},     {"plan", cmd_plan},
-    {"strip", cmd_strip},     {"convert", cmd_convert}, {"reshard", cmd_reshard}, {"operators", cmd_operators},
-    {"devices", cmd_devices}, {"export", cmd_export},   {"models", cmd_models},   {"plans", cmd_plans},
-    {"jobs", cmd_jobs},
+    {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},     {"plan", cmd_plan},
+    {"strip", cmd_strip},     {"convert", cmd_convert},     {"reshard", cmd_reshard}, {"operators", cmd_operators},
+    {"devices", cmd_devices}, {"export", cmd_export},       {"models", cmd_models},   {"plans", cmd_plans},
+    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate},
 };
 
 static void on_signal(int number)
@@ -91,7 +92,7 @@ static int run(int argc, char **argv)
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
         return report_usage(&common, "A command is missing: inspect, check, infer, plan, strip, export, convert, "
-                                     "reshard, operators, devices, models, plans or jobs.");
+                                     "reshard, operators, devices, calibrate, models, plans or jobs.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)
