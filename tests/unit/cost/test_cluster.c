@@ -90,6 +90,28 @@ Test(cluster, short_form)
     cr_assert_eq(sp_level_bandwidth(&cluster->levels[0]), 300e9);
 }
 
+/* A group's runtime stands before the cluster's; what its process takes is no plan's. */
+Test(cluster, runtimes)
+{
+    struct sp_cluster *cluster = NULL;
+    cr_assert_eq(parse("{\"groups\": [{\"count\": 1, \"device\": \"a100-sxm4-80gb\"}, {\"count\": 1, \"device\": "
+                       "\"a100-sxm4-80gb\", \"runtime\": \"vllm\"}], \"runtime\": \"generic\"}",
+                       "", &cluster),
+                 SP_OK, "%s", err.message);
+    const double reported = sp_device_find("a100-sxm4-80gb")->memory_reported_bytes;
+    cr_assert_eq(sp_cluster_device(cluster, 0)->runtime, SP_RUNTIME_GENERIC);
+    cr_assert_eq(sp_cluster_device(cluster, 1)->runtime, SP_RUNTIME_VLLM);
+    cr_assert_eq(sp_cluster_memory(cluster, 0), reported - 0.72e9);
+    cr_assert_eq(sp_cluster_memory(cluster, 1), reported - 4e9);
+    cr_assert_null(cluster->levels[0].forms, "nobody measured both together");
+    cr_assert_eq(parse("{\"device\": \"a100-sxm4-80gb\", \"count\": 8}", "", &cluster), SP_OK);
+    cr_assert_not_null(cluster->levels[0].forms);
+    cr_assert_eq(parse("{\"device\": \"a100-sxm4-80gb\", \"count\": 8, \"runtime\": \"torch\"}", "/c", &cluster),
+                 SP_ERR_REQUEST);
+    cr_assert_str_eq(err.code, "CLUSTER_RUNTIME");
+    cr_assert_str_eq(err.where, "/c/runtime");
+}
+
 Test(cluster, full_form)
 {
     struct sp_cluster *cluster = cluster_from(arena, FULL);

@@ -234,6 +234,43 @@ Test(workload, the_lowest_ceiling_of_the_roofline_counts)
     assert_near(roofline(400, 500, 70, false, 0.25), 70 / 5. + (400 / 500. + 500 / 50.) / 4 + 3, "a quarter unhidden");
 }
 
+static double class_seconds(const struct sp_kernel_work *work)
+{
+    struct sp_device device = {.kind = SP_DEVICE_GPU,
+                               .memory_bandwidth = 100,
+                               .units = 4,
+                               .prefill = {3, 0.5, 0.25, 64},
+                               .decode = {5, 0.5, 8},
+                               .other = {1, 0.2},
+                               .runtime = SP_RUNTIME_VLLM};
+    const struct sp_cluster one = {.launch_seconds = SP_LAUNCH_NOT_STATED};
+    device.flops[SP_DTYPE_FLOAT] = 1000;
+    device.products[SP_DTYPE_FLOAT] = (struct sp_device_product){2, 0.5, 0.25};
+    return sp_roofline_seconds(&device, &one, SP_DTYPE_FLOAT, work);
+}
+
+/* By hand: the start of the class, and the larger of both times at its shares. */
+Test(workload, kernels_take_the_figures_of_their_class)
+{
+    struct sp_kernel_work work = {.flops = 4000, .bytes = 10, .kind = SP_KERNEL_PRODUCT};
+    assert_near(class_seconds(&work), 2 + 4000 / 500., "product, multiply-adds");
+    work.pays_no_start = true;
+    assert_near(class_seconds(&work), 4000 / 500., "another node has the start");
+    work = (struct sp_kernel_work){.flops = 100, .bytes = 500, .kind = SP_KERNEL_PRODUCT};
+    assert_near(class_seconds(&work), 2 + 500 / 25., "product, memory");
+    work = (struct sp_kernel_work){.bytes = 100};
+    assert_near(class_seconds(&work), 1 + 100 / 20., "other");
+    /* 64 queries of one head are one block, which keeps one of 4 units busy; half of the share is reached. */
+    work = (struct sp_kernel_work){
+        .flops = 1000, .bytes = 1, .kind = SP_KERNEL_PREFILL, .attention = {1, 1, 1, 64, 64, 8}};
+    assert_near(class_seconds(&work), 3 + 1000 / 500. * 2 * 4, "prefill of one block");
+    work.attention = (struct sp_attention_shape){1, 8, 8, 256, 256, 8};
+    assert_near(class_seconds(&work), 3 + 1000 / 500. * 1.25, "prefill of 16 blocks");
+    /* 2 heads of keys with 4 positions count as 8 each: 2 x 4 more of K and of V, of 2 floats. */
+    work = (struct sp_kernel_work){.bytes = 200, .kind = SP_KERNEL_DECODE, .attention = {2, 1, 1, 1, 4, 2}};
+    assert_near(class_seconds(&work), 5 + (200 + 2 * 2 * 4 * 2 * 4) / 50., "decode");
+}
+
 /* 512 elements of float16: an exponential of each, or their bytes in another order. */
 Test(workload, functions_and_permutations_have_ceilings_of_their_own)
 {

@@ -89,3 +89,29 @@ Test(collective, between)
     cr_expect_eq(sp_links_between(&links, 0, 8), 0, "device 8 is beyond the levels");
     cr_expect_eq(sp_links_between(&links, 9, 9), 2);
 }
+
+/* By hand: start + (p - 1) rank + f (n + sqrt(n half)) / bandwidth, of the library that is faster. */
+Test(collective, a_level_with_forms)
+{
+    static const struct sp_link_form items[] = {{SP_ALL_REDUCE, 2, 0.5, 4, {10, 20, 40}},
+                                                {SP_ALL_REDUCE, 0.1, 0, 0, {1, 1, 1}},
+                                                {SP_ALL_GATHER, 3, 1, 0, {0, 0, 50}},
+                                                {SP_ALL_TO_ALL, 4, 0.5, 0, {30, 30, 30}}};
+    static const struct sp_link_forms forms = {4, items};
+    struct sp_mesh_level level = {.name = "link", .size = 8, .bandwidth = 100, .latency = 1};
+    sp_level_take_forms(&level, &forms);
+    const struct sp_links one = {1, &level};
+    const uint32_t two = 2, eight = 8;
+    cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_REDUCE, &two, 16), 2 + 0.5 + (16 + 8) / 10., 1e-12);
+    cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_REDUCE, &two, 1), 0.1 + 1, 1e-12);
+    cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_REDUCE, &eight, 16), 2 + 3.5 + 2 * 7 / 8. * 24 / 40, 1e-12);
+    cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_GATHER, &eight, 400), 3 + 7 + 7 / 8. * 400 / 50, 1e-12);
+    cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_TO_ALL, &eight, 800), 4 + 3.5 + 7 / 8. * 100 / 30, 1e-12);
+    /* Messages reach what an all-gather of all devices does in its 3 rounds; what was stated is not forgotten. */
+    cr_expect_eq(level.bandwidth, 50);
+    cr_expect_float_eq(level.latency, 10 / 3., 1e-12);
+    cr_expect_eq(sp_level_bandwidth(&level), 100);
+    sp_level_resize(&level, 2);
+    cr_expect_float_eq(level.latency, 4, 1e-12);
+    cr_expect_eq(level.stated_latency, 1);
+}
