@@ -32,6 +32,8 @@ CLI = os.environ.get("SHARDPLAN", os.path.join(TOP, "build/sanitized/api/cli/sha
 DAEMON = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/sanitized/server/shardpland"))
 RESNET = os.path.join(TOP, "tests/data/resnet50.onnx")
 DEVICE = ["--device", "a100-sxm4-80gb"]
+# Each operator is a kernel, so that even small models have something for a second device.
+ALONE = [*DEVICE, "--runtime", "generic"]
 PATIENCE = 120  # seconds until something that must happen counts as hanging
 
 # Two devices so slow that splitting pays.

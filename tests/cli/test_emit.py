@@ -50,7 +50,7 @@ class Emits:
         return self.file("model.onnx", onnx_make.encode(onnx_make.mlp(LAYERS, WIDTH, 1024, weights="pattern")))
 
     def emit(self, model, *arguments, folder="out", **more):
-        return self.done("plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path(folder), *arguments,
+        return self.done("plan", model, "--devices", "2", *test_cli.ALONE, "--emit", self.path(folder), *arguments,
                          **more)
 
     def sound(self, path, known=()):
@@ -100,7 +100,7 @@ class Emit(Emits, test_cli.Case):
         model = self.file("long.onnx", onnx_make.encode(onnx_make.mlp(400, 64, 64)))
         written = 0
         for limit in ("0.2", "0.8", "3"):
-            result = test_cli.run("plan", model, "--devices", "4", *test_cli.DEVICE, "--time-limit", limit, "--emit",
+            result = test_cli.run("plan", model, "--devices", "4", *test_cli.ALONE, "--time-limit", limit, "--emit",
                                   self.path(limit))
             if result.returncode != 0:
                 self.assertIn(b"[TIME_LIMIT]", result.stderr)
@@ -150,7 +150,7 @@ class Emit(Emits, test_cli.Case):
         os.mkdir(self.path("more"))
         self.file("more/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
         os.mkdir(self.path("away"))
-        for command in (("plan", model, "--devices", "2", *test_cli.DEVICE), ("strip", model),
+        for command in (("plan", model, "--devices", "2", *test_cli.ALONE), ("strip", model),
                         ("infer", model, "--devices", "2")):
             with self.subTest(command[0]):
                 self.assertEqual(self.done(*command, "-o", self.path("beside.onnx")).stderr, b"")
@@ -222,8 +222,8 @@ class Emit(Emits, test_cli.Case):
         """It is cut off, or another model's: said before anything is written, and by whoever looks at the model."""
         self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS))[:-1])
         model = self.file("model.onnx", layered("weights.bin"))
-        for verb in (["check", model], ["plan", model, "--devices", "2", *test_cli.DEVICE],
-                     ["plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path("out")]):
+        for verb in (["check", model], ["plan", model, "--devices", "2", *test_cli.ALONE],
+                     ["plan", model, "--devices", "2", *test_cli.ALONE, "--emit", self.path("out")]):
             with self.subTest(verb[0]):
                 self.assertIn(b"[EXTERNAL_DATA_SHORT]", self.done(*verb, status=1).stderr)
         self.assertIn(b"note: The file 'weights.bin' has", self.done("inspect", model).stderr)
@@ -232,7 +232,7 @@ class Emit(Emits, test_cli.Case):
     def test_files_of_weights_that_are_not_there(self):
         """Nothing here needs them, and a note says so once."""
         for verb in ("inspect", "check", "plan"):
-            options = ["--devices", "2", *test_cli.DEVICE] if verb == "plan" else []
+            options = ["--devices", "2", *test_cli.ALONE] if verb == "plan" else []
             told = self.done(verb, self.file("model.onnx", layered("elsewhere.bin")), *options).stderr
             self.assertEqual(told.count(b"note:"), 1, told)
             self.assertIn(b"'elsewhere.bin', where weights of the model lie, is not beside it", told)
@@ -247,12 +247,12 @@ class Emit(Emits, test_cli.Case):
         manifest = json.loads(self.read("out", "manifest.json"))
         manifest["devices"][0]["parts"].append({"model": "../model.onnx"})
         self.file("out/manifest.json", json.dumps(manifest).encode())
-        result = self.done("plan", model, "--devices", "1", *test_cli.DEVICE, "--emit", self.path("out"), "--no-simulation")
+        result = self.done("plan", model, "--devices", "1", *test_cli.ALONE, "--emit", self.path("out"), "--no-simulation")
         self.assertIn(b"1 models of devices that an earlier plan left", result.stderr)
         self.assertIn(b"simulation.onnx' is of an earlier plan", result.stderr)
         self.assertEqual(set(os.listdir(self.path("out"))), FILES - {"device-1.onnx"} | {"device-7.onnx"})
         self.assertTrue(os.path.exists(model))
-        self.done("plan", model, "--devices", "1", *test_cli.DEVICE, "--emit", self.path("new"), "--no-simulation")
+        self.done("plan", model, "--devices", "1", *test_cli.ALONE, "--emit", self.path("new"), "--no-simulation")
         self.assertEqual(set(os.listdir(self.path("new"))), FILES - {"device-1.onnx", "simulation.onnx"})
         self.done("plan", model, "--devices", "1", "--no-simulation", status=2)
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from test_cli import CLI, DAEMON, DEVICE, PATIENCE, RESNET, SLOW, TOP, Case, clean_environment, found, run
+from test_cli import ALONE, CLI, DAEMON, PATIENCE, RESNET, SLOW, TOP, Case, clean_environment, found, run
 import onnx_make
 
 sys.path.insert(0, os.path.join(TOP, "tests/api"))
@@ -74,15 +74,15 @@ class ServerCase(Case):
 
     def submit(self, model):
         """Plans a model on the daemon; the plan's id there."""
-        done = self.there("plan", model, "--devices", "2", *DEVICE, "--json")
+        done = self.there("plan", model, "--devices", "2", *ALONE, "--json")
         return re.search(rb"keeps the plan as ([0-9a-f]{32})", done.stderr)[1].decode()
 
 
 class Verbs(ServerCase):
     def test_every_verb_says_what_it_says_offline(self):
         annotated, damaged = self.path("annotated.onnx"), self.file("damaged.onnx", b"\x08\x08\x3a\x02\x0a")
-        self.done("plan", RESNET, "--devices", "2", *DEVICE, "-o", annotated)
-        plan = ["plan", RESNET, "--devices", "2", *DEVICE]
+        self.done("plan", RESNET, "--devices", "2", *ALONE, "-o", annotated)
+        plan = ["plan", RESNET, "--devices", "2", *ALONE]
         reshard = ["reshard", "--shape", "64,64", "--from", "{devices=[2,1]<=[2]}", "--to", "{devices=[1,2]<=[2]}"]
         for status, arguments in (
                 (0, ["inspect", RESNET]), (0, ["inspect", RESNET, "--values", "--json"]), (0, ["inspect", COSTS]),
@@ -91,7 +91,7 @@ class Verbs(ServerCase):
                 (2, ["check", damaged]), (2, ["inspect", damaged, "--json"]),
                 (0, ["infer", annotated]), (0, ["infer", annotated, "--mode", "propagate", "--json"]),
                 (0, plan), (0, [*plan, "--strategy", "grouping"]), (0, [*plan, "--first-fit", "--objective", "latency"]),
-                (0, [*plan, "--what-if"]), (0, ["plan", RESNET, "--devices", "1,2", *DEVICE]),
+                (0, [*plan, "--what-if"]), (0, ["plan", RESNET, "--devices", "1,2", *ALONE]),
                 (0, ["plan", COSTS, "--cluster", CLUSTER]), (2, ["plan", RESNET, "--devices", "2", "--device", "abacus"]),
                 (0, ["operators", "MatMul"]), (2, ["operators", "Nothing"]), (0, ["operators", "--json"]),
                 (0, ["devices"]), (0, ["devices", "--json"]), (0, reshard), (0, [*reshard, "--json"]),
@@ -105,7 +105,7 @@ class Verbs(ServerCase):
 
     def test_files_of_plans(self):
         model, slow = self.file("found.onnx", found()), self.file("slow.json", SLOW)
-        for name, arguments in (("model", [RESNET, "--devices", "2", *DEVICE]),
+        for name, arguments in (("model", [RESNET, "--devices", "2", *ALONE]),
                                 ("found", [model, "--cluster", slow]),
                                 ("costs", [COSTS, "--cluster", CLUSTER])):
             with self.subTest(name):
@@ -166,7 +166,7 @@ class Kept(ServerCase):
             self.assertEqual(self.there("plans", verb, plan).stdout.decode().splitlines()[-1], f"{plan} succeeded")
         told = [json.loads(line) for line in self.there("jobs", "watch", plan, "--json").stdout.splitlines()]
         self.assertEqual(told[-1], {"event": "done", "data": {"id": plan, "state": "succeeded"}})
-        self.there("plan", model, "--devices", "2", *DEVICE, "--emit", self.path("emitted"))
+        self.there("plan", model, "--devices", "2", *ALONE, "--emit", self.path("emitted"))
         for what, file in ((["--annotated"], "annotated.onnx"), (["--simulation"], "simulation.onnx"),
                            (["--timeline"], "timeline.pftrace"), (["--plan"], "plan.json"),
                            (["--device", "1"], "device-1.onnx"),
@@ -217,7 +217,7 @@ class Running(ServerCase):
     def started(self):
         """A command that waits for a plan, and the plan's id."""
         deadline = time.monotonic() + PATIENCE
-        body = subprocess.Popen([CLI, "plan", self.model, "--devices", "2", *DEVICE],
+        body = subprocess.Popen([CLI, "plan", self.model, "--devices", "2", *ALONE],
                                 env=clean_environment(**self.variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(lambda: (body.kill(), body.communicate()))
         while not (jobs := self.there_json("jobs")["plans"]) and time.monotonic() < deadline:
