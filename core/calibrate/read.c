@@ -66,7 +66,9 @@ static bool read_head(const struct sp_text_line *line, uint32_t columns[COLUMNS]
 static enum sp_status keep_note(const struct sp_calibrate_samples *samples, const struct sp_text_line *line,
                                 const char *name, const char **ret_text, struct sp_error *err)
 {
-    size_t begin = 1 + strspn(line->text + 1, " "), size = strlen(name);
+    size_t begin = 1, size = strlen(name);
+    while (begin < line->size && line->text[begin] == ' ')
+        begin++;
     if (begin + size >= line->size || memcmp(line->text + begin, name, size) != 0 || line->text[begin + size] != ':')
         return SP_OK;
     begin += size + 1;
