@@ -47,7 +47,7 @@ class Slices(PlansCase):
         with open(os.path.join(MODELS, "transformer_tiny.onnx"), "rb") as file:
             transformer = file.read()
         cls.plans = {
-            "piped": cls.planned(transformer, "tiny", cluster={"device": "a100-sxm4-80gb", "count": 3}),
+            "piped": cls.planned(transformer, "tiny", cluster={"device": "a100-sxm4-80gb", "count": 3, "runtime": "generic"}),
             "split": cls.planned(transformer, "tiny", options={"strategy": "tensor"}, objective="latency"),
             # Its weights are large and its batch is small: they are split, and sums are exchanged.
             "exchanged": cls.planned(onnx_make.encode(onnx_make.mlp(6, 16384, 8, weights="external")), "mlp", objective="latency",
