@@ -141,6 +141,19 @@ enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *wor
                            const struct sp_placement *placement, struct sp_evaluation **ret_evaluation,
                            struct sp_error *err);
 
+/*
+ * Latency and interval of an evaluated placement, were all times others: compute_seconds of each stage, and those of
+ * each transfer. Everything else of the evaluation is as it was. Takes memory of `arena` that it gives back; false
+ * without memory.
+ */
+struct sp_other_times {
+    const double *compute_seconds;  /* per stage */
+    const double *transfer_seconds; /* per transfer */
+};
+bool sp_evaluation_retime(struct sp_arena *arena, const struct sp_evaluation *evaluation,
+                          const struct sp_placement *placement, const struct sp_other_times *times,
+                          double *ret_latency_seconds, double *ret_interval_seconds);
+
 /* An evaluator holds scratch tables (of the size of the workload, made once), for searches that evaluate many
    placements; its memory is in `arena`. NULL without memory. */
 struct sp_evaluator;

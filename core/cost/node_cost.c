@@ -17,6 +17,12 @@ struct figures {
     const struct sp_node_times *own; /* of the node itself; NULL: nobody asks */
 };
 
+/* The longest kernel so far on a device. */
+struct longest {
+    double seconds;
+    enum sp_device_class class;
+};
+
 struct frame {
     struct frame *below;
     struct sp_arena_mark mark;
@@ -35,6 +41,7 @@ struct walk {
     struct sp_model *model;
     struct sp_arena *scratch;
     const struct sp_timed_devices *devices;
+    struct longest *longest; /* per device */
     struct sp_error *err;
     struct frame *top;
 };
@@ -121,7 +128,10 @@ static enum sp_status add_own(const struct walk *walk, struct sp_node *node, con
         const bool is_same = kernel == NULL && sp_device_runtime(device)->caches == first->caches;
         const struct sp_kernel_work work = is_same ? alone : own_work(node, rule, sp_device_runtime(device), kernel);
         const enum sp_dtype dtype = sp_node_dtype(device, node);
-        figures->seconds[i] += sp_roofline_seconds(device, devices->cluster, dtype, &work);
+        const double seconds = sp_roofline_seconds(device, devices->cluster, dtype, &work);
+        figures->seconds[i] += seconds;
+        if (seconds > walk->longest[i].seconds)
+            walk->longest[i] = (struct longest){seconds, sp_roofline_class(dtype, work.kind)};
         if (figures->own != NULL) {
             figures->own->start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &work);
             figures->own->alone_start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &alone);
@@ -312,10 +322,11 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
                             const struct sp_node_times *times, struct sp_error *err)
 {
     struct sp_arena_mark start = sp_arena_mark(scratch);
-    struct walk walk = {model, scratch, devices, err, NULL};
+    struct walk walk = {model, scratch, devices, SP_NEW_ARRAY(scratch, devices->count, struct longest), err, NULL};
     struct figures result = {.seconds = SP_NEW_ARRAY(scratch, devices->count, double), .own = times};
-    enum sp_status status =
-        result.seconds == NULL ? sp_fail_memory(err) : add_own(&walk, node, devices->kernels, &result);
+    enum sp_status status = result.seconds == NULL || walk.longest == NULL
+                                ? sp_fail_memory(err)
+                                : add_own(&walk, node, devices->kernels, &result);
 
     result.cost.workspace_bytes = dequantized_bytes(node);
     if (status == SP_OK && has_inside(node))
@@ -326,6 +337,7 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         *ret_cost = result.cost;
         for (uint32_t i = 0; times != NULL && i < devices->count; i++) {
             times->seconds[i] = result.seconds[i];
+            times->classes[i] = (uint8_t)walk.longest[i].class;
             if (has_inside(node) || times->alone_seconds[i] <= 0)
                 times->alone_seconds[i] = result.seconds[i];
         }

@@ -165,8 +165,10 @@ static bool replace(struct apply *apply, uint32_t node, uint32_t first, uint32_t
             measure_alone(apply->workload, node, k, scale[k]);
     }
     apply->is_measured[node] = !is_first;
-    if (!is_first)
+    if (!is_first) {
         work->measured_scale = scale;
+        work->classes = NULL;
+    }
     return true;
 }
 

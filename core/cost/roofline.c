@@ -5,6 +5,8 @@
 #define QUERY_TILE 128
 #define MOST_IDLE  8
 
+#define NARROW_BITS 8 /* of elements of narrow products, at most */
+
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -88,6 +90,29 @@ static double absent_bytes(const struct sp_attention_shape *shape, enum sp_dtype
 {
     const double vectors = 2 * shape->batch * shape->kv_heads * larger(tile_keys - shape->keys, 0);
     return vectors * shape->size * sp_dtype_bits(dtype) / 8;
+}
+
+enum sp_device_class sp_roofline_class(enum sp_dtype dtype, enum sp_kernel_class kind)
+{
+    switch (kind) {
+    case SP_KERNEL_PRODUCT:
+        return sp_dtype_bits(dtype) <= NARROW_BITS ? SP_DEVICE_CLASS_NARROW_PRODUCTS : SP_DEVICE_CLASS_PRODUCTS;
+    case SP_KERNEL_PREFILL:
+        return SP_DEVICE_CLASS_PREFILL;
+    case SP_KERNEL_DECODE:
+        return SP_DEVICE_CLASS_DECODE;
+    case SP_KERNEL_OTHER:
+        break;
+    }
+    return SP_DEVICE_CLASS_OTHER;
+}
+
+struct sp_device_residual sp_roofline_residual(const struct sp_device *device, const struct sp_cluster *cluster,
+                                               enum sp_device_class class)
+{
+    static const struct sp_device unknown = {.kind = SP_DEVICE_OF_NO_KIND};
+    const bool is_stated = cluster->efficiency > 0 || cluster->launch_seconds >= 0;
+    return sp_device_residual(is_stated ? &unknown : device, class);
 }
 
 double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,

@@ -343,8 +343,9 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
 {
     size_t kind_count = devices->count;
     double *times = SP_NEW_ARRAY(workload->arena, 4 * workload->node_count * kind_count, double);
+    uint8_t *classes = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, uint8_t);
 
-    if (times == NULL)
+    if (times == NULL || classes == NULL)
         return sp_fail_memory(err);
     for (uint32_t n = 0; n < workload->node_count; n++) {
         struct sp_work_node *work = &workload->nodes[n];
@@ -356,8 +357,9 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         work->start_seconds = work->seconds + kind_count;
         work->alone_seconds = work->start_seconds + kind_count;
         work->alone_start_seconds = work->alone_seconds + kind_count;
+        work->classes = classes + n * kind_count;
         const struct sp_node_times of = {work->seconds, work->start_seconds, work->alone_seconds,
-                                         work->alone_start_seconds};
+                                         work->alone_start_seconds, classes + n * kind_count};
         status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, &of, err);
         if (status != SP_OK)
             return status;

@@ -63,6 +63,8 @@ struct sp_work_node {
     double *start_seconds; /* of these, what starting its kernel takes, without those inside; NULL: not known */
     double *alone_seconds, *alone_start_seconds; /* the same, were it a kernel of its own; NULL: not known */
     double *measured_scale; /* per kind: how many times the estimate `seconds` are; NULL: nobody measured (profile.h) */
+    const uint8_t *classes; /* per kind: enum sp_device_class of its kernel, or of the longest inside it; NULL: somebody
+                               measured or stated what it takes */
     double inner_weight_bytes;         /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;            /* peak of the activations inside it, in memory only while it runs */
     double resident_bytes;             /* kept on its device from request to request: keys and values (cache.h) */
@@ -214,6 +216,14 @@ struct sp_kernel_work {
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                            const struct sp_kernel_work *work);
 
+/* Of which class such a kernel is, which says how far its time is off. */
+enum sp_device_class sp_roofline_class(enum sp_dtype dtype, enum sp_kernel_class kind);
+
+/* How far times of such kernels are off there: where the cluster states what kernels reach, as of devices without a
+   kind. */
+struct sp_device_residual sp_roofline_residual(const struct sp_device *device, const struct sp_cluster *cluster,
+                                               enum sp_device_class class);
+
 /* What of these is the start. */
 double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                                  const struct sp_kernel_work *work);
@@ -236,6 +246,7 @@ struct sp_node_cost {
 struct sp_node_times {
     double *seconds, *start_seconds;
     double *alone_seconds, *alone_start_seconds; /* were it a kernel of its own */
+    uint8_t *classes;                            /* of its longest kernel */
 };
 
 /* The devices that a node is timed on. */

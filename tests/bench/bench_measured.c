@@ -1,19 +1,21 @@
 /*
  * What the product predicts for kernels, collectives and layouts that somebody measured: tests/bench/measured asks.
  *
- *   bench_measured nodes MODEL CLUSTER                   NAME SECONDS of each node that takes time, on device 0
+ *   bench_measured nodes MODEL CLUSTER                   NAME SECONDS LOW HIGH of each node that takes time, on
+ *                                                        device 0
  *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h),
- *                                                        memory with what the runtime takes; nothing where it does not
- *                                                        fit
- *   bench_measured collectives CLUSTER                   SECONDS of each line "OPERATION DEVICES BYTES" of the input,
- *                                                        among the first DEVICES devices of the cluster
+ *                                                        memory with what the runtime takes, then LOW and HIGH of each;
+ *                                                        nothing where it does not fit
+ *   bench_measured collectives CLUSTER                   SECONDS LOW HIGH of each line "OPERATION DEVICES BYTES" of the
+ *                                                        input, among the first DEVICES devices of the cluster
  *
- * Times are printed with nine digits: they are compared, not read.
+ * 90 % of what is measured should be from LOW to HIGH. Times are printed with nine digits: they are compared, not read.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/explain/error_bars.h"
 #include "plan_grid.h"
 
 #define MAX_LINE   128
@@ -25,8 +27,10 @@ static int print_nodes(struct plan_subject *subject)
     const uint32_t kind = workload->kind_of[0];
     for (uint32_t n = 0; n < workload->node_count; n++) {
         const struct sp_work_node *node = &workload->nodes[n];
+        const struct sp_error_bar bar =
+            sp_error_bar_of(node->seconds[kind], sp_error_of_node(workload, subject->cluster, n, 0));
         if (!node->folded && node->seconds[kind] > 0)
-            printf("%s %.9g\n", node->name, node->seconds[kind]);
+            printf("%s %.9g %.9g %.9g\n", node->name, bar.value, bar.low, bar.high);
     }
     return 0;
 }
@@ -39,9 +43,13 @@ static int print_layout(struct plan_subject *subject, const char *tensor, const 
         !plan_grid_make_layout(subject, (uint32_t)degree, (uint32_t)count, &grid))
         return 1;
     const double context = sp_device_context_bytes(sp_cluster_device(subject->cluster, 0));
-    for (uint32_t i = 0; i < grid.count; i++)
-        printf("%.9g %.9g %.9g\n", grid.plans[i].latency_seconds, grid.plans[i].interval_seconds,
-               grid.plans[i].memory_bytes + context);
+    for (uint32_t i = 0; i < grid.count; i++) {
+        const struct sp_error_bars *bars = &grid.plans[i].bars;
+        printf("%.9g %.9g %.9g %.9g %.9g %.9g %.9g %.9g %.9g\n", grid.plans[i].latency_seconds,
+               grid.plans[i].interval_seconds, grid.plans[i].memory_bytes + context, bars->latency_seconds.low,
+               bars->latency_seconds.high, bars->interval_seconds.low, bars->interval_seconds.high,
+               bars->memory_bytes.low + context, bars->memory_bytes.high + context);
+    }
     return 0;
 }
 
@@ -59,6 +67,7 @@ static bool find_operation(const char *name, enum sp_collective *ret_operation)
 /* "all-reduce 8 1048576"; false where the line is none. */
 static bool answer(const struct sp_cluster *cluster, char *line)
 {
+    struct sp_device_residual residual = sp_error_of_links(cluster, 0, false);
     enum sp_collective operation;
     char *behind = strchr(line, ' '), *end;
     double seconds;
@@ -70,7 +79,9 @@ static bool answer(const struct sp_cluster *cluster, char *line)
     if (!find_operation(line, &operation) || devices < 1 || devices > cluster->device_count || !(bytes > 0))
         return false;
     if (operation == SP_SEND_RECEIVE) {
-        seconds = sp_cluster_transfer_seconds(cluster, 0, (uint32_t)devices - 1, bytes);
+        const uint32_t last = (uint32_t)devices - 1;
+        seconds = sp_cluster_transfer_seconds(cluster, 0, last, bytes);
+        residual = sp_error_of_links(cluster, 0, last > 0 && sp_cluster_link(cluster, 0, last)->forms != NULL);
     } else {
         const struct sp_links links = sp_cluster_links(cluster);
         uint32_t span[MAX_LEVELS] = {0}, left = (uint32_t)devices;
@@ -81,8 +92,12 @@ static bool answer(const struct sp_cluster *cluster, char *line)
             left = (left + span[level - 1] - 1) / span[level - 1];
         }
         seconds = sp_collective_seconds(&links, operation, span, bytes);
+        const struct sp_link_form *form = sp_collective_form(&links, operation, span, bytes);
+        if (form != NULL)
+            residual = (struct sp_device_residual){form->low, form->high};
     }
-    printf("%.9g\n", seconds);
+    const struct sp_error_bar bar = sp_error_bar_of(seconds, residual);
+    printf("%.9g %.9g %.9g\n", bar.value, bar.low, bar.high);
     return true;
 }
 

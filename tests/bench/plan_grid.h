@@ -11,6 +11,7 @@
  *            the batch is split. Time: that of data parallelism and the gathers, one after the other; memory: the
  *            part, the two largest layers, activations.
  */
+#include "plan/explain/error_bars.h"
 #include "plan_subject.h"
 #include "search/joint/stage_options.h"
 
@@ -21,6 +22,7 @@ struct hand_plan {
     char where[PLAN_GRID_WHERE]; /* "all", or the number of the class of devices that it is on: "class 0" */
     bool fits;
     double latency_seconds, interval_seconds, memory_bytes;
+    struct sp_error_bars bars; /* but for FSDP */
 };
 
 struct plan_grid {

@@ -123,6 +123,27 @@ def collective(values, features):
     return start + rank_seconds * (ranks - 1) + crossed / values[3 + group]
 
 
+# What devices without a kind have (core/cost/cluster/cluster.h): a share of all peaks, a kernel's start, a message's
+# latency.
+SHARE, LAUNCH, MESSAGE = 0.7, 7e-6, 2e-6
+
+
+def by_constants(part, features, operation):
+    """Seconds of a kernel (PART: "products", "prefill", "decode", "other") or of an OPERATION of "collectives" by these
+    constants: the roofline, and the logarithmic algorithms of core/sharding/reshard/collective_cost.h."""
+    if part == "collectives":
+        ranks, size, link_seconds_per_byte = features[:3]
+        rounds = ranks - 1 if operation == "all_to_all" else math.log2(ranks)
+        return (2 if operation == "all_reduce" else 1) * rounds * MESSAGE + size * link_seconds_per_byte
+    if part == "products":  # of narrow ones, features begin with a start
+        times = features[1:3] if len(features) > 2 else features
+    elif part == "prefill":
+        times = features[:2]
+    else:
+        times = (features[0] + features[1] * features[2],) if part == "decode" else (features,)
+    return LAUNCH + max(times) / SHARE
+
+
 GROUPS = (2, 4, 8)
 COLLECTIVE_START = (5e-6, 1e-6, 3e6, 0.7, 0.8, 0.8)
 COLLECTIVE_BOUNDS = ((2e-7, 1e-4), (1e-9, 2e-5), (10.0, 1e8), (0.003, 1.5), (0.003, 1.5), (0.003, 1.5))

@@ -69,6 +69,13 @@ def quantile(ordered, share):
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def next_quantile(ordered, share):
+    """Below which a further value of the same kind lies with probability SHARE: of N values there are N + 1 places for
+    it (Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005: conformal prediction)."""
+    place = min(max(share * (len(ordered) + 1) - 1, 0), len(ordered) - 1)
+    return quantile(ordered, place / (len(ordered) - 1)) if len(ordered) > 1 else quantile(ordered, share)
+
+
 def describe(ordered):
     """Of the ratios predicted / measured: median absolute error, mean absolute error, median ratio, 5 % and 95 %."""
     errors = sorted(abs(ratio - 1) for ratio in ordered)

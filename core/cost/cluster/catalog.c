@@ -84,8 +84,8 @@ const char *sp_device_operation_name(enum sp_device_operation operation)
 
 const char *sp_device_class_name(enum sp_device_class class)
 {
-    static const char *const names[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill",
-                                                             "decode",   "other",           "collectives"};
+    static const char *const names[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill", "decode",
+                                                             "other",    "collectives",     "memory"};
     return names[class];
 }
 
@@ -139,6 +139,17 @@ struct sp_device_decode sp_device_decode(const struct sp_device *device)
 struct sp_device_other sp_device_other(const struct sp_device *device)
 {
     return device->other.memory_share > 0 ? device->other : sp_catalog_kinds[device->kind].other;
+}
+
+struct sp_device_residual sp_device_residual(const struct sp_device *device, enum sp_device_class class)
+{
+    const struct sp_device *const owners[] = {device, &sp_catalog_kinds[device->kind],
+                                              &sp_catalog_kinds[SP_DEVICE_OF_NO_KIND]};
+    size_t at = 0;
+
+    while (at + 1 < COUNT_OF(owners) && owners[at]->residuals[class].low <= 0)
+        at++;
+    return owners[at]->residuals[class];
 }
 
 const struct sp_device_library *sp_device_libraries(const struct sp_device *device, uint32_t *ret_count)

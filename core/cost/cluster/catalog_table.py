@@ -12,7 +12,7 @@ from fractions import Fraction
 
 KINDS = ["gpu", "tpu", "npu", "cpu"]
 PARTS = ["products", "attention", "other", "collectives"]
-CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives"]
+CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives", "memory"]
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 GROUP_SIZES = ["2", "4", "8"]
 DTYPES = {
@@ -69,11 +69,16 @@ def by_dtype(members, value):
     return "{" + ", ".join(f"[SP_DTYPE_{DTYPES[name]}] = {value(item)}" for name, item in members.items()) + "}"
 
 
+def residual(members):
+    return fields(members, ["low", "high"], "a residual")
+
+
 def collective(members):
-    only(members, ["start_seconds", "rank_seconds", "half_bytes", "link_share"], "a collective")
+    known = ["start_seconds", "rank_seconds", "half_bytes"]
+    only(members, [*known, "link_share"], "a collective")
     shares = members["link_share"]
     only(shares, GROUP_SIZES, "link_share")
-    plain = fields({name: members[name] for name in members if name != "link_share"}, list(members), "a collective")
+    plain = fields({name: members[name] for name in known if name in members}, known, "a collective")
     items = ", ".join(number(shares.get(size, 0)) for size in GROUP_SIZES)
     return plain[:-1] + f", .link_share = {{{items}}}}}"
 
@@ -105,7 +110,7 @@ class Catalog:
         if "residuals" in members:
             only(members["residuals"], CLASSES, "residuals")
             spans = (
-                f"[SP_DEVICE_CLASS_{name.upper()}] = " + fields(item, ["low", "high"], "a residual")
+                f"[SP_DEVICE_CLASS_{name.upper()}] = {residual(item)}"
                 for name, item in members["residuals"].items()
             )
             yield f".residuals = {{{', '.join(spans)}}}"
@@ -122,9 +127,11 @@ class Catalog:
         if members.get("collectives"):
             libraries = []
             for name, operations in members["collectives"].items():
-                only(operations, OPERATIONS, name)
-                items = ", ".join(f"[SP_DEVICE_{key.upper()}] = {collective(operations[key])}" for key in operations)
-                libraries.append(f"{{{text(name)}, {{{items}}}}}")
+                only(operations, [*OPERATIONS, "residual"], name)
+                known = [key for key in OPERATIONS if key in operations]
+                items = ", ".join(f"[SP_DEVICE_{key.upper()}] = {collective(operations[key])}" for key in known)
+                span = residual(operations.get("residual", {}))
+                libraries.append(f"{{{text(name)}, {{{items}}}, {span}}}")
             name = self.array("sp_device_library", libraries)
             yield f".libraries = {name}, .library_count = {len(libraries)}"
 
@@ -220,6 +227,7 @@ def main():
         f"[SP_DEVICE_{kind.upper()}] = {{{', '.join(catalog.kernels(members))}}}"
         for kind, members in kinds["kinds"].items()
     ]
+    defaults.append(f"[SP_DEVICE_OF_NO_KIND] = {{{', '.join(catalog.kernels(kinds['without_kind']))}}}")
     only(kinds["kinds"], KINDS, sys.argv[1])
     with open(sys.argv[-1], "w", encoding="ascii") as out:
         out.write('#include "cost/cluster/catalog_table.h"\n\n')

@@ -103,11 +103,21 @@ static enum sp_status read_narrowing(struct sp_members_reader *reader, const jso
     return SP_OK;
 }
 
+static const struct sp_members_range figure_low = {"a ratio of predicted and measured from 0.001 to 1", 1e-3, 1},
+                                     figure_high = {"a ratio of predicted and measured from 1 to 1000", 1, 1e3};
+
+static enum sp_status read_residual(struct sp_members_reader *reader, json_t *json, const char *pointer,
+                                    const char *name, struct sp_device_residual *residual)
+{
+    const struct sp_described_number numbers[] = {{"low", &figure_low, true, &residual->low},
+                                                  {"high", &figure_high, true, &residual->high}};
+
+    return read_object(reader, json, pointer, name, numbers, COUNT_OF(numbers));
+}
+
 static enum sp_status read_residuals(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                      struct sp_device *device)
 {
-    static const struct sp_members_range low = {"a ratio of predicted and measured from 0.001 to 1", 1e-3, 1},
-                                         high = {"a ratio of predicted and measured from 1 to 1000", 1, 1e3};
     const char *names[SP_DEVICE_CLASS_COUNT], *at;
     json_t *residuals;
     enum sp_status status = open_object(reader, json, pointer, "residuals", &residuals, &at);
@@ -117,11 +127,8 @@ static enum sp_status read_residuals(struct sp_members_reader *reader, json_t *j
     for (int i = 0; i < SP_DEVICE_CLASS_COUNT; i++)
         names[i] = sp_device_class_name((enum sp_device_class)i);
     status = sp_members_check(reader, residuals, at, "'residuals'", names, COUNT_OF(names));
-    for (int i = 0; status == SP_OK && i < SP_DEVICE_CLASS_COUNT; i++) {
-        const struct sp_described_number numbers[] = {{"low", &low, true, &device->residuals[i].low},
-                                                      {"high", &high, true, &device->residuals[i].high}};
-        status = read_object(reader, residuals, at, names[i], numbers, COUNT_OF(numbers));
-    }
+    for (int i = 0; status == SP_OK && i < SP_DEVICE_CLASS_COUNT; i++)
+        status = read_residual(reader, residuals, at, names[i], &device->residuals[i]);
     return status;
 }
 
@@ -179,7 +186,7 @@ static enum sp_status read_collective(struct sp_members_reader *reader, json_t *
 static enum sp_status read_library(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                    struct sp_device_library *library)
 {
-    const char *names[SP_DEVICE_OPERATION_COUNT];
+    const char *names[SP_DEVICE_OPERATION_COUNT + 1] = {[SP_DEVICE_OPERATION_COUNT] = "residual"};
     enum sp_status status;
 
     for (int i = 0; i < SP_DEVICE_OPERATION_COUNT; i++)
@@ -193,7 +200,7 @@ static enum sp_status read_library(struct sp_members_reader *reader, json_t *jso
         if (operation != NULL)
             status = read_collective(reader, operation, at, &library->operations[i]);
     }
-    return status;
+    return status == SP_OK ? read_residual(reader, json, pointer, "residual", &library->residual) : status;
 }
 
 static enum sp_status read_collectives(struct sp_members_reader *reader, const json_t *json, const char *pointer,

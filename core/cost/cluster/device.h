@@ -91,7 +91,8 @@ struct sp_device_narrowing {
     double start_seconds, memory_share, row_seconds;
 };
 
-/* What residuals are of. Narrow products have elements of at most 8 bits. */
+/* What residuals are of. Narrow products have elements of at most 8 bits. Memory is what a device holds beside weights
+   and caches, which are known: activations, buffers, and what the runtime's process takes. */
 enum sp_device_class {
     SP_DEVICE_CLASS_PRODUCTS,
     SP_DEVICE_CLASS_NARROW_PRODUCTS,
@@ -99,10 +100,11 @@ enum sp_device_class {
     SP_DEVICE_CLASS_DECODE,
     SP_DEVICE_CLASS_OTHER,
     SP_DEVICE_CLASS_COLLECTIVES,
+    SP_DEVICE_CLASS_MEMORY,
     SP_DEVICE_CLASS_COUNT
 };
 
-/* The 5 and 95 % quantiles of predicted / measured: 9 of 10 measured times lie from predicted / high to
+/* The 5 and 95 % quantiles of predicted / measured: 9 of 10 measured figures lie from predicted / high to
    predicted / low. low is 0 where none are stated. */
 struct sp_device_residual {
     double low, high;
@@ -133,6 +135,7 @@ enum sp_device_operation {
 struct sp_device_library {
     const char *name;
     struct sp_device_collective operations[SP_DEVICE_OPERATION_COUNT];
+    struct sp_device_residual residual; /* of all of them; low 0: that of the device's class is all there is */
 };
 
 /* On a public list; usd 0: none known. */
@@ -230,6 +233,10 @@ struct sp_device_product sp_device_product(const struct sp_device *device, enum 
 struct sp_device_prefill sp_device_prefill(const struct sp_device *device);
 struct sp_device_decode sp_device_decode(const struct sp_device *device);
 struct sp_device_other sp_device_other(const struct sp_device *device);
+
+/* How far estimates of a class are off: the device's own residual, else that of its kind, else that of the constants
+   that devices without a kind have; never without figures. */
+struct sp_device_residual sp_device_residual(const struct sp_device *device, enum sp_device_class class);
 
 /*
  * The libraries whose collectives are known: the device's own, else the kind's where the device has a scale-up link;

@@ -18,12 +18,16 @@ static void add_library(const struct sp_device *device, const struct sp_device_l
 {
     const struct sp_runtime *runtime = sp_device_runtime(device);
     const double eager = device->kind == SP_DEVICE_GPU ? runtime->collective_seconds : 0;
+    const struct sp_device_residual residual =
+        library->residual.low > 0 ? library->residual : sp_device_residual(device, SP_DEVICE_CLASS_COLLECTIVES);
     for (int o = 0; o < SP_DEVICE_OPERATION_COUNT; o++) {
         const struct sp_device_collective *of = &library->operations[o];
         if (of->start_seconds <= 0)
             continue;
         struct sp_link_form *form = &items[(*count)++];
-        *form = (struct sp_link_form){operations[o], of->start_seconds + eager, of->rank_seconds, of->half_bytes, {0}};
+        *form = (struct sp_link_form){
+            operations[o], of->start_seconds + eager, of->rank_seconds, of->half_bytes, {0}, residual.low,
+            residual.high};
         for (uint32_t i = 0; i < SP_LINK_GROUP_SIZES; i++)
             form->bandwidth[i] = of->link_share[i] * sp_cluster_device_link(device);
     }

@@ -74,13 +74,19 @@ static void write_narrowing(const struct sp_device *device, struct sp_json *json
     sp_json_end_object(json);
 }
 
+static void write_residual(struct sp_json *json, const char *name, const struct sp_device_residual *residual)
+{
+    const struct number numbers[] = {{"low", residual->low}, {"high", residual->high}};
+
+    write_object(json, name, numbers, COUNT_OF(numbers));
+}
+
 static void write_residuals(const struct sp_device *device, struct sp_json *json)
 {
     bool is_open = false;
 
     for (int class = 0; class < SP_DEVICE_CLASS_COUNT; class ++) {
         const struct sp_device_residual *residual = &device->residuals[class];
-        const struct number numbers[] = {{"low", residual->low}, {"high", residual->high}};
         if (residual->low <= 0)
             continue;
         if (!is_open) {
@@ -88,7 +94,7 @@ static void write_residuals(const struct sp_device *device, struct sp_json *json
             sp_json_begin_object(json);
         }
         is_open = true;
-        write_object(json, sp_device_class_name((enum sp_device_class) class), numbers, COUNT_OF(numbers));
+        write_residual(json, sp_device_class_name((enum sp_device_class) class), residual);
     }
     if (is_open)
         sp_json_end_object(json);
@@ -147,6 +153,8 @@ static void write_collectives(const struct sp_device *device, struct sp_json *js
             sp_json_key(json, sp_device_operation_name((enum sp_device_operation)operation));
             write_collective(&library->operations[operation], json);
         }
+        if (library->residual.low > 0)
+            write_residual(json, "residual", &library->residual);
         sp_json_end_object(json);
     }
     sp_json_end_object(json);

@@ -136,21 +136,42 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     return count;
 }
 
-/* The least of the forms of a collective; INFINITY where there are none. */
-static double by_forms(const struct sp_mesh_level *level, enum sp_collective kind, double p, double bytes)
+/* The fastest of the forms of a collective, and its seconds; NULL and INFINITY where there are none. */
+static const struct sp_link_form *fastest_form(const struct sp_mesh_level *level, enum sp_collective kind, double p,
+                                               double bytes, double *ret_seconds)
 {
     const double n = kind == SP_ALL_TO_ALL ? bytes / p : bytes;
-    double least = INFINITY;
+    const struct sp_link_form *fastest = NULL;
 
+    *ret_seconds = INFINITY;
     for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
         const struct sp_link_form *form = &level->forms->items[i];
         const double bandwidth = form_bandwidth(form, p);
         if (form->kind != kind || bandwidth <= 0)
             continue;
         const double crossed = (kind == SP_ALL_REDUCE ? 2 : 1) * (p - 1) / p * (n + sqrt(n * form->half_bytes));
-        least = fmin(least, form->start_seconds + form->rank_seconds * (p - 1) + crossed / bandwidth);
+        const double seconds = form->start_seconds + form->rank_seconds * (p - 1) + crossed / bandwidth;
+        if (seconds < *ret_seconds) {
+            *ret_seconds = seconds;
+            fastest = form;
+        }
     }
-    return least;
+    return fastest;
+}
+
+static double by_forms(const struct sp_mesh_level *level, enum sp_collective kind, double p, double bytes)
+{
+    double seconds;
+    (void)fastest_form(level, kind, p, bytes, &seconds);
+    return seconds;
+}
+
+const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
+                                              const uint32_t *span, double bytes)
+{
+    double p = 1, seconds;
+    const struct sp_mesh_level *only = only_level(links, span, &p);
+    return only != NULL ? fastest_form(only, kind, p, bytes, &seconds) : NULL;
 }
 
 void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms *forms)

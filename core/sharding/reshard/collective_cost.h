@@ -47,6 +47,7 @@ struct sp_link_form {
     enum sp_collective kind;
     double start_seconds, rank_seconds, half_bytes;
     double bandwidth[SP_LINK_GROUP_SIZES]; /* bytes per second; 0: not known of such groups */
+    double low, high;                      /* 9 of 10 measured times are from seconds / high to seconds / low */
 };
 
 /* Of several forms of one collective, the fastest counts. */
@@ -94,6 +95,10 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size);
  * level by level, by the innermost one's forms there.
  */
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes);
+
+/* Whose seconds these are, where the group is within a level with forms; NULL: those of an algorithm. */
+const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
+                                              const uint32_t *span, double bytes);
 
 /* seconds = fixed + slope * bytes, of one algorithm. */
 struct sp_collective_line {

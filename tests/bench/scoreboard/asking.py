@@ -29,13 +29,25 @@ CATALOG = os.path.join(os.path.dirname(__file__), "..", "..", "..", "api", "devi
 SCOPE = re.compile(r"^/r(\d+)/")
 
 
+def add(*bars, factors=None):
+    """The sum of (value, low, high), each times its factor: errors do not cancel."""
+    factors = factors or [1] * len(bars)
+    return tuple(sum(factor * number for factor, number in zip(factors, numbers)) for numbers in zip(*bars))
+
+
+def members(bar):
+    """What a row has of a prediction; None: there is none."""
+    return dict(zip(("predicted", "low", "high"), bar or (None, None, None)))
+
+
 def eager_device(name):
     """A device of the catalog whose only collectives are NCCL's, started from a stream."""
     with open(os.path.join(CATALOG, name + ".json"), encoding="utf-8") as file:
         device = json.load(file)
     operations = device["collectives"]["nccl"]
-    for figures in operations.values():
-        figures["start_seconds"] += EAGER
+    for name, figures in operations.items():
+        if name != "residual":
+            figures["start_seconds"] += EAGER
     return {**device, "collectives": {"nccl": operations}}
 
 
@@ -80,25 +92,32 @@ class Product:
         return self.write(json.dumps(cluster))
 
     def nodes(self, graph, device, runtime):
-        """Seconds of the kernels of a graph whose node names begin with "/rN/": {N: seconds}."""
-        seconds = collections.Counter()
+        """Seconds of the kernels of a graph whose node names begin with "/rN/": {N: (seconds, low, high)}."""
+        seconds = {}
         output = self.run("nodes", self.write(graph), self.cluster(device, 1, runtime))
         for line in (output or "").splitlines():
-            name, time = line.rsplit(" ", 1)
+            name, *times = line.rsplit(" ", 3)
             found = SCOPE.match(name)
             if found:
-                seconds[int(found.group(1))] += float(time)
+                row = int(found.group(1))
+                seconds[row] = add(seconds.get(row, (0, 0, 0)), tuple(map(float, times)))
         return seconds
 
     def collectives(self, device, count, runtime, questions):
-        """Seconds of each (operation, devices, bytes); None where the product has no answer."""
+        """(seconds, low, high) of each (operation, devices, bytes); None where the product has no answer."""
         text = "".join(f"{operation} {devices} {size}\n" for operation, devices, size in questions)
         output = self.run("collectives", self.cluster(device, count, runtime), text=text)
-        return [float(line) for line in output.split()] if output else [None] * len(questions)
+        if not output:
+            return [None] * len(questions)
+        return [tuple(map(float, line.split())) for line in output.splitlines()]
 
     def layout(self, graph, device, runtime, degrees):
-        """(latency, interval, bytes) of a Megatron layout of (tensor, stages); None where it does not fit."""
+        """(latency, interval, bytes) of a Megatron layout of (tensor, stages), each (value, low, high); None where it
+        does not fit."""
         tensor, stages = degrees
         cluster = self.cluster(device, tensor * stages, runtime)
         output = self.run("layout", self.write(graph), cluster, str(tensor), str(stages))
-        return tuple(map(float, output.split())) if output else None
+        if not output:
+            return None
+        numbers = list(map(float, output.split()))
+        return tuple((numbers[i], *numbers[3 + 2 * i:5 + 2 * i]) for i in range(3))

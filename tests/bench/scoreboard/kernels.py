@@ -10,7 +10,7 @@ import os
 
 from model_graph import Graph
 
-from .asking import DEVICES
+from .asking import DEVICES, members
 
 OPSET = 23
 DTYPES = {"bfloat16": "bfloat16", "float16": "float16", "fp8": "float8e4m3fn"}
@@ -79,8 +79,8 @@ LAYER_OPERATORS = ("input_layernorm", "attn_rope", "mlp_act", "add")
 
 
 def predict(ask, rows, make, dtype, place):
-    """Seconds of each row of a table by the graph that MAKE makes of it, on PLACE (device, runtime); None where the
-    product has none."""
+    """(seconds, low, high) of each row of a table by the graph that MAKE makes of it, on PLACE (device, runtime); None
+    where the product has none."""
     predicted = []
     for first in range(0, len(rows), GROUP):
         part = rows[first:first + GROUP]
@@ -100,7 +100,7 @@ def kernel_rows(ask, table, name, shapes, make, dtype):
         return []
     predicted = predict(ask, [row for row, *_ in shapes], make, dtype, (device, table.get("backend")))
     return [{"table": name, "source": table["source"], "model": called, "hardware": device, "layout": "1 device",
-             "measured": measured, "predicted": seconds, "low": None, "high": None, "shape": shape}
+             "measured": measured, **members(seconds), "shape": shape}
             for (_, shape, called, measured), seconds in zip(shapes, predicted)]
 
 
@@ -142,6 +142,6 @@ def collective_rows(folder, ask, chosen):
         runtime = LIBRARIES[table["library"].split("_")[0].split(" ")[0]]
         for (size, measured), seconds in zip(some, ask.collectives(device, count, runtime, questions)):
             rows.append({"table": name, "source": table["source"], "model": f"{size} bytes", "hardware": device,
-                         "layout": f"{count} devices", "measured": measured, "predicted": seconds, "low": None,
-                         "high": None, "shape": [count, size]})
+                         "layout": f"{count} devices", "measured": measured, **members(seconds),
+                         "shape": [count, size]})
     return rows

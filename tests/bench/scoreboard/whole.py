@@ -12,7 +12,7 @@ import os
 import model_layers
 from model_graph import Graph
 
-from .asking import DEVICES
+from .asking import DEVICES, add, members
 from .kernels import text_of
 
 # Sizes: NVIDIA/FasterTransformer docs/gpt_guide.md; Megatron-Turing NLG 530B (arXiv 2201.11990); Llama 2 (arXiv
@@ -71,9 +71,9 @@ MICRO_BATCHES = (2, 4, 8, 16)  # that a batch is cut into for several stages
 
 
 def ask_pass(ask, place, model, precision, request):
-    """(seconds, bytes of the fullest device) of one pass on PLACE (device, runtime, layout): REQUEST is (sequences, new
-    positions, past positions). None where the plan does not fit. Stages take micro-batches behind each other: the
-    fastest number of these counts."""
+    """(seconds, bytes of the fullest device) of one pass on PLACE (device, runtime, layout), each (value, low, high):
+    REQUEST is (sequences, new positions, past positions). None where the plan does not fit. Stages take micro-batches
+    behind each other: the fastest number of these counts."""
     answer = ask.layout(graph_of(model, precision, *request), *place)
     if answer is None:
         return None
@@ -82,7 +82,7 @@ def ask_pass(ask, place, model, precision, request):
         if stages == 1 or request[0] % count:
             break
         part = ask.layout(graph_of(model, precision, request[0] // count, *request[1:]), *place)
-        seconds = min(seconds, part[0] + (count - 1) * part[1])
+        seconds = min(seconds, add(*part[:2], factors=(1, count - 1)))
     return seconds, answer[2]
 
 
@@ -97,7 +97,7 @@ def whole_batch(ask, place, model, precision, sizes):
     last = ask_pass(ask, place, model, precision, (batch, 1, given + made - 1))
     if step is None:
         return None
-    return prefill[0] + (made - 1) * step[0], max(prefill[1], (last or step)[1])
+    return add(prefill[0], step[0], factors=(1, made - 1)), max(prefill[1], (last or step)[1])
 
 
 def output_token(ask, place, model, precision, sizes):
@@ -107,14 +107,14 @@ def output_token(ask, place, model, precision, sizes):
     step = ask_pass(ask, place, model, precision, (concurrency, 1, given + made // 2))
     if prefill is None or step is None:
         return None
-    return step[0] + concurrency / made * prefill[0], max(prefill[1], step[1])
+    return add(step[0], prefill[0], factors=(1, concurrency / made)), max(prefill[1], step[1])
 
 
 def row_of(name, source, called, place, measured, answer):
     """A row of the report; ANSWER is (seconds, bytes) or None."""
     device, _, (tensor, stages) = place
     return {"table": name, "source": source, "model": called, "hardware": device, "layout": f"TP{tensor} PP{stages}",
-            "measured": measured, "predicted": answer[0] if answer else None, "low": None, "high": None,
+            "measured": measured, **members(answer and answer[0]),
             "memory": answer[1] if answer else None, "devices": tensor * stages}
 
 
