@@ -53,7 +53,7 @@ static uint32_t block_levels(const struct sp_cluster *cluster, uint32_t first, u
     for (uint32_t l = outermost; l < level_count; l++) {
         ret_levels[used] = cluster->levels[l];
         if (l == outermost)
-            ret_levels[used].size = (uint32_t)(count / inner[l + 1]);
+            sp_level_resize(&ret_levels[used], (uint32_t)(count / inner[l + 1]));
         used += ret_levels[used].size > 1;
     }
     return used;

@@ -1,7 +1,6 @@
 #include "sharding/reshard/collective_cost.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 const char *sp_collective_name(enum sp_collective kind)
 {
@@ -136,7 +135,9 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     return count;
 }
 
-/* The fastest of the forms of a collective, and its seconds; NULL and INFINITY where there are none. */
+/* The fastest of the forms of a collective, and its seconds; NULL and INFINITY where there are none. All groups of a
+   level talk at once: together they get no more out of it than the whole level does (over PCIe eight devices get a tenth
+   of what two get). */
 static const struct sp_link_form *fastest_form(const struct sp_mesh_level *level, enum sp_collective kind, double p,
                                                double bytes, double *ret_seconds)
 {
@@ -146,7 +147,7 @@ static const struct sp_link_form *fastest_form(const struct sp_mesh_level *level
     *ret_seconds = INFINITY;
     for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
         const struct sp_link_form *form = &level->forms->items[i];
-        const double bandwidth = form_bandwidth(form, p);
+        const double bandwidth = fmin(form_bandwidth(form, p), form_bandwidth(form, level->size));
         if (form->kind != kind || bandwidth <= 0)
             continue;
         const double crossed = (kind == SP_ALL_REDUCE ? 2 : 1) * (p - 1) / p * (n + sqrt(n * form->half_bytes));
@@ -200,6 +201,31 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
     level->bandwidth = level->stated_bandwidth;
     level->latency = level->stated_latency;
     sp_level_take_forms(level, level->forms);
+}
+
+struct sp_collective_line sp_level_least(const struct sp_mesh_level *level)
+{
+    struct sp_collective_line least = {level->latency, 1 / level->bandwidth};
+
+    for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
+        const struct sp_link_form *form = &level->forms->items[i];
+        for (double p = 2, round = 1; p / 2 < level->size; p *= 2, round++) {
+            const double bandwidth = form_bandwidth(form, p);
+            if (bandwidth <= 0)
+                continue;
+            least.fixed = fmin(least.fixed, (form->start_seconds + form->rank_seconds * (p / 2)) / round);
+            least.slope = fmin(least.slope, 1 / bandwidth);
+        }
+    }
+    return least;
+}
+
+bool sp_collective_has_forms(const struct sp_links *links, const uint32_t *span)
+{
+    for (uint32_t l = 0; l < links->level_count; l++)
+        if (span[l] > 1 && links->levels[l].forms != NULL)
+            return true;
+    return false;
 }
 
 /* By the forms of the one level that a group spans, else by the algorithms. */

@@ -23,6 +23,7 @@
  *
  * Sources: Thakur, Rabenseifner, Gropp 2005 (optimization of collective communication in MPICH); Patarasuk, Yuan 2009.
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 enum sp_collective {
@@ -100,10 +101,17 @@ double sp_collective_seconds(const struct sp_links *links, enum sp_collective ki
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
                                               const uint32_t *span, double bytes);
 
+/* Whether a level that a group spans has forms. */
+bool sp_collective_has_forms(const struct sp_links *links, const uint32_t *span);
+
 /* seconds = fixed + slope * bytes, of one algorithm. */
 struct sp_collective_line {
     double fixed, slope;
 };
+
+/* What no message over a level beats, and no round of a collective in which what a device knows at most doubles. */
+struct sp_collective_line sp_level_least(const struct sp_mesh_level *level);
+
 #define SP_COLLECTIVE_LINES 3
 
 /* The algorithms of such a collective, for a search that asks for many sizes; the time is the least of them: that of

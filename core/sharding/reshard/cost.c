@@ -10,8 +10,9 @@
 #include "base/hash_map.h"
 #include "sharding/reshard/internal.h"
 
-#define CACHED_RANK 8 /* tensors of more axes are not kept */
-#define CACHE_WAYS  4 /* entries that a question may be in; the one that was used longest ago gives way */
+#define CACHED_RANK   8 /* tensors of more axes are not kept */
+#define CACHE_WAYS    4 /* entries that a question may be in; the one that was used longest ago gives way */
+#define MOST_MEASURED (1 << SP_LINK_GROUP_SIZES) /* devices of the largest groups of forms */
 
 /* What an answer depends on, as bytes: shape, bytes of an element, layouts. */
 struct key {
@@ -179,7 +180,8 @@ static bool has_partial(const struct sp_layout *layout, uint32_t count)
     return memchr(layout->axis, SP_LAYOUT_PARTIAL, count) != NULL;
 }
 
-/* Whether a pure gather over `set` is the best there is: its time is the bound of sp_problem_bound(). */
+/* Whether a pure gather over `set` is the best there is: its time is the bound of sp_problem_bound(), or it is in one
+   level of which more is known, among no more devices than that was measured for: steps in a row start more often. */
 static bool gather(const struct sp_reshard_costs *costs, const struct question *question, const struct sides *sides,
                    uint32_t set, double *ret_seconds, double *ret_bytes)
 {
@@ -199,9 +201,10 @@ static bool gather(const struct sp_reshard_costs *costs, const struct question *
     for (double reached = 1; reached < group->size; reached *= 2)
         rounds++;
     double bound = rounds * latency + (group->size - 1) / group->size * ideal * per_byte;
-    *ret_seconds = sp_group_gather(group, tile);
+    *ret_seconds = sp_group_seconds(costs->grid, group, SP_ALL_GATHER, tile);
     *ret_bytes = sp_collective_bytes(SP_ALL_GATHER, group->size, tile);
-    return *ret_seconds <= bound * (1 + 1e-12);
+    return (costs->links.level_count == 1 && costs->links.levels[0].forms != NULL && group->size <= MOST_MEASURED) ||
+           *ret_seconds <= bound * (1 + 1e-12);
 }
 
 /* The answer without a search, or false. */

@@ -33,6 +33,8 @@ struct sp_digit {
 /* How long the collectives of a set of digits take. Groups may look different from each other on the links: the
    slowest counts. */
 struct sp_group_shape {
+    bool has_forms;                  /* then what is known of the span counts, else the lines */
+    uint32_t span[SP_MAX_MESH_AXES]; /* devices on each level */
     uint32_t gather_lines;
     struct sp_collective_line gather[SP_COLLECTIVE_LINES], exchange;
 };
@@ -107,8 +109,9 @@ bool sp_interval_clip(struct sp_interval interval, int64_t low, int64_t high, st
 /* The group that a set of digits makes; NULL without memory. */
 const struct sp_group *sp_grid_group(struct sp_grid *grid, uint32_t set);
 
-double sp_group_gather(const struct sp_group *group, double bytes);
-double sp_group_exchange(const struct sp_group *group, double bytes);
+/* Seconds of an all-gather, all-to-all, all-reduce or reduce-scatter of n bytes (collective_cost.h) in the group. */
+double sp_group_seconds(const struct sp_grid *grid, const struct sp_group *group, enum sp_collective kind,
+                        double bytes);
 
 /* ---- layouts of one problem ---- */
 
@@ -153,10 +156,11 @@ static inline bool sp_blocks_nest(int64_t extent, int64_t kept, int64_t all)
 }
 
 /* What the links that the target's grid uses have at best: latency, seconds per byte; and which levels these are,
-   outermost first, if each digit is on one level. */
+   outermost first, with what each has at best, if each digit is on one level. */
 struct sp_fastest {
     double latency, per_byte;
     uint32_t level_count, levels[SP_MAX_MESH_AXES];
+    struct sp_collective_line least[SP_MAX_MESH_AXES]; /* by level */
 };
 void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret_fastest);
 

@@ -84,8 +84,9 @@ void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret
             is_used = grid->digits[d].span[l] > 1;
         if (!is_used)
             continue;
-        ret_fastest->latency = fmin(ret_fastest->latency, links->levels[l].latency);
-        ret_fastest->per_byte = fmin(ret_fastest->per_byte, 1 / links->levels[l].bandwidth);
+        ret_fastest->least[l] = sp_level_least(&links->levels[l]);
+        ret_fastest->latency = fmin(ret_fastest->latency, ret_fastest->least[l].fixed);
+        ret_fastest->per_byte = fmin(ret_fastest->per_byte, ret_fastest->least[l].slope);
         if (is_nested)
             ret_fastest->levels[ret_fastest->level_count++] = l;
     }
@@ -199,7 +200,7 @@ static double node_bound(const struct distance *distance, const struct sp_fastes
     const double bytes = distance->bytes;
     const uint32_t reduced = distance->reduced;
     const struct sp_grid *grid = problem->grids[lists->grid];
-    const struct sp_mesh_level *link = &problem->links->levels[level];
+    const struct sp_collective_line *link = &fastest->least[level];
     struct nodes nodes = {.level = level, .share = 1, .blocks = 1, .own = 1};
     double devices = 1, union_bytes = bytes;
 
@@ -233,7 +234,7 @@ static double node_bound(const struct distance *distance, const struct sp_fastes
     /* In one round every device of a node may hear of another node. */
     double outer_rounds = fmax(rounds(nodes.blocks, 1 + devices), 1);
     double inner_rounds = fmax(rounds(distance->tiles, 2) - outer_rounds, 0);
-    return outer_rounds * link->latency + inner_rounds * fastest->latency + outer / link->bandwidth +
+    return outer_rounds * link->fixed + inner_rounds * fastest->latency + outer * link->slope +
            fmax(all - outer, 0) * fastest->per_byte;
 }
 
@@ -346,7 +347,8 @@ enum sp_status sp_step_measure(const struct sp_problem *problem, struct sp_near 
         return SP_OK;
     }
     step.set = changed_digits(problem->grids[before->grid], before, after);
-    const struct sp_group *group = sp_grid_group(problem->grids[before->grid], step.set);
+    struct sp_grid *grid = problem->grids[before->grid];
+    const struct sp_group *group = sp_grid_group(grid, step.set);
     if (group == NULL)
         return sp_fail_memory(err);
     if (kind == SP_ALL_GATHER)
@@ -356,10 +358,8 @@ enum sp_status sp_step_measure(const struct sp_problem *problem, struct sp_near 
     if (kind != SP_ALL_SLICE)
         step.group_size = group->size;
     step.bytes = sp_collective_bytes(kind, group->size, bytes);
-    if (kind == SP_ALL_TO_ALL)
-        step.seconds = sp_group_exchange(group, bytes);
-    else if (kind == SP_ALL_GATHER || kind == SP_REDUCE_SCATTER || kind == SP_ALL_REDUCE)
-        step.seconds = (kind == SP_ALL_REDUCE ? 2 : 1) * sp_group_gather(group, bytes);
+    if (kind == SP_ALL_TO_ALL || kind == SP_ALL_GATHER || kind == SP_REDUCE_SCATTER || kind == SP_ALL_REDUCE)
+        step.seconds = sp_group_seconds(grid, group, kind, bytes);
     *ret_step = step;
     return SP_OK;
 }

@@ -256,6 +256,8 @@ const struct sp_group *sp_grid_group(struct sp_grid *grid, uint32_t set)
         struct sp_group_shape *shape = &group->shapes[i];
         struct sp_collective_line lines[SP_COLLECTIVE_LINES] = {{0, 0}};
 
+        memcpy(shape->span, spans.span[i], sizeof shape->span);
+        shape->has_forms = sp_collective_has_forms(grid->links, shape->span);
         shape->gather_lines = sp_collective_lines(grid->links, SP_ALL_GATHER, spans.span[i], shape->gather);
         sp_collective_lines(grid->links, SP_ALL_TO_ALL, spans.span[i], lines);
         shape->exchange = lines[0];
@@ -264,27 +266,27 @@ const struct sp_group *sp_grid_group(struct sp_grid *grid, uint32_t set)
     return group;
 }
 
-double sp_group_gather(const struct sp_group *group, double bytes)
+/* By lines: an all-reduce is a reduce-scatter, which takes as long as an all-gather, and an all-gather. */
+static double line_seconds(const struct sp_group_shape *shape, enum sp_collective kind, double bytes)
+{
+    double least = shape->gather_lines > 0 ? INFINITY : 0;
+
+    if (kind == SP_ALL_TO_ALL)
+        return shape->exchange.fixed + shape->exchange.slope * bytes;
+    for (uint32_t i = 0; i < shape->gather_lines; i++)
+        least = fmin(least, shape->gather[i].fixed + shape->gather[i].slope * bytes);
+    return (kind == SP_ALL_REDUCE ? 2 : 1) * least;
+}
+
+double sp_group_seconds(const struct sp_grid *grid, const struct sp_group *group, enum sp_collective kind, double bytes)
 {
     double slowest = 0;
 
     for (uint32_t i = 0; i < group->shape_count; i++) {
         const struct sp_group_shape *shape = &group->shapes[i];
-        double least = shape->gather_lines > 0 ? INFINITY : 0;
-
-        for (uint32_t j = 0; j < shape->gather_lines; j++)
-            least = fmin(least, shape->gather[j].fixed + shape->gather[j].slope * bytes);
-        slowest = fmax(slowest, least);
+        slowest = fmax(slowest, shape->has_forms ? sp_collective_seconds(grid->links, kind, shape->span, bytes)
+                                                 : line_seconds(shape, kind, bytes));
     }
-    return slowest;
-}
-
-double sp_group_exchange(const struct sp_group *group, double bytes)
-{
-    double slowest = 0;
-
-    for (uint32_t i = 0; i < group->shape_count; i++)
-        slowest = fmax(slowest, group->shapes[i].exchange.fixed + group->shapes[i].exchange.slope * bytes);
     return slowest;
 }
 

@@ -148,7 +148,7 @@ static void offer_gather(struct scene *scene, const uint8_t *drop)
     for (uint32_t a = 0; a < scene->problem->rank; a++)
         work->count[a] = (uint8_t)(scene->lists->count[a] - drop[a]);
     work->replicated |= set;
-    sp_search_offer(scene->search, SP_ALL_GATHER, work, sp_group_gather(group, tile),
+    sp_search_offer(scene->search, SP_ALL_GATHER, work, sp_group_seconds(scene->grid, group, SP_ALL_GATHER, tile),
                     sp_collective_bytes(SP_ALL_GATHER, group->size, tile), scene->tile + tile);
     work->replicated &= ~set;
     memcpy(work->count, scene->lists->count, sizeof work->count);
@@ -213,7 +213,8 @@ static void offer_exchange(struct scene *scene, const struct exchange *exchange)
         double bytes = group != NULL ? group->size * fmax(tile, scene->tile) : 0;
 
         if (group != NULL)
-            sp_search_offer(scene->search, SP_ALL_TO_ALL, &scene->work, sp_group_exchange(group, bytes),
+            sp_search_offer(scene->search, SP_ALL_TO_ALL, &scene->work,
+                            sp_group_seconds(scene->grid, group, SP_ALL_TO_ALL, bytes),
                             sp_collective_bytes(SP_ALL_TO_ALL, group->size, bytes), scene->tile + tile);
     }
     memcpy(scene->work.count, scene->lists->count, sizeof scene->work.count);
@@ -265,7 +266,8 @@ static void all_reduces(struct scene *scene)
             return;
         work->partial &= ~set;
         work->replicated |= set;
-        sp_search_offer(scene->search, SP_ALL_REDUCE, work, 2 * sp_group_gather(group, scene->tile),
+        sp_search_offer(scene->search, SP_ALL_REDUCE, work,
+                        sp_group_seconds(scene->grid, group, SP_ALL_REDUCE, scene->tile),
                         sp_collective_bytes(SP_ALL_REDUCE, group->size, scene->tile), 2 * scene->tile);
         work->replicated &= ~set;
         work->partial |= set;
@@ -283,7 +285,8 @@ static void offer_scatter(struct scene *scene, uint32_t set)
             return;
         }
     if (group != NULL)
-        sp_search_offer(scene->search, SP_REDUCE_SCATTER, &scene->work, sp_group_gather(group, scene->tile),
+        sp_search_offer(scene->search, SP_REDUCE_SCATTER, &scene->work,
+                        sp_group_seconds(scene->grid, group, SP_REDUCE_SCATTER, scene->tile),
                         sp_collective_bytes(SP_REDUCE_SCATTER, group->size, scene->tile),
                         scene->tile + sp_lists_tile(scene->problem, &scene->work));
 }

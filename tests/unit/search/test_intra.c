@@ -352,9 +352,8 @@ Test(intra, a_perceptron_is_cut_by_columns_and_rows)
     cr_expect_eq(sp_strategy_of(table, 2)->items[result->strategy_of[2]].scatter_of[0], SP_STRATEGY_NO_FACTOR);
     cr_expect_str_eq(factor_name(3, result->strategy_of[3]), "-");
     cr_expect_eq(result->use_count, 0);
-    /* One all-reduce of 4096 floats among two: 2 a + n / B. */
-    const struct sp_mesh_level *link = &subject.cluster->levels[0];
-    EXPECT_NEAR(result->communication_seconds, 2 * link->latency + 16384 / link->bandwidth);
+    /* One all-reduce of 4096 floats among two. */
+    EXPECT_NEAR(result->communication_seconds, strategy_model_nccl(&subject, SP_DEVICE_ALL_REDUCE, 2, 16384));
     EXPECT_COST(cost, result->compute_seconds + result->communication_seconds);
     EXPECT_NEAR(result->weight_bytes, 4.0 * (4096 * 16384 + 16384 * 4096) / 2);
 }
@@ -416,8 +415,7 @@ Test(intra, a_hub_is_gathered_once)
     cr_assert_eq(sp_intra_result(subject.arena, intra, choice, &result, &subject.err), SP_OK);
     cr_expect_eq(result->use_count, 1);
     EXPECT_COST(cost, result->compute_seconds + result->communication_seconds);
-    const struct sp_mesh_level *link = &subject.cluster->levels[0]; /* an all-gather: a + n / 2 B */
-    EXPECT_NEAR(result->communication_seconds, link->latency + 256 / link->bandwidth);
+    EXPECT_NEAR(result->communication_seconds, strategy_model_nccl(&subject, SP_DEVICE_ALL_GATHER, 2, 512));
 }
 
 /* ---- models ----------------------------------------------------------------------------------------------------- */

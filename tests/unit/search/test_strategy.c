@@ -72,13 +72,14 @@ Test(strategy, a_product_on_two_devices)
 {
     struct sp_strategy_table *table = product("8,16", "16,4", 1, (uint32_t[]){2});
     const struct sp_strategies *ways = sp_strategy_of(table, 0);
-    const struct sp_mesh_level *link = &subject.cluster->levels[0];
     cr_expect_str_eq(all_ways(ways, 1), "- m n k k>0 k>1", "%s", all_ways(ways, 1));
 
-    /* Y has 8 * 4 floats: 128 bytes. All-reduce 2 a + 2 / 2 n / B, reduce-scatter a + 1 / 2 n / B. */
-    EXPECT_NEAR(find_way(ways, "k", 1)->communication_seconds, 2 * link->latency + 128 / link->bandwidth);
+    /* Y has 8 * 4 floats: 128 bytes. */
+    EXPECT_NEAR(find_way(ways, "k", 1)->communication_seconds,
+                strategy_model_nccl(&subject, SP_DEVICE_ALL_REDUCE, 2, 128));
     EXPECT_NEAR(find_way(ways, "k", 1)->communication_bytes, 128);
-    EXPECT_NEAR(find_way(ways, "k>0", 1)->communication_seconds, link->latency + 64 / link->bandwidth);
+    EXPECT_NEAR(find_way(ways, "k>0", 1)->communication_seconds,
+                strategy_model_nccl(&subject, SP_DEVICE_REDUCE_SCATTER, 2, 128));
     EXPECT_NEAR(find_way(ways, "k>0", 1)->communication_bytes, 64);
     cr_expect_eq(find_way(ways, "m", 1)->communication_seconds, 0);
 
@@ -131,8 +132,8 @@ Test(strategy, a_product_on_a_grid)
     cr_expect_eq(y->place[0], 1);
     cr_expect_eq(y->place[1], 0);
     /* 4 rows of 16 bytes are reduced among 2. */
-    const struct sp_mesh_level *link = &subject.cluster->levels[0];
-    EXPECT_NEAR(find_way(ways, "m,k", 2)->communication_seconds, 2 * link->latency + 64 / link->bandwidth);
+    EXPECT_NEAR(find_way(ways, "m,k", 2)->communication_seconds,
+                strategy_model_nccl(&subject, SP_DEVICE_ALL_REDUCE, 2, 64));
     sp_strategy_table_destroy(table);
 }
 
@@ -144,13 +145,13 @@ Test(strategy, only_even_cuts_are_made)
     sp_strategy_table_destroy(table);
 }
 
-/* Eight devices in a ring: 14 a + 14/8 n / B; by halving 6 a + the same. */
-Test(strategy, eight_devices_take_the_faster_algorithm)
+/* As measured, not as a reduce-scatter and an all-gather. */
+Test(strategy, eight_devices_reduce_as_measured)
 {
     struct sp_strategy_table *table = product("8,16", "16,8", 1, (uint32_t[]){8});
     const struct sp_strategies *ways = sp_strategy_of(table, 0);
-    const struct sp_mesh_level *link = &subject.cluster->levels[0];
-    EXPECT_NEAR(find_way(ways, "k", 1)->communication_seconds, 6 * link->latency + 14.0 / 8 * 256 / link->bandwidth);
+    EXPECT_NEAR(find_way(ways, "k", 1)->communication_seconds,
+                strategy_model_nccl(&subject, SP_DEVICE_ALL_REDUCE, 8, 256));
     sp_strategy_table_destroy(table);
 }
 

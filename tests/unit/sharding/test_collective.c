@@ -107,6 +107,13 @@ Test(collective, a_level_with_forms)
     cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_REDUCE, &eight, 16), 2 + 3.5 + 2 * 7 / 8. * 24 / 40, 1e-12);
     cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_GATHER, &eight, 400), 3 + 7 + 7 / 8. * 400 / 50, 1e-12);
     cr_expect_float_eq(sp_collective_seconds(&one, SP_ALL_TO_ALL, &eight, 800), 4 + 3.5 + 7 / 8. * 100 / 30, 1e-12);
+    /* Groups of two in a level of eight together get what all eight get; alone (a level of two) they get more. */
+    static const struct sp_link_form narrow[] = {{SP_ALL_REDUCE, 1, 0, 0, {50, 20, 5}}};
+    const struct sp_link_forms shared = {1, narrow};
+    struct sp_mesh_level bus = {.name = "bus", .size = 8, .bandwidth = 100, .latency = 1, .forms = &shared};
+    cr_expect_float_eq(sp_collective_seconds(&(struct sp_links){1, &bus}, SP_ALL_REDUCE, &two, 100), 1 + 20, 1e-12);
+    bus.size = 2;
+    cr_expect_float_eq(sp_collective_seconds(&(struct sp_links){1, &bus}, SP_ALL_REDUCE, &two, 100), 1 + 2, 1e-12);
     /* Messages reach what an all-gather of all devices does in its 3 rounds; what was stated is not forgotten. */
     cr_expect_eq(level.bandwidth, 50);
     cr_expect_float_eq(level.latency, 10 / 3., 1e-12);

@@ -64,6 +64,23 @@ static inline bool strategy_model_open(struct strategy_model *subject, const cha
     return true;
 }
 
+/* What a collective of NCCL takes among devices of the subject's catalog entry, by the form of device.h: start, what
+   the runtime adds, ranks, and f (n + sqrt(n half_bytes)) over the link. */
+static inline double strategy_model_nccl(const struct strategy_model *subject, enum sp_device_operation operation,
+                                         double devices, double bytes)
+{
+    const struct sp_device *device = sp_cluster_device(subject->cluster, 0);
+    uint32_t count;
+    const struct sp_device_library *library = sp_device_libraries(device, &count);
+    while (strcmp(library->name, "nccl") != 0)
+        library++;
+    const struct sp_device_collective *of = &library->operations[operation];
+    const double link = device->link_bandwidth * sp_device_link_share(of, (uint32_t)devices);
+    const double crossed = (operation == SP_DEVICE_ALL_REDUCE ? 2 : 1) * (devices - 1) / devices;
+    return of->start_seconds + sp_device_runtime(device)->collective_seconds + of->rank_seconds * (devices - 1) +
+           crossed * (bytes + sqrt(bytes * of->half_bytes)) / link;
+}
+
 /* The model of `build`, whose shapes are inferred here. */
 static inline void strategy_model_built(struct strategy_model *subject, const char *device, uint32_t devices)
 {
