@@ -178,6 +178,7 @@ static enum sp_status read_cache(struct sp_workload *workload, struct sp_model *
         const enum sp_dtype dtype = sp_node_dtype(device, node);
         work->seconds[k] += sp_work_measured_scale(work, k) * (sp_roofline_seconds(device, cluster, dtype, &with) -
                                                                sp_roofline_seconds(device, cluster, dtype, &without));
+        work->moved_bytes[k] += work->resident_bytes - known;
     }
     sp_arena_rewind(workload->arena, mark);
     work->bytes += work->resident_bytes - known;

@@ -121,6 +121,7 @@ static bool make_row(struct contract *c, uint32_t number, uint32_t first, uint32
     if (made->inputs == NULL || made->outputs == NULL || made->seconds == NULL)
         return false;
     made->input_count = made->output_count = 0;
+    made->moved_bytes = NULL;
     made->flops = made->bytes = made->inner_weight_bytes = made->resident_bytes = 0;
     made->together = 0;
     for (uint32_t i = first; i < end; i++) {

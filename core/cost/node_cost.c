@@ -136,6 +136,7 @@ static enum sp_status add_own(const struct walk *walk, struct sp_node *node, con
             figures->own->start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &work);
             figures->own->alone_start_seconds[i] = sp_roofline_start_seconds(device, devices->cluster, dtype, &alone);
             figures->own->alone_seconds[i] = sp_roofline_seconds(device, devices->cluster, dtype, &alone);
+            figures->own->moved_bytes[i] = work.bytes - alone.bytes;
         }
     }
     sp_arena_rewind(walk->scratch, mark);
@@ -338,6 +339,7 @@ enum sp_status sp_node_cost(struct sp_model *model, struct sp_node *node, struct
         for (uint32_t i = 0; times != NULL && i < devices->count; i++) {
             times->seconds[i] = result.seconds[i];
             times->classes[i] = (uint8_t)walk.longest[i].class;
+            times->moved_bytes[i] += result.cost.bytes; /* add_own() left the difference there */
             if (has_inside(node) || times->alone_seconds[i] <= 0)
                 times->alone_seconds[i] = result.seconds[i];
         }

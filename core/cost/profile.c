@@ -129,6 +129,7 @@ static void measure_alone(const struct sp_workload *workload, uint32_t node, uin
     if (work->start_seconds == NULL)
         return;
     work->start_seconds[kind] = work->alone_start_seconds[kind] * scale;
+    work->moved_bytes[kind] = work->bytes;
     if (workload->kernels != NULL && workload->kernels[kind] != NULL)
         workload->kernels[kind]->nodes[node] = (struct sp_node_kernel){.kernel = node};
 }

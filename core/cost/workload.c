@@ -342,7 +342,7 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
                                  struct sp_error *err)
 {
     size_t kind_count = devices->count;
-    double *times = SP_NEW_ARRAY(workload->arena, 4 * workload->node_count * kind_count, double);
+    double *times = SP_NEW_ARRAY(workload->arena, 5 * workload->node_count * kind_count, double);
     uint8_t *classes = SP_NEW_ARRAY(workload->arena, workload->node_count * kind_count, uint8_t);
 
     if (times == NULL || classes == NULL)
@@ -353,13 +353,15 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         enum sp_status status;
         if (n % TICK_NODES == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The job was cancelled.");
-        work->seconds = times + 4 * n * kind_count;
+        work->seconds = times + 5 * n * kind_count;
         work->start_seconds = work->seconds + kind_count;
         work->alone_seconds = work->start_seconds + kind_count;
         work->alone_start_seconds = work->alone_seconds + kind_count;
+        work->moved_bytes = work->alone_start_seconds + kind_count;
         work->classes = classes + n * kind_count;
-        const struct sp_node_times of = {work->seconds, work->start_seconds, work->alone_seconds,
-                                         work->alone_start_seconds, classes + n * kind_count};
+        const struct sp_node_times of = {work->seconds,       work->start_seconds,
+                                         work->alone_seconds, work->alone_start_seconds,
+                                         work->moved_bytes,   work->classes};
         status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, &of, err);
         if (status != SP_OK)
             return status;

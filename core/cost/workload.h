@@ -58,7 +58,8 @@ struct sp_work_node {
     const char *name;           /* the node's name, or a made-up unique one ("MatMul_12") */
     const struct sp_node *node; /* NULL in a workload not made from a model */
     bool folded;
-    double flops, bytes;   /* work and memory traffic; 0 for folded nodes and views */
+    double flops, bytes;   /* work and memory traffic, were it a kernel of its own; 0 for folded nodes and views */
+    double *moved_bytes;   /* per device kind: traffic as a part of its kernel; NULL: `bytes` */
     double *seconds;       /* per device kind; INFINITY where that cannot run it */
     double *start_seconds; /* of these, what starting its kernel takes, without those inside; NULL: not known */
     double *alone_seconds, *alone_start_seconds; /* the same, were it a kernel of its own; NULL: not known */
@@ -119,6 +120,12 @@ static inline uint64_t sp_work_kernel_key(const struct sp_workload *workload, ui
     return of == NULL ? 0
                       : (uint64_t)of->inside << 3 | (uint64_t)of->keeps_output << 2 | (uint64_t)of->pays_no_start << 1 |
                             (uint64_t)of->is_in_attention;
+}
+
+/* Traffic of the node on a device of a kind, as a part of its kernel. */
+static inline double sp_work_moved_bytes(const struct sp_work_node *node, uint32_t kind)
+{
+    return node->moved_bytes != NULL ? node->moved_bytes[kind] : node->bytes;
 }
 
 /* What the times of parts of a node have to be multiplied by, where only the whole was measured. */
@@ -246,7 +253,8 @@ struct sp_node_cost {
 struct sp_node_times {
     double *seconds, *start_seconds;
     double *alone_seconds, *alone_start_seconds; /* were it a kernel of its own */
-    uint8_t *classes;                            /* of its longest kernel */
+    double *moved_bytes;
+    uint8_t *classes; /* of its longest kernel */
 };
 
 /* The devices that a node is timed on. */
@@ -266,7 +274,7 @@ struct sp_timed_devices {
  * figure, or the one that is taken where the condition is known. Sizes that are not known inside count as nothing.
  *
  * FLOPs and bytes are those of the operators, each a kernel of its own; of kernels of several, seconds count what
- * passes through memory.
+ * passes through memory, which is times->moved_bytes.
  *
  * times->seconds[k] is the node's time on devices->items[k], times->start_seconds[k] what of it is its own start;
  * `times` may be NULL without devices. Errors are those of sp_op_rule().

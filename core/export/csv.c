@@ -91,7 +91,7 @@ static void write_figures(struct sp_export *out, uint32_t index)
     }
     const struct sp_work_node *node = &plan->workload->nodes[index];
     next_number(out, node->flops);
-    next_number(out, node->bytes);
+    next_number(out, sp_plan_node_all_bytes(plan, index));
     next_number(out, sp_plan_node_seconds(plan, index) + sp_plan_node_collective_seconds(plan, index));
     next_number(out, weight_bytes(plan->workload, index));
 }

@@ -267,7 +267,7 @@ static void put_node(const struct put *put, const struct sp_schedule_event *even
                           .text = node->node != NULL ? node->node->op_type : NULL,
                           .number_names = {"flops", "bytes"},
                           .numbers = {strategy != NULL ? strategy->flops : node->flops,
-                                      strategy != NULL ? strategy->bytes : node->bytes}};
+                                      sp_plan_node_bytes(put->trace->plan, event->node)}};
     if (slice.end > slice.begin)
         put_slice(put->trace, &slice);
 }

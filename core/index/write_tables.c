@@ -148,7 +148,7 @@ static void describe_node(struct sp_writing *writing, uint32_t n, struct sp_inde
         return;
     node->seconds = sp_writing_number(sp_plan_node_seconds(plan, n));
     node->flops = sp_writing_number(strategy != NULL ? strategy->flops : work->flops);
-    node->bytes = sp_writing_number(strategy != NULL ? strategy->bytes : work->bytes);
+    node->bytes = sp_writing_number(sp_plan_node_bytes(plan, n));
     node->weights_bytes = sp_writing_number(weight_bytes(plan, n));
 }
 

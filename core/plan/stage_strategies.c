@@ -46,14 +46,32 @@ double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t 
                                           : sp_strategy_local_bytes(sharded->table, tensor, layout);
 }
 
+/* Of the devices of a node's stage. */
+static uint32_t kind_of_node(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    return plan->workload->kind_of[placement->stage_device[placement->stage_of[node]]];
+}
+
 double sp_plan_node_seconds(const struct sp_plan *plan, uint32_t node)
 {
     const struct sp_work_node *work = &plan->workload->nodes[node];
     const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
-    const uint32_t device = plan->result->placement.stage_device[plan->result->placement.stage_of[node]];
     if (work->folded)
         return 0;
-    return strategy != NULL ? strategy->compute_seconds : work->seconds[plan->workload->kind_of[device]];
+    return strategy != NULL ? strategy->compute_seconds : work->seconds[kind_of_node(plan, node)];
+}
+
+double sp_plan_node_bytes(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    return strategy != NULL ? strategy->bytes : sp_plan_node_all_bytes(plan, node);
+}
+
+double sp_plan_node_all_bytes(const struct sp_plan *plan, uint32_t node)
+{
+    const struct sp_work_node *work = &plan->workload->nodes[node];
+    return work->folded ? 0 : sp_work_moved_bytes(work, kind_of_node(plan, node));
 }
 
 double sp_plan_node_collective_seconds(const struct sp_plan *plan, uint32_t node)

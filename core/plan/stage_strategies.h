@@ -31,6 +31,9 @@ double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t 
 
 /* What one device does of a node: seconds without collectives, 0 for a folded node. */
 double sp_plan_node_seconds(const struct sp_plan *plan, uint32_t node);
+/* What one device moves for a node, in bytes, and what all of its block do together. */
+double sp_plan_node_bytes(const struct sp_plan *plan, uint32_t node);
+double sp_plan_node_all_bytes(const struct sp_plan *plan, uint32_t node);
 /* Seconds of the collectives that are a part of the node: reductions, halos. */
 double sp_plan_node_collective_seconds(const struct sp_plan *plan, uint32_t node);
 

@@ -35,7 +35,7 @@ static enum sp_binding split_node(const struct sp_plan *plan, uint32_t node, uin
     const struct sp_device *device = sp_cluster_device(plan->cluster, plan->result->placement.stage_device[stage]);
     const double seconds = sp_plan_node_seconds(plan, node);
     const double flops = strategy != NULL ? strategy->flops : work->flops;
-    const double bytes = strategy != NULL ? strategy->bytes : work->bytes;
+    const double bytes = sp_plan_node_bytes(plan, node);
     *ret_launch = 0;
     *ret_seconds = seconds;
     if (work->node == NULL)
