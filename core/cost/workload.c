@@ -361,7 +361,7 @@ static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *
         work->classes = classes + n * kind_count;
         const struct sp_node_times of = {work->seconds,       work->start_seconds,
                                          work->alone_seconds, work->alone_start_seconds,
-                                         work->moved_bytes,   work->classes};
+                                         work->moved_bytes,   classes + n * kind_count};
         status = sp_node_cost(model, &model->graph->nodes[n], workload->arena, devices, &cost, &of, err);
         if (status != SP_OK)
             return status;
