@@ -363,18 +363,41 @@ static void explain_second(const struct sp_plan *plan, struct sp_why *why, struc
 
 /* ---- the best, where the plan is near it ------------------------------------------------------------------------- */
 
-/* What the best plan takes more of than this one. */
-static void say_cost(const struct sp_front_plan *best, const struct sp_front_plan *chosen, double tolerance,
+/* The latency, or where that is the objective, the interval. */
+static double other_of(const struct sp_plan *plan, const struct sp_front_plan *found)
+{
+    return plan->objective == SP_OBJECTIVE_LATENCY ? found->interval_seconds : found->latency_seconds;
+}
+
+static void say_other(const struct sp_plan *plan, const struct sp_front_plan *best, const struct sp_front_plan *chosen,
+                      struct sp_buf *buf)
+{
+    sp_buf_printf(buf, "%s of ", plan->objective == SP_OBJECTIVE_LATENCY ? "an interval" : "a latency");
+    sp_text_seconds(buf, other_of(plan, best));
+    sp_buf_text(buf, " instead of ");
+    sp_text_seconds(buf, other_of(plan, chosen));
+}
+
+/* What the best plan takes more of than this one: the first of these that differ (search/joint/run/near_best.h). */
+static void say_cost(const struct sp_plan *plan, const struct sp_front_plan *best, const struct sp_front_plan *chosen,
                      struct sp_buf *buf)
 {
+    const double tolerance = plan->tolerance;
     if (best->devices_used > chosen->devices_used) {
         const uint32_t more = best->devices_used - chosen->devices_used;
         sp_buf_printf(buf, "takes %u device%s more", more, more == 1 ? "" : "s");
     } else if (best->used_share > chosen->used_share + tolerance) {
         sp_buf_printf(buf, "fills its fullest device to %.1f %% instead of %.1f %%", 100 * best->used_share,
                       100 * chosen->used_share);
-    } else {
+    } else if (best->messages > chosen->messages * (1 + tolerance)) {
         sp_buf_printf(buf, "sends %u messages for a request instead of %u", best->messages, chosen->messages);
+    } else {
+        sp_buf_text(buf, "has ");
+        say_other(plan, best, chosen, buf);
+    }
+    if (other_of(plan, best) * (1 + tolerance) < other_of(plan, chosen)) {
+        sp_buf_text(buf, "; it would have ");
+        say_other(plan, best, chosen, buf);
     }
 }
 
@@ -392,7 +415,7 @@ static void explain_best(const struct sp_plan *plan, struct sp_why *why, struct 
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
     sp_text_seconds(buf, gap.best_seconds);
     sp_buf_printf(buf, ". That is within the tolerance of %.3g %%, and ", 100 * plan->tolerance);
-    say_cost(best, chosen, plan->tolerance, buf);
+    say_cost(plan, best, chosen, buf);
     sp_buf_text(buf, ".");
 }
 

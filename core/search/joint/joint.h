@@ -101,7 +101,7 @@ struct sp_joint_options {
     bool optimal;
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
     double tolerance; /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
-                         free memory, fewer messages decide (run/near_best.h); 0: the best plan is the answer */
+                         free memory and so on decide (run/near_best.h); 0: the best plan is the answer */
     bool any_plan;    /* the first plan that fits ends the search: only whether there is one is asked */
     bool any_sets;    /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */

@@ -1,5 +1,6 @@
 #include "search/joint/stage_options.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- classes ---------------------------------------------------------------------------------------------------- */
@@ -207,6 +208,7 @@ static void add_options(struct sp_space *space, uint32_t class_index, uint32_t l
     add_option(space, class_index, 1);
     for (uint32_t l = cluster->level_count; l-- > 0;) {
         const uint32_t size = cluster->levels[l].size;
+        assert(size > 0);
         const uint32_t most = count / inner < size ? (uint32_t)(count / inner) : size;
         for (uint32_t part = 2; part <= most && inner * part <= largest; part++) {
             if (most % part == 0 || size % part == 0 || is_power_of_two(part))

@@ -62,18 +62,16 @@ static double form_bandwidth(const struct sp_link_form *form, double p)
     return bandwidth;
 }
 
-/* The one level that a group spans; NULL where it spans several, or none. */
-static const struct sp_mesh_level *only_level(const struct sp_links *links, const uint32_t *span, double *ret_devices)
+/* The one level that a group spans; links->level_count where it spans several, or none. */
+static uint32_t only_level(const struct sp_links *links, const uint32_t *span)
 {
-    const struct sp_mesh_level *only = NULL;
+    uint32_t only = links->level_count;
 
     for (uint32_t l = 0; l < links->level_count; l++) {
-        if (span[l] > 1 && only != NULL)
-            return NULL;
-        if (span[l] > 1) {
-            only = &links->levels[l];
-            *ret_devices = span[l];
-        }
+        if (span[l] > 1 && only < links->level_count)
+            return links->level_count;
+        if (span[l] > 1)
+            only = l;
     }
     return only;
 }
@@ -81,7 +79,7 @@ static const struct sp_mesh_level *only_level(const struct sp_links *links, cons
 /* An all-to-all within a level whose forms have it, and never faster than an all-gather's bound has it. */
 static void take_exchange(const struct sp_mesh_level *level, double p, struct sp_collective_line *line)
 {
-    for (uint32_t i = 0; level != NULL && level->forms != NULL && i < level->forms->count; i++) {
+    for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
         const struct sp_link_form *form = &level->forms->items[i];
         const double bandwidth = form_bandwidth(form, p);
         if (form->kind != SP_ALL_TO_ALL || bandwidth <= 0)
@@ -111,7 +109,8 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     switch (kind) {
     case SP_ALL_TO_ALL:
         ret_lines[count++] = (struct sp_collective_line){(p - 1) * latency, (p - 1) / p / p / bandwidth};
-        take_exchange(only_level(links, span, &p), p, &ret_lines[0]);
+        if (only_level(links, span) < links->level_count)
+            take_exchange(&links->levels[only_level(links, span)], p, &ret_lines[0]);
         break;
     case SP_ALL_GATHER:
     case SP_REDUCE_SCATTER:
@@ -232,14 +231,13 @@ bool sp_collective_has_forms(const struct sp_links *links, const uint32_t *span)
 static double direct_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
 {
     struct sp_collective_line lines[SP_COLLECTIVE_LINES];
-    double p = 1;
-    const struct sp_mesh_level *only = only_level(links, span, &p);
-    const double measured = only != NULL ? by_forms(only, kind, p, bytes) : INFINITY;
-    uint32_t count = sp_collective_lines(links, kind, span, lines);
-    double least = count > 0 ? INFINITY : 0;
+    const uint32_t only = only_level(links, span);
+    double least = only < links->level_count ? by_forms(&links->levels[only], kind, span[only], bytes) : INFINITY;
 
-    if (isfinite(measured))
-        return measured;
+    if (isfinite(least))
+        return least;
+    const uint32_t count = sp_collective_lines(links, kind, span, lines);
+    least = count > 0 ? INFINITY : 0;
     for (uint32_t i = 0; i < count; i++)
         least = fmin(least, lines[i].fixed + lines[i].slope * bytes);
     return least;
@@ -264,9 +262,8 @@ static double inside_out_seconds(const struct sp_links *links, enum sp_collectiv
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
 {
     const double direct = direct_seconds(links, kind, span, bytes);
-    double p;
 
-    if (direct <= 0 || only_level(links, span, &p) != NULL)
+    if (direct <= 0 || only_level(links, span) < links->level_count)
         return direct;
     return fmin(direct, inside_out_seconds(links, kind, span, bytes));
 }

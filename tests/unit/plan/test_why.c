@@ -37,11 +37,13 @@ static enum sp_status plan_bytes(struct planned *p, const void *bytes, size_t si
     return status;
 }
 
+/* The best plan, and none that is nearly as good. */
 static void make_plan(struct planned *p, const char *graph, const char *cluster, enum sp_objective objective)
 {
     struct sp_plan_options options;
     sp_plan_options_init(&options);
     options.objective = objective;
+    options.tolerance = 0;
     cr_assert_eq(plan_bytes(p, graph, strlen(graph), cluster, &options), SP_OK, "%s", p->err.message);
 }
 
@@ -315,6 +317,7 @@ Test(why, second_best_of_chains_is_that_of_all_cuts)
             }
         }
         sp_plan_options_init(&options);
+        options.tolerance = 0;
         const char *graph = graph_of(&chain);
         const enum sp_status status = plan_bytes(&p, graph, strlen(graph), devices(count, memory), &options);
         cr_assert_eq(status == SP_OK, isfinite(best), "round %u: %s", round, p.err.message);
@@ -415,6 +418,31 @@ Test(why, a_second_device_is_not_worth_one_per_cent)
     cr_expect_null(p.why.best_sentence);
     cr_expect_float_eq(sp_plan_gap(p.plan).best_seconds, 100, 1e-9);
     release(&p);
+}
+
+/* Of two devices one is the fuller by the same in both cuts, 10 | 40 + 50 and 10 + 40 | 50, and one message is sent. The
+   second cut takes 1 % longer for a request, but there is one every 50 s instead of every 90. */
+Test(why, the_other_figure_decides_where_nothing_else_does)
+{
+    const struct chain chain = {.count = 3, .seconds = {10, 40, 50}, .memory = {400, 200, 400}, .edge_seconds = {0, 1}};
+    for (int exact = 0; exact < 2; exact++) {
+        struct sp_plan_options options;
+        struct planned p;
+        const char *graph = graph_of(&chain);
+        sp_plan_options_init(&options);
+        options.objective = SP_OBJECTIVE_LATENCY;
+        options.tolerance = exact ? 0 : SP_PLAN_TOLERANCE;
+        cr_assert_eq(plan_bytes(&p, graph, strlen(graph), devices(2, 800), &options), SP_OK, "%s", p.err.message);
+        const struct sp_evaluation *evaluation = p.plan->result->evaluation;
+        cr_expect_float_eq(evaluation->latency_seconds, exact ? 100 : 101, 1e-9, "%g", evaluation->latency_seconds);
+        cr_expect_float_eq(evaluation->interval_seconds, exact ? 90 : 50, 1e-9, "%g", evaluation->interval_seconds);
+        cr_expect_eq(p.why.best_sentence == NULL, exact);
+        if (!exact)
+            cr_expect_str_eq(p.why.best_sentence,
+                             "Another plan would be 1 % faster: 2 stages of 1 device has a latency of 100.0 s. That is "
+                             "within the tolerance of 2 %, and has an interval of 90.0 s instead of 50.0 s.");
+        release(&p);
+    }
 }
 
 /* Stages of a chain whose edges cost nothing: how few keep a limit follows from filling one after the other. */

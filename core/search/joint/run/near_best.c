@@ -34,6 +34,13 @@ static double seconds_of(const struct sp_joint *joint, const struct sp_joint_can
                                                              : candidate->evaluation->interval_seconds;
 }
 
+/* The figure that the objective is not. */
+static double other_seconds(const struct sp_joint *joint, const struct sp_joint_candidate *candidate)
+{
+    return joint->options->objective == SP_OBJECTIVE_LATENCY ? candidate->evaluation->interval_seconds
+                                                             : candidate->evaluation->latency_seconds;
+}
+
 bool sp_near_is_within(const struct sp_joint *joint, double seconds, const struct sp_joint_candidate *best)
 {
     return seconds <= seconds_of(joint, best) * (1 + joint->options->tolerance + ROUNDING);
@@ -52,7 +59,8 @@ static bool covers(const struct sp_joint *joint, const struct sp_near_plan *a, c
 {
     return seconds_of(joint, a->candidate) <= seconds_of(joint, b->candidate) &&
            a->candidate->devices_used <= b->candidate->devices_used && a->used_share <= b->used_share &&
-           a->messages <= b->messages && !sp_front_better(joint->options->objective, b->candidate, a->candidate);
+           a->messages <= b->messages && other_seconds(joint, a->candidate) <= other_seconds(joint, b->candidate) &&
+           !sp_front_better(joint->options->objective, b->candidate, a->candidate);
 }
 
 /* Of more plans than there is room for, which one goes: with the most devices, then the fullest. */
@@ -94,55 +102,70 @@ bool sp_near_add(struct sp_joint *joint, struct sp_joint_candidate *candidate)
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
-static double devices_of(const struct sp_near_plan *plan)
+typedef double figure_of(const struct sp_joint *joint, const struct sp_near_plan *plan);
+
+static double devices_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
 {
+    (void)joint;
     return plan->candidate->devices_used;
 }
 
-static double used_share_of(const struct sp_near_plan *plan)
+static double used_share_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
 {
+    (void)joint;
     return plan->used_share;
 }
 
-static double messages_of(const struct sp_near_plan *plan)
+static double messages_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
 {
+    (void)joint;
     return plan->messages;
 }
 
+static double other_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
+{
+    return other_seconds(joint, plan->candidate);
+}
+
+struct list {
+    uint32_t count;
+    struct sp_near_plan plans[SP_NEAR_PLANS + 1];
+};
+
 /* Leaves the plans whose figure is at most (1 + share) times the least one, and so much more. */
-static uint32_t keep_least(struct sp_near_plan *plans, uint32_t count, double (*figure)(const struct sp_near_plan *),
-                           double share, double more)
+static void keep_least(const struct sp_joint *joint, struct list *list, figure_of *figure, double share, double more)
 {
     double least = INFINITY;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        least = fmin(least, figure(&plans[i]));
-    for (uint32_t i = 0; i < count; i++) {
-        if (figure(&plans[i]) <= least * (1 + share) + more)
-            plans[kept++] = plans[i];
+    for (uint32_t i = 0; i < list->count; i++)
+        least = fmin(least, figure(joint, &list->plans[i]));
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (figure(joint, &list->plans[i]) <= least * (1 + share) + more)
+            list->plans[kept++] = list->plans[i];
     }
-    return kept;
+    list->count = kept;
 }
 
 struct sp_joint_candidate *sp_near_choose(const struct sp_joint *joint, struct sp_joint_candidate *best)
 {
     const double tolerance = joint->options->tolerance;
-    struct sp_near_plan plans[SP_NEAR_PLANS + 1];
-    uint32_t count = 0;
+    struct list list;
     if (tolerance <= 0)
         return best;
-    plans[count++] = sp_near_measure(best);
+    list.count = 1;
+    list.plans[0] = sp_near_measure(best);
     for (uint32_t i = 0; i < joint->near_count; i++) {
         if (joint->near[i].candidate != best && sp_near_is_near(joint, joint->near[i].candidate, best))
-            plans[count++] = joint->near[i];
+            list.plans[list.count++] = joint->near[i];
     }
-    count = keep_least(plans, count, devices_of, 0, 0);
-    count = keep_least(plans, count, used_share_of, 0, tolerance);
-    count = keep_least(plans, count, messages_of, tolerance, 0);
-    struct sp_joint_candidate *chosen = plans[0].candidate;
-    for (uint32_t i = 1; i < count; i++) {
-        if (sp_front_better(joint->options->objective, plans[i].candidate, chosen))
-            chosen = plans[i].candidate;
+    keep_least(joint, &list, devices_of, 0, 0);
+    keep_least(joint, &list, used_share_of, 0, tolerance);
+    keep_least(joint, &list, messages_of, tolerance, 0);
+    keep_least(joint, &list, other_of, tolerance, 0);
+    struct sp_joint_candidate *chosen = list.plans[0].candidate;
+    for (uint32_t i = 1; i < list.count; i++) {
+        if (sp_front_better(joint->options->objective, list.plans[i].candidate, chosen))
+            chosen = list.plans[i].candidate;
     }
     return chosen;
 }

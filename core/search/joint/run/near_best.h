@@ -10,7 +10,9 @@
  *   3. free memory  of these the ones whose fullest device is the least full, or by no more than the share t of its
  *                   memory fuller
  *   4. messages     of these the ones that send the fewest for a request, or at most 1 + t times as many
- *   5.              of these the best one (sp_front_better())
+ *   5. other figure of these the ones with the least latency, where the objective is another, or else the least
+ *                   interval, or at most 1 + t times that
+ *   6.              of these the best one (sp_front_better())
  *
  * So no figure decides by a difference that is below the tolerance. With t = 0 the answer is the best plan.
  *
