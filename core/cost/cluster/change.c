@@ -133,8 +133,10 @@ struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp
     struct sp_cluster *scaled = copy_cluster(arena, cluster);
     const struct sp_link_forms *known = cluster->levels[level].forms;
     if (scaled == NULL || known == NULL) {
-        if (scaled != NULL)
+        if (scaled != NULL) {
             scaled->levels[level].bandwidth *= factor;
+            scaled->levels[level].stated_bandwidth *= factor;
+        }
         return scaled;
     }
     struct sp_link_forms *forms = SP_NEW(arena, struct sp_link_forms);

@@ -24,7 +24,7 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
 double sp_cluster_device_link(const struct sp_device *device);
 
 /* Gives the innermost level the forms of the devices' libraries of collectives, where it is one of their own links: as
-   wide as these, between devices that are alike. */
+   wide as these, between devices that are alike. Then messages over outer levels have at least its latency. */
 enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_cluster *cluster, struct sp_error *err);
 
 /* The member "device" of `parent`: a name of the catalog or a described device. */

@@ -1,4 +1,6 @@
 /* What collectives take on levels whose links are those of the devices: the forms of their libraries. */
+#include <math.h>
+
 #include "cost/cluster/internal.h"
 
 static const enum sp_collective operations[SP_DEVICE_OPERATION_COUNT] = {
@@ -68,6 +70,17 @@ static bool are_alike(const struct sp_cluster *cluster)
     return true;
 }
 
+/* What goes further is started by the host in the same way as what stays within the innermost level. */
+static void start_outer_levels(struct sp_cluster *cluster)
+{
+    for (uint32_t l = cluster->level_count - 1; l-- > 0;) {
+        struct sp_mesh_level *level = &cluster->levels[l];
+        level->stated_bandwidth = level->bandwidth;
+        level->stated_latency = level->latency;
+        level->latency = fmax(level->latency, cluster->levels[l + 1].latency);
+    }
+}
+
 enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_cluster *cluster, struct sp_error *err)
 {
     const struct sp_device *device = &cluster->groups[0].device;
@@ -78,7 +91,9 @@ enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_clust
         return SP_OK;
     if (!forms_of(arena, device, &forms))
         return sp_fail_memory(err);
-    if (forms != NULL)
+    if (forms != NULL) {
         sp_level_take_forms(innermost, forms);
+        start_outer_levels(cluster);
+    }
     return SP_OK;
 }

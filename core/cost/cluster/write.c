@@ -10,7 +10,7 @@ static void write_mesh(const struct sp_cluster *cluster, struct sp_json *json)
         sp_json_member_string(json, "name", level->name);
         sp_json_member_int(json, "size", level->size);
         sp_json_member_double(json, "bandwidth", sp_level_bandwidth(level));
-        sp_json_member_double(json, "latency", level->forms != NULL ? level->stated_latency : level->latency);
+        sp_json_member_double(json, "latency", sp_level_latency(level));
         sp_json_end_object(json);
     }
     sp_json_end_array(json);

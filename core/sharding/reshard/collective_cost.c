@@ -169,9 +169,9 @@ static double by_forms(const struct sp_mesh_level *level, enum sp_collective kin
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
                                               const uint32_t *span, double bytes)
 {
-    double p = 1, seconds;
-    const struct sp_mesh_level *only = only_level(links, span, &p);
-    return only != NULL ? fastest_form(only, kind, p, bytes, &seconds) : NULL;
+    const uint32_t only = only_level(links, span);
+    double seconds;
+    return only < links->level_count ? fastest_form(&links->levels[only], kind, span[only], bytes, &seconds) : NULL;
 }
 
 void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms *forms)

@@ -58,21 +58,26 @@ struct sp_link_forms {
 };
 
 /* `bandwidth` and `latency` are what messages reach. They are what is stated of the level, but where `forms` are known:
-   then they are such that an all-gather takes what its form says (sp_level_take_forms()), and what is stated is kept
-   beside them. */
+   then they are such that an all-gather takes what its form says (sp_level_take_forms()), and outside such a level no
+   message is quicker than within it. What is stated is kept beside them then. */
 struct sp_mesh_level {
     const char *name;
     uint32_t size;
     double bandwidth;                        /* bytes per second, per device and direction */
     double latency;                          /* seconds */
     const struct sp_link_forms *forms;       /* NULL: none are known */
-    double stated_bandwidth, stated_latency; /* with forms */
+    double stated_bandwidth, stated_latency; /* where they differ; bandwidth 0: they do not */
 };
 
 /* What is stated of it. */
 static inline double sp_level_bandwidth(const struct sp_mesh_level *level)
 {
-    return level->forms != NULL ? level->stated_bandwidth : level->bandwidth;
+    return level->stated_bandwidth > 0 ? level->stated_bandwidth : level->bandwidth;
+}
+
+static inline double sp_level_latency(const struct sp_mesh_level *level)
+{
+    return level->stated_bandwidth > 0 ? level->stated_latency : level->latency;
 }
 
 /* The levels of a cluster, outermost first; the devices are numbered row-major over them. */

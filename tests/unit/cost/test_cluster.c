@@ -112,6 +112,22 @@ Test(cluster, runtimes)
     cr_assert_str_eq(err.where, "/c/runtime");
 }
 
+/* The host takes as long to start a message to another node as one within the node, for which there are measurements. */
+Test(cluster, nothing_is_quicker_over_outer_links)
+{
+    struct sp_cluster *cluster = NULL;
+    cr_assert_eq(parse("{\"groups\": [{\"count\": 8, \"device\": \"a100-sxm4-80gb\"}], \"mesh\": [{\"size\": 2, "
+                       "\"bandwidth\": 25e9, \"latency\": 4e-6}, {\"size\": 4, \"bandwidth\": 300e9}]}",
+                       "", &cluster),
+                 SP_OK, "%s", err.message);
+    cr_assert_not_null(cluster->levels[1].forms);
+    cr_expect_gt(cluster->levels[1].latency, 4e-6);
+    cr_expect_eq(cluster->levels[0].latency, cluster->levels[1].latency);
+    cr_expect_eq(sp_level_latency(&cluster->levels[0]), 4e-6);
+    cr_expect_eq(sp_level_bandwidth(&cluster->levels[0]), 25e9);
+    cr_expect_eq(cluster->levels[0].bandwidth, 25e9);
+}
+
 Test(cluster, full_form)
 {
     struct sp_cluster *cluster = cluster_from(arena, FULL);
