@@ -138,7 +138,9 @@ def collective_rows(folder, ask, chosen):
         some = [row for row in table["rows"] if chosen(name, [count, row[0]])]
         if not some:
             continue
-        questions = [(OPERATIONS[table["operation"]], count, size) for size, _ in some]
+        # Of an all-to-all the rows say what one device has, the product is asked for what all have.
+        parts = count if table["operation"] == "alltoall" else 1
+        questions = [(OPERATIONS[table["operation"]], count, parts * size) for size, _ in some]
         runtime = LIBRARIES[table["library"].split("_")[0].split(" ")[0]]
         for (size, measured), seconds in zip(some, ask.collectives(device, count, runtime, questions)):
             rows.append({"table": name, "source": table["source"], "model": f"{size} bytes", "hardware": device,
