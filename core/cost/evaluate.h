@@ -14,6 +14,8 @@
  *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
  *    activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
  *    out)).
+ *  - A kernel of several nodes that is cut by a border is two: what is sent is written, and the stage behind starts and
+ *    reads (cost/kernels/kernels.h). Both compute for longer.
  *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
  *    model inputs and take results without a cost.
  *

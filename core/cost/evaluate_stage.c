@@ -44,6 +44,7 @@ struct walk {
     struct sp_evaluator *evaluator;
     const struct sp_placement *placement;
     uint32_t stage, device;
+    uint32_t node; /* at hand */
     double received_bytes, sent_bytes;
     struct sp_stage_cost *cost;
 };
@@ -88,6 +89,17 @@ static void note_shared(struct walk *walk, const struct sp_work_tensor *tensor, 
         root->first = 0;
 }
 
+/* What the stage takes more where its border cuts a kernel at a tensor: to write it, or to start behind it. */
+static double cut_seconds(const struct walk *walk, uint32_t tensor, uint32_t user, bool is_behind)
+{
+    const struct sp_workload *workload = walk->evaluator->workload;
+    const struct sp_cluster *cluster = walk->evaluator->cluster;
+    if (!sp_work_is_inside(workload, workload->kind_of[walk->device], tensor, user))
+        return 0;
+    return sp_roofline_cut_seconds(sp_cluster_device(cluster, walk->device), cluster, workload->tensors[tensor].bytes,
+                                   is_behind);
+}
+
 static void note_input(struct walk *walk, uint32_t t, uint32_t position)
 {
     struct sp_evaluator *evaluator = walk->evaluator;
@@ -109,6 +121,7 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
     if (walk->placement->shares_devices)
         note_shared(walk, tensor, root);
     walk->received_bytes += tensor->bytes;
+    walk->cost->compute_seconds += cut_seconds(walk, t, walk->node, true);
     walk->cost->receive_seconds +=
         sp_work_transfer_seconds(evaluator->cluster, tensor, walk->placement->stage_device[from], walk->device);
 }
@@ -118,6 +131,7 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
     struct sp_evaluator *evaluator = walk->evaluator;
     const struct sp_work_tensor *tensor = &evaluator->workload->tensors[t];
     struct sp_resident *root = use_root(walk, t, position);
+    double written = 0;
 
     if (root == NULL)
         return;
@@ -131,9 +145,12 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
         evaluator->sent[to] = evaluator->send_epoch;
         root->last = SP_LIVE_OUTSIDE;
         walk->sent_bytes += tensor->bytes;
+        if (written == 0) /* once, whoever reads it */
+            written = cut_seconds(walk, t, tensor->consumers[i], false);
         walk->cost->send_seconds +=
             sp_work_transfer_seconds(evaluator->cluster, tensor, walk->device, walk->placement->stage_device[to]);
     }
+    walk->cost->compute_seconds += written;
 }
 
 /* Counts what is alive; the uses of all roots are known. */
@@ -168,7 +185,11 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placed_s
 {
     const struct sp_workload *workload = evaluator->workload;
     const uint32_t device = stage->placement->stage_device[stage->stage], kind = workload->kind_of[device];
-    struct walk walk = {evaluator, stage->placement, stage->stage, device, 0, 0, ret_cost};
+    struct walk walk = {.evaluator = evaluator,
+                        .placement = stage->placement,
+                        .stage = stage->stage,
+                        .device = device,
+                        .cost = ret_cost};
 
     next_epoch(evaluator);
     *ret_cost = (struct sp_stage_cost){
@@ -177,6 +198,7 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placed_s
         const struct sp_work_node *node = &workload->nodes[stage->nodes[i]];
         if (node->folded)
             continue;
+        walk.node = stage->nodes[i];
         ret_cost->flops += node->flops;
         ret_cost->compute_seconds += node->seconds[kind];
         ret_cost->weights_bytes += node->inner_weight_bytes;

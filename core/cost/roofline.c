@@ -147,6 +147,13 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     return longest + (work->pays_no_start ? 0 : reach.start_seconds);
 }
 
+double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster, double bytes,
+                               bool starts)
+{
+    return sp_roofline_seconds(device, cluster, SP_DTYPE_UNDEFINED,
+                               &(struct sp_kernel_work){.bytes = bytes, .pays_no_start = !starts});
+}
+
 /* The type of an operand that is quantised: dequantised before the node, or by it. */
 static enum sp_dtype quantized_operand(const struct sp_value *value)
 {

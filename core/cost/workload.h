@@ -118,8 +118,16 @@ static inline uint64_t sp_work_kernel_key(const struct sp_workload *workload, ui
 {
     const struct sp_node_kernel *of = sp_work_kernel(workload, kind, node);
     return of == NULL ? 0
-                      : (uint64_t)of->inside << 3 | (uint64_t)of->keeps_output << 2 | (uint64_t)of->pays_no_start << 1 |
-                            (uint64_t)of->is_in_attention;
+                      : (uint64_t)of->inside << 4 | (uint64_t)of->hands_on << 3 | (uint64_t)of->keeps_output << 2 |
+                            (uint64_t)of->pays_no_start << 1 | (uint64_t)of->is_in_attention;
+}
+
+/* Whether a tensor is handed to a node inside a kernel on devices of a kind, without passing through memory. */
+static inline bool sp_work_is_inside(const struct sp_workload *workload, uint32_t kind, uint32_t tensor, uint32_t user)
+{
+    const uint32_t producer = workload->tensors[tensor].producer;
+    const struct sp_node_kernel *made = producer == SP_NO_WORK ? NULL : sp_work_kernel(workload, kind, producer);
+    return made != NULL && made->hands_on && made->kernel == sp_work_kernel(workload, kind, user)->kernel;
 }
 
 /* Traffic of the node on a device of a kind, as a part of its kernel. */
@@ -234,6 +242,11 @@ struct sp_device_residual sp_roofline_residual(const struct sp_device *device, c
 /* What of these is the start. */
 double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                                  const struct sp_kernel_work *work);
+
+/* What one side of a kernel that is cut takes more, for so many bytes that it had handed on: to write them, or, as one
+   that `starts`, to start and read them. */
+double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster, double bytes,
+                               bool starts);
 
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that

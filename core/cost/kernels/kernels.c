@@ -271,6 +271,18 @@ static bool stays_inside(const struct sp_kernels_run *run, const struct sp_value
     return true;
 }
 
+/* Whether a node of the kernel that does work uses a value: as it is, or a view of it. */
+static bool is_handed_on(const struct sp_kernels_run *run, const struct sp_value *value, uint32_t kernel)
+{
+    for (uint32_t i = 0; value != NULL && i < value->use_count; i++) {
+        const struct sp_node *user = value->uses[i].node;
+        if (user != NULL && user->graph == run->graph && find(run, user->index) == kernel &&
+            (run->roles[user->index] != SP_ROLE_VIEW || run->nodes[user->index].hands_on))
+            return true;
+    }
+    return false;
+}
+
 /* What a product's kernel makes has the product's own size (joins_product()): it counts as written by the product, so
    that it is hidden behind the arithmetic as what the kernel reads is. */
 static void write_by_products(struct sp_kernels_run *run)
@@ -295,6 +307,7 @@ static void describe_nodes(struct sp_kernels_run *run)
         const uint32_t kernel = find(run, n);
         of->keeps_output = stays_inside(run, node->outputs[0], kernel);
         of->pays_no_start = run->kernels[kernel].payer != n;
+        of->hands_on = is_handed_on(run, node->outputs[0], kernel);
         of->is_in_attention = run->kernels[kernel].role == SP_ROLE_ATTENTION;
         for (uint32_t i = 0; i < node->input_count && i < SP_KERNEL_MAX_INPUTS; i++)
             of->inside |= is_made_in(run, node->inputs[i], kernel) ? UINT32_C(1) << i : 0;

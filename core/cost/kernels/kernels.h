@@ -14,6 +14,9 @@
  * all else that it takes is there before that kernel starts. A product, elementwise nodes, a softmax and a product of
  * that are attention. Products of one value by constants of as many rows have one start, where the runtime lays these
  * side by side. Every other node is alone.
+ *
+ * What splits a kernel between two nodes, a border of stages or a collective, makes two of it: the first one writes what
+ * it hands on, the second starts and reads that (sp_roofline_cut_seconds()).
  */
 #include "base/arena.h"
 #include "base/error.h"
@@ -28,6 +31,7 @@ struct sp_node_kernel {
     bool keeps_output;  /* output 0 is not written to memory: it is used in the same kernel alone, or, being the result
                              of a product's kernel, counts where the product is */
     bool pays_no_start; /* another node of the kernel has its start */
+    bool hands_on;      /* output 0 is used in the same kernel by what does work */
     bool is_in_attention; /* of a kernel that is attention */
 };
 

@@ -34,6 +34,7 @@ static const struct sp_runtime runtimes[SP_RUNTIME_COUNT] = {
                              .joins_attention = true,
                              .joins_products = true,
                              .epilogue = SP_EPILOGUE_ANY,
+                             .joins_collectives = true,
                              .caches = SP_CACHES_IN_ONE_BUFFER,
                              .context_bytes = SERVING_CONTEXT_BYTES,
                              .library = "tensorrt_llm",

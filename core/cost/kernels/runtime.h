@@ -41,6 +41,7 @@ struct sp_runtime {
     bool joins_attention; /* product, softmax, product is one kernel: the scores are never in memory */
     bool joins_products;  /* of one value, by constants of one shape: queries, keys and values; gate and up */
     enum sp_epilogue epilogue;
+    bool joins_collectives; /* what joins a product joins a collective behind it, too */
     enum sp_cache_binding caches;
     double kernel_seconds;     /* each kernel on a GPU takes at least this: the host starts one after the other */
     double collective_seconds; /* what the host adds to the start of each collective of a GPU */

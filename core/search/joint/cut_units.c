@@ -2,16 +2,27 @@
 
 #include "cost/live_bytes.h"
 
-/* Bytes that cross between the live node at position p and the next one. */
+bool sp_units_join(const struct sp_workload *workload, uint32_t tensor, uint32_t user)
+{
+    uint32_t kind = 0;
+    while (kind < workload->kind_count && !sp_work_is_inside(workload, kind, tensor, user))
+        kind++;
+    return kind < workload->kind_count;
+}
+
+/* Bytes that cross between the live node at position p and the next one; more than all there are inside a kernel. */
 static bool crossing_bytes(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_units *units,
                            double *crossing)
 {
+    double most = 1;
     uint32_t *position = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
     struct sp_live live;
     if (position == NULL || !sp_live_init(&live, arena, units->live_count))
         return false;
     for (uint32_t p = 0; p < units->live_count; p++)
         position[units->order[p]] = p;
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        most += workload->tensors[t].bytes;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         const struct sp_work_tensor *tensor = &workload->tensors[t];
         if (tensor->kind != SP_WORK_ACTIVATION || tensor->producer == SP_NO_WORK || tensor->consumer_count == 0 ||
@@ -19,6 +30,9 @@ static bool crossing_bytes(struct sp_arena *arena, const struct sp_workload *wor
             continue;
         sp_live_add(&live, position[tensor->producer], position[tensor->consumers[tensor->consumer_count - 1]],
                     tensor->bytes);
+        for (uint32_t i = 0; i < tensor->consumer_count; i++)
+            if (sp_units_join(workload, t, tensor->consumers[i]))
+                sp_live_add(&live, position[tensor->producer], position[tensor->consumers[i]], most);
     }
     for (uint32_t p = 0; p < units->live_count; p++)
         crossing[p] = sp_live_step(&live, p, 0).after;

@@ -21,6 +21,9 @@ struct sp_units {
     uint32_t *order; /* live nodes, ascending */
 };
 
+/* Whether a border between the maker of a tensor and a node that uses it would cut a kernel, on devices of some kind. */
+bool sp_units_join(const struct sp_workload *workload, uint32_t tensor, uint32_t user);
+
 /* `seconds` per work node says what is long: stretches are about equally long. `most_nodes` is one of the above. */
 enum sp_status sp_units_create(struct sp_arena *arena, const struct sp_workload *workload, const double *seconds,
                                uint32_t most_nodes, struct sp_units **ret_units, struct sp_error *err);

@@ -228,7 +228,7 @@ static enum sp_status make_problem(struct sp_joint *joint, const struct sp_propo
     }
     for (uint32_t u = 0; u < units->count; u++)
         nodes[u].color = SP_NO_STAGE_GROUP;
-    if (joint->options->constraints != NULL && !sp_joint_color_units(joint, nodes))
+    if (!sp_joint_color_units(joint, nodes))
         return sp_fail_memory(err);
     for (uint32_t c = 0; c < joint->space->class_count; c++)
         class_size[c] = joint->space->classes[c].count;

@@ -77,6 +77,7 @@ struct matrix {
     const struct sp_strategy_shape *shape;
     uint32_t times;
     bool is_free;
+    bool is_inside; /* of a kernel: it is cut where the layout changes */
     const int64_t *cost;
 };
 
@@ -84,7 +85,7 @@ static bool is_same_matrix(const void *item, const void *key)
 {
     const struct matrix *a = item, *b = key;
     return a->from == b->from && a->to == b->to && a->shape == b->shape && a->times == b->times &&
-           a->is_free == b->is_free;
+           a->is_free == b->is_free && a->is_inside == b->is_inside;
 }
 
 /* `is_free`: what comes from outside is taken as it is there, or cut out of it, and else not at all. */
@@ -111,6 +112,8 @@ static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct mat
             uint32_t to = matrix->to->layouts[j];
             if (known[to] == 0) {
                 double seconds = sp_strategy_reshard_seconds(table, tensor, from, to);
+                if (matrix->is_inside && seconds > 0)
+                    seconds += sp_strategy_cut_seconds(table, tensor, to, SP_CUT_BOTH);
                 known[to] = 1 + (matrix->is_free ? (seconds > 0 ? SP_CHOICE_INFINITE : 0)
                                                  : sp_intra_cost(matrix->times * seconds));
             }
@@ -134,7 +137,8 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
     sp_digest_begin(&digest, intra->table->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.from);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.to);
-    sp_digest_number(&digest, (uint64_t)key.shape->number << 33 | (uint64_t)key.is_free << 32 | key.times);
+    sp_digest_number(&digest, (uint64_t)key.shape->number << 34 | (uint64_t)key.is_inside << 33 |
+                                  (uint64_t)key.is_free << 32 | key.times);
     uint64_t hash = sp_digest_end(&digest);
     known = sp_hash_set_find(&intra->matrices, hash, is_same_matrix, &key);
     if (known == NULL) {
@@ -211,6 +215,21 @@ static enum sp_status make_hub(struct sp_intra_maker *maker, uint32_t index)
     return SP_OK;
 }
 
+/* Whether the operator that makes a tensor and this one, which uses it, are of one kernel. */
+static bool is_inside(const struct sp_intra *intra, const struct sp_intra_operand_use *use)
+{
+    return sp_work_is_inside(intra->table->workload, intra->table->mesh.kind, use->tensor, intra->nodes[use->position]);
+}
+
+/* For some of the users. */
+static bool is_any_inside(const struct sp_intra *intra, const struct sp_intra_group *group)
+{
+    uint32_t i = 0;
+    while (i < group->use_count && !is_inside(intra, &intra->uses[group->first_use + i]))
+        i++;
+    return i < group->use_count;
+}
+
 static enum sp_status connect_group(struct sp_intra_maker *maker, const struct sp_intra_group *group)
 {
     struct sp_intra *intra = maker->intra;
@@ -225,8 +244,10 @@ static enum sp_status connect_group(struct sp_intra_maker *maker, const struct s
         const struct sp_intra_hub *hub = &intra->hubs[group->hub];
         status = intern_list(maker, hub->layout_count, hub->layouts, &kept);
         if (status == SP_OK && made != NULL)
-            status = join(maker, from, intra->member_count + group->hub, group->tensor,
-                          (struct matrix){.from = made, .to = kept, .times = group->tensor_count});
+            status = join(
+                maker, from, intra->member_count + group->hub, group->tensor,
+                (struct matrix){
+                    .from = made, .to = kept, .times = group->tensor_count, .is_inside = is_any_inside(intra, group)});
         from = intra->member_count + group->hub;
         made = kept;
     }
@@ -236,7 +257,11 @@ static enum sp_status connect_group(struct sp_intra_maker *maker, const struct s
         status = list_of_member(maker, use->member, use->operand, &wanted);
         if (status == SP_OK)
             status = join(maker, from, use->member, group->tensor,
-                          (struct matrix){.from = made, .to = wanted, .times = use->times, .is_free = group->is_free});
+                          (struct matrix){.from = made,
+                                          .to = wanted,
+                                          .times = use->times,
+                                          .is_free = group->is_free,
+                                          .is_inside = is_inside(intra, use)});
     }
     return status;
 }

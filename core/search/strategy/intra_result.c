@@ -117,6 +117,8 @@ static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t
                               uint32_t *ret_buffer)
 {
     uint32_t root = sp_work_root(counter->workload, tensor);
+    if (sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, counter->nodes[entry]))
+        counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BEHIND);
     if (root != tensor && counter->held[root] != NULL) { /* another name of something that is there */
         *ret_buffer = counter->held[root]->buffer;
         return hold(counter, tensor, layout, *ret_buffer);
@@ -148,6 +150,8 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
             return sp_fail(counter->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "A tensor is used before it is made.");
         use.from = from->layout;
         use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
+        if (sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, use.node))
+            counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BOTH);
         status = add_use(counter, &use);
     }
     use_buffer(counter, from->buffer, entry);
@@ -193,6 +197,17 @@ static bool leaves_stage(const struct counter *counter, const struct sp_work_ten
     return false;
 }
 
+/* A kernel that goes on in another stage writes what it would have handed on. */
+static bool is_cut_behind(const struct counter *counter, uint32_t tensor)
+{
+    const struct sp_work_tensor *work = &counter->workload->tensors[tensor];
+    for (uint32_t i = 0; i < work->consumer_count; i++)
+        if (!counter->is_here[work->consumers[i]] &&
+            sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, work->consumers[i]))
+            return true;
+    return false;
+}
+
 static enum sp_status make_output(struct counter *counter, uint32_t entry, uint32_t tensor, uint32_t layout,
                                   uint32_t source)
 {
@@ -201,6 +216,8 @@ static enum sp_status make_output(struct counter *counter, uint32_t entry, uint3
     enum sp_status status;
     if (counter->workload->tensors[sp_work_root(counter->workload, tensor)].kind == SP_WORK_WEIGHT)
         return SP_OK;
+    if (is_cut_behind(counter, tensor))
+        counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BEFORE);
     if (source != SP_INTRA_NONE)
         status = hold(counter, tensor, layout, source);
     else

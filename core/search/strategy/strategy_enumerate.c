@@ -159,6 +159,17 @@ static struct sp_strategy strategy_of_way(const struct maker *maker)
 
 /* ---- reductions ------------------------------------------------------------------------------------------------- */
 
+/* A collective behind a node that hands its result on makes two kernels of one. */
+static double cut_seconds(const struct maker *maker, uint32_t output)
+{
+    const struct sp_strategy_mesh *mesh = &maker->table->mesh;
+    const struct sp_node_kernel *kernel = sp_work_kernel(maker->table->workload, mesh->kind, maker->way.node);
+    const uint32_t operand = maker->way.rule->input_count + output;
+    if (output > 0 || kernel == NULL || !kernel->hands_on)
+        return 0;
+    return sp_strategy_cut_seconds(maker->table, value_of(maker, operand)->id, maker->layouts[operand], SP_CUT_BOTH);
+}
+
 /* Adds the time of combining output `output` from partial values to `to`. */
 static enum sp_status add_reduction(struct maker *maker, uint32_t output, const struct sp_strategy_cut *to,
                                     struct sp_strategy *strategy)
@@ -171,6 +182,7 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
     enum sp_status status = sp_strategy_shape_of(maker->table, value->id, &shape, maker->err);
     if (status != SP_OK || shape->extents == NULL)
         return status;
+    strategy->compute_seconds += cut_seconds(maker, output);
     if (sp_strategy_has_inner(maker->table->layouts[maker->layouts[operand]])) { /* it keeps its cut */
         strategy->communication_seconds += sp_strategy_collective(
             maker->table, SP_ALL_REDUCE, maker->way.partial[output],

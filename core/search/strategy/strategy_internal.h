@@ -120,6 +120,12 @@ enum sp_status sp_strategy_shape_of(struct sp_strategy_table *table, uint32_t te
 double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
                            double *ret_bytes);
 
+/* What a kernel takes more that is split at a tensor: before it, to write it as it is in the layout; behind it, to start
+   again and read it. A collective may split it, with both in one stage, or a border. */
+enum sp_cut_side { SP_CUT_BEFORE = 1, SP_CUT_BEHIND, SP_CUT_BOTH };
+double sp_strategy_cut_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t layout,
+                               enum sp_cut_side side);
+
 /* Seconds of a collective among the devices that differ along these mesh axes (a bit each); `*ret_bytes` is added to.
  */
 double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,

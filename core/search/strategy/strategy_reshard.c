@@ -189,6 +189,20 @@ double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uin
     return reshard->seconds;
 }
 
+double sp_strategy_cut_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t layout, enum sp_cut_side side)
+{
+    const struct sp_strategy_mesh *mesh = &table->mesh;
+    const double bytes = sp_strategy_local_bytes(table, tensor, layout);
+    double seconds = 0;
+    if (side == SP_CUT_BOTH && sp_device_runtime(mesh->device)->joins_collectives)
+        return 0;
+    if (side & SP_CUT_BEFORE)
+        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, bytes, false);
+    if (side & SP_CUT_BEHIND)
+        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, bytes, true);
+    return seconds;
+}
+
 double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to)
 {
     double bytes;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cost/evaluate.h"
+#include "search/joint/joint.h"
 #include "search/strategy/intra.h"
 #include "strategy_models.h"
 
@@ -146,7 +147,47 @@ static uint32_t slow_add(struct slow *slow, uint32_t tensor, uint32_t layout, in
     return memory;
 }
 
-static uint32_t slow_use(struct slow *slow, uint32_t tensor, uint32_t layout, int64_t now)
+/* A kernel that is split at a tensor writes it, `starts` again and reads it. */
+static bool slow_is_inside(uint32_t tensor, uint32_t user)
+{
+    const uint32_t kind = subject.workload->kind_of[0], producer = subject.workload->tensors[tensor].producer;
+    const struct sp_node_kernel *made =
+        producer == SP_NO_WORK ? NULL : sp_work_kernel(subject.workload, kind, producer);
+    return made != NULL && made->hands_on && made->kernel == sp_work_kernel(subject.workload, kind, user)->kernel;
+}
+
+static double slow_move(uint32_t tensor, uint32_t layout, bool starts)
+{
+    const struct sp_device *device = sp_cluster_device(subject.cluster, 0);
+    const struct sp_device_other other = sp_device_other(device);
+    const double start = fmax(other.start_seconds, sp_device_runtime(device)->kernel_seconds);
+    return (starts ? start : 0) +
+           sp_strategy_local_bytes(table, tensor, layout) / (device->memory_bandwidth * other.memory_share);
+}
+
+/* Where the border of a stage of whole operators splits kernels. */
+static double slow_border(uint32_t count, const uint32_t *nodes)
+{
+    const struct sp_workload *workload = subject.workload;
+    bool *is_here = SP_NEW_ARRAY(subject.arena, workload->node_count, bool);
+    double sum = 0;
+    for (uint32_t n = 0; n < count; n++)
+        is_here[nodes[n]] = true;
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        bool is_read = false, is_written = false;
+        for (uint32_t i = 0; i < tensor->consumer_count; i++) {
+            if (!slow_is_inside(t, tensor->consumers[i]))
+                continue;
+            is_read = is_read || (is_here[tensor->consumers[i]] && !is_here[tensor->producer]);
+            is_written = is_written || (!is_here[tensor->consumers[i]] && is_here[tensor->producer]);
+        }
+        sum += (is_read ? slow_move(t, 0, true) : 0) + (is_written ? slow_move(t, 0, false) : 0);
+    }
+    return sum;
+}
+
+static uint32_t slow_use(struct slow *slow, uint32_t tensor, uint32_t layout, int64_t now, uint32_t user)
 {
     const struct sp_work_tensor *work = &subject.workload->tensors[tensor];
     const struct thing *there = slow_find(slow, tensor, layout), *from = NULL;
@@ -164,6 +205,8 @@ static uint32_t slow_use(struct slow *slow, uint32_t tensor, uint32_t layout, in
             if (slow->things[i].tensor == tensor) {
                 from = &slow->things[i];
                 slow->communication += sp_strategy_reshard_seconds(table, tensor, from->layout, layout);
+                if (slow_is_inside(tensor, user))
+                    slow->compute += slow_move(tensor, layout, false) + slow_move(tensor, layout, true);
                 slow->reshards++;
             }
         if (from)
@@ -190,7 +233,7 @@ static void slow_count(struct slow *slow, uint32_t count, const uint32_t *nodes,
             const struct sp_value *value = work->node->inputs[i];
             if (!value || workload->tensors[sp_work_root(workload, value->id)].kind == SP_WORK_WEIGHT)
                 continue;
-            memory = slow_use(slow, value->id, way->layouts[i], n);
+            memory = slow_use(slow, value->id, way->layouts[i], n, nodes[n]);
             first = i == 0 ? memory : first;
         }
         for (uint32_t o = 0; o < work->node->output_count; o++) {
@@ -420,7 +463,8 @@ Test(intra, a_hub_is_gathered_once)
 
 /* ---- models ----------------------------------------------------------------------------------------------------- */
 
-/* Where nothing is split, the problem's figures are those of the recount: tied and untied. */
+/* Where nothing is split, the problem's figures are those of the recount, tied and untied, but for kernels that the
+   border of the stage splits. */
 static void expect_exact_where_whole(const struct sp_blocks *blocks, uint32_t count, const uint32_t *nodes)
 {
     uint32_t *whole = SP_NEW_ARRAY(subject.arena, count, uint32_t), *choice;
@@ -431,7 +475,8 @@ static void expect_exact_where_whole(const struct sp_blocks *blocks, uint32_t co
     cr_assert_eq(
         sp_choice_evaluate(subject.arena, sp_intra_problem(intra), choice, &cost, &peak, &moment, &subject.err), SP_OK);
     cr_assert_eq(sp_intra_result(subject.arena, intra, choice, &result, &subject.err), SP_OK);
-    cr_expect_lt(fabs((double)cost / SP_INTRA_SECOND - result->compute_seconds), count / SP_INTRA_SECOND);
+    cr_expect_lt(fabs((double)cost / SP_INTRA_SECOND + slow_border(count, nodes) - result->compute_seconds),
+                 count / SP_INTRA_SECOND);
     EXPECT_NEAR((double)peak, result->weight_bytes + result->activation_peak_bytes);
 }
 
@@ -484,5 +529,93 @@ Test(intra, problems_of_models)
         sp_strategy_table_destroy(table);
         table = NULL;
         strategy_model_close(&subject);
+    }
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+
+/* A product and its bias are one kernel. Apart they are two: the first writes, the second starts and reads. */
+Test(intra, a_border_inside_a_kernel_costs_a_start_and_bytes)
+{
+    uint32_t stage_of[] = {0, 0, 0}, devices[] = {0, 1};
+    struct sp_placement placement = {1, stage_of, devices};
+    struct sp_evaluation *whole = NULL, *inside = NULL, *behind = NULL;
+    start(18);
+    input("X", "128,256");
+    build_weight(&build, "W", SP_DTYPE_FLOAT, "256,512");
+    build_weight(&build, "B", SP_DTYPE_FLOAT, "512");
+    build_node(&build, "MatMul", "X W", "M");
+    build_node(&build, "Add", "M B", "S");
+    build_node(&build, "Softmax", "S", "Y");
+    build_outputs(&build, "Y");
+    strategy_model_built(&subject, "a100-sxm4-80gb", 2);
+    table = strategy_table_of(&subject, 0, NULL);
+    cr_assert_eq(sp_evaluate(subject.arena, subject.workload, subject.cluster, &placement, &whole, &subject.err),
+                 SP_OK);
+    placement.stage_count = 2;
+    stage_of[1] = stage_of[2] = 1;
+    cr_assert_eq(sp_evaluate(subject.arena, subject.workload, subject.cluster, &placement, &inside, &subject.err),
+                 SP_OK);
+    const uint32_t product = subject.workload->nodes[0].outputs[0];
+    EXPECT_NEAR(inside->stages[0].compute_seconds + inside->stages[1].compute_seconds,
+                whole->stages[0].compute_seconds + slow_move(product, 0, true) + slow_move(product, 0, false));
+    cr_expect_gt(inside->stages[1].compute_seconds, slow_move(product, 0, true));
+    expect_as_evaluated(&placement, 0, 0, 1);
+    expect_as_evaluated(&placement, 1, 1, 3);
+    stage_of[1] = 0;
+    cr_assert_eq(sp_evaluate(subject.arena, subject.workload, subject.cluster, &placement, &behind, &subject.err),
+                 SP_OK);
+    EXPECT_NEAR(behind->stages[0].compute_seconds + behind->stages[1].compute_seconds,
+                whole->stages[0].compute_seconds);
+}
+
+/* Split over what it adds up, a product has a collective between itself and its bias. */
+Test(intra, a_collective_inside_a_kernel_costs_a_start_and_bytes)
+{
+    start(18);
+    input("X", "128,256");
+    build_weight(&build, "W", SP_DTYPE_FLOAT, "256,512");
+    build_weight(&build, "B", SP_DTYPE_FLOAT, "512");
+    build_node(&build, "MatMul", "X W", "M");
+    build_node(&build, "Add", "M B", "Y");
+    build_outputs(&build, "Y");
+    strategy_model_built(&subject, "a100-sxm4-80gb", 2);
+    double seconds[2] = {0, 0};
+    const uint32_t product = subject.workload->nodes[0].outputs[0];
+    for (int alone = 0; alone < 2; alone++) {
+        if (alone == 1)
+            subject.workload->kernels[0]->nodes[0].hands_on = false;
+        table = strategy_table_of(&subject, 1, (uint32_t[]){2});
+        const struct sp_strategies *strategies = sp_strategy_of(table, 0);
+        for (uint32_t s = 0; s < strategies->count; s++)
+            if (strategies->items[s].layouts[0] != 0 && strategies->items[s].layouts[2] == 0)
+                seconds[alone] = strategies->items[s].compute_seconds;
+        if (alone == 0)
+            sp_strategy_table_destroy(table);
+    }
+    cr_expect_gt(seconds[1], 0);
+    EXPECT_NEAR(seconds[0], seconds[1] + slow_move(product, 0, true) + slow_move(product, 0, false));
+}
+
+/* Stages of a transformer, of which one would end between a product and its bias, end between kernels. */
+Test(intra, no_stage_ends_inside_a_kernel)
+{
+    struct sp_joint_options options;
+    struct sp_search_result *result = NULL;
+    if (!strategy_model_open(&subject, "bert_base.onnx", "a100-sxm4-80gb", 4))
+        cr_skip_test("the models are not here");
+    sp_joint_options_init(&options);
+    options.tolerance = 0;
+    cr_assert_eq(
+        sp_joint_search(subject.arena, subject.workload, NULL, subject.cluster, &options, &result, &subject.err),
+        SP_OK);
+    const struct sp_evaluation *evaluation = result->evaluation;
+    cr_expect_gt(evaluation->stage_count, 1);
+    for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
+        const struct sp_work_tensor *tensor = &subject.workload->tensors[evaluation->transfers[i].tensor];
+        for (uint32_t c = 0; c < tensor->consumer_count; c++)
+            if (result->placement.stage_of[tensor->consumers[c]] == evaluation->transfers[i].to_stage)
+                cr_expect_not(slow_is_inside(evaluation->transfers[i].tensor, tensor->consumers[c]), "%s",
+                              tensor->name);
     }
 }

@@ -18,12 +18,7 @@ void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t d
     model->arena = sp_arena_create(NULL);
     sp_plan_options_init(&options);
     options.strategy = SP_STRATEGY_GROUPING; /* some formats take whole operators only */
-    /* What PopRT's cuts were compared with; every operator is a kernel of its own. */
-    json_t *described =
-        json_pack("{s:s, s:I, s:s, s:f, s:f}", "device", "a100-sxm4-80gb", "count", (json_int_t)devices, "runtime",
-                  "generic", "efficiency", SP_DEFAULT_EFFICIENCY, "launch_seconds", SP_DEFAULT_LAUNCH_SECONDS);
-    cr_assert_eq(sp_cluster_parse(model->arena, described, "", &model->cluster, &err), SP_OK, "%s", err.message);
-    json_decref(described);
+    cr_assert_eq(sp_cluster_uniform(model->arena, "a100-sxm4-80gb", devices, &model->cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(&job_options, model->cluster, &options, &model->job, &model->plan, &err), SP_OK, "%s",
                  err.message);
     recount_expect_result(model->plan->workload, model->plan->cluster, model->plan->result);

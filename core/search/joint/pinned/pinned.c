@@ -55,9 +55,24 @@ static bool join_units(const struct sp_joint *joint, const uint32_t *number_of, 
     return true;
 }
 
+/* Joins the units of what is one kernel: no stage ends inside it, which would cost a start and bytes. Nodes that are
+   moved later, and pins, may still cut it. */
+static void join_kernels(const struct sp_joint *joint, uint32_t *joined)
+{
+    const struct sp_workload *workload = joint->workload;
+    for (uint32_t t = 0; workload->kernels != NULL && t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *tensor = &workload->tensors[t];
+        for (uint32_t i = 0; i < tensor->consumer_count; i++)
+            if (sp_units_join(workload, t, tensor->consumers[i]))
+                sp_union_join(joined, joint->units->of[tensor->producer], joint->units->of[tensor->consumers[i]]);
+    }
+}
+
 bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *nodes)
 {
-    const struct sp_constraints *constraints = joint->options->constraints;
+    static const struct sp_constraints none = {0};
+    const struct sp_constraints *constraints =
+        joint->options->constraints != NULL ? joint->options->constraints : &none;
     const uint32_t devices = joint->cluster->device_count, count = joint->units->count;
     uint32_t *joined = sp_union_find(joint->arena, count), *size = SP_NEW_ARRAY(joint->arena, count, uint32_t);
     if (joined == NULL || size == NULL)
@@ -70,6 +85,8 @@ bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *n
         return false;
     if (constraints->stage_of != NULL && !join_units(joint, constraints->stage_of, devices, joined))
         return false;
+    if (constraints->device_of == NULL && constraints->stage_of == NULL)
+        join_kernels(joint, joined);
     for (uint32_t u = 0; u < count; u++)
         size[sp_union_root(joined, u)]++;
     for (uint32_t u = 0; u < count; u++) {
