@@ -73,6 +73,13 @@ static struct reach reach_of(const struct sp_device *device, const struct sp_clu
     return reach;
 }
 
+struct sp_kernel_reach sp_roofline_reach(const struct sp_device *device, const struct sp_cluster *cluster,
+                                         enum sp_dtype dtype, enum sp_kernel_class kind)
+{
+    const struct reach reach = reach_of(device, cluster, dtype, kind);
+    return (struct sp_kernel_reach){reach.start_seconds, reach.flops_share, reach.memory_share};
+}
+
 /* How many times the arithmetic of a prefill takes what the same FLOPs of a long one take. */
 static double prefill_slowness(const struct sp_device *device, const struct sp_attention_shape *shape,
                                double half_queries)

@@ -248,6 +248,13 @@ double sp_roofline_start_seconds(const struct sp_device *device, const struct sp
 double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster, double bytes,
                                bool starts);
 
+/* The start, f and m of the above. */
+struct sp_kernel_reach {
+    double start_seconds, flops_share, memory_share;
+};
+struct sp_kernel_reach sp_roofline_reach(const struct sp_device *device, const struct sp_cluster *cluster,
+                                         enum sp_dtype dtype, enum sp_kernel_class kind);
+
 /*
  * The element type whose peak bounds a node: of the largest floating input where the first output is floating (of that
  * output where no input is); else of the first input, so that quantised products count as int8. A node whose first two

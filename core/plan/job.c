@@ -7,6 +7,7 @@
 #include "onnx/reader.h"
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
+#include "plan/explain/assumptions.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
 
@@ -350,7 +351,8 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
 {
     struct sp_plan *plan = SP_NEW(job->arena, struct sp_plan);
     if (plan == NULL || !sp_note_replaced(job->model, bindings) || !sp_note_accepted(&job->accepted, bindings) ||
-        !sp_note_unknown_operators(&job->summary, bindings) || !sp_note_containers(job->model, bindings))
+        !sp_note_unknown_operators(&job->summary, bindings) || !sp_note_containers(job->model, bindings) ||
+        !sp_note_links(cluster, bindings))
         return sp_fail_memory(err);
     plan->arena = job->arena;
     plan->model = job->model;

@@ -95,6 +95,7 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
                                    .launch_seconds = parts->launch_seconds};
     if (parts->level_count == 0) {
         cluster->level_count = 1;
+        cluster->links_assumed = true;
         cluster->levels = SP_NEW(arena, struct sp_mesh_level);
         if (cluster->levels == NULL)
             return sp_fail_memory(err);

@@ -46,6 +46,7 @@ struct sp_cluster {
     struct sp_device_group_spec *groups;
     uint32_t *group_of;           /* device -> group */
     struct sp_mesh_level *levels; /* outermost first; never empty */
+    bool links_assumed;           /* nobody stated them: the devices' own links count, the slowest for all */
     double memory_limit_bytes;    /* per device, 0 = the device's own */
     double efficiency;            /* share of peaks that kernels of all devices reach, (0, 1]; 0: the devices' own */
     double launch_seconds;        /* to start a kernel of any device; below 0: the devices' own */

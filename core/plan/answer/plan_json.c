@@ -5,6 +5,7 @@
 #include "cost/cache.h"
 #include "plan/answer/placement_record.h"
 #include "plan/answer/plan_json_internal.h"
+#include "plan/explain/assumptions.h"
 #include "plan/explain/why.h"
 #include "plan/variants/variants.h"
 #include "plan/version.h"
@@ -344,6 +345,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_head(&c);
         write_estimate(&c);
         sp_why_write_json(plan, json);
+        sp_assumptions_write_json(plan, json);
         write_stages(&c);
         write_devices(&c);
         write_caches(&c);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/answer/readable_text.h"
+#include "plan/explain/assumptions.h"
 #include "plan/explain/why.h"
 #include "plan/internal.h"
 #include "plan/variants/variants.h"
@@ -298,6 +299,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
         estimate(plan, buf);
+        sp_assumptions_write_text(plan, buf);
         sp_why_write_text(plan, buf);
         sp_variants_write_text(plan, buf);
         notes(plan, buf);
