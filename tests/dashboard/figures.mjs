@@ -8,12 +8,14 @@ const browser = await startBrowser();
 const { page, context, faults } = await openPage(browser, daemon.url);
 const A100 = 'a100-sxm4-80gb';
 const bytesOfModel = fs.statSync(MODEL).size;
+// Each operator is a kernel: of several in one, a part of a node moves less than its share of what the node would alone.
+const runtime = 'generic';
 // Devices that hold the model only in parts, so that its operators are split and exchange; stages; and other clusters.
 const whole = await daemon.plan(MODEL, { cluster: { device: A100, count: 1 } });
 const least = (share) => Math.ceil(whole.plan.devices[0].memory.total_bytes * share);
-const split = await daemon.plan(MODEL, { cluster: { device: A100, count: 8, memory_limit_bytes: least(0.3) }, objective: 'latency', options: { strategy: 'tensor' } });
+const split = await daemon.plan(MODEL, { cluster: { device: A100, count: 8, runtime, memory_limit_bytes: least(0.3) }, objective: 'latency', options: { strategy: 'tensor' } });
 const stages = await daemon.plan(MODEL, { cluster: { device: A100, count: 8 }, objective: 'throughput', options: { strategy: 'pipeline' } });
-const swept = await daemon.plan(MODEL, { sweep: { devices: [1, 2, 4], types: [A100, 'l4-24gb'], choose: 'best' }, objective: 'latency', options: { what_if: true } });
+const swept = await daemon.plan(MODEL, { sweep: { devices: [1, 2, 4], types: [A100, 'l4-24gb'], runtime, choose: 'best' }, objective: 'latency', options: { what_if: true } });
 const odd = await (async () => {
   const graph = { name: 'odd', opset: 21, inputs: [{ name: 'x', dtype: 'float32', shape: ['batch', 64] }], outputs: [{ name: 'z', dtype: 'float32', shape: ['batch', 64] }],
     nodes: [{ name: 'first', op: 'Relu', inputs: ['x'], outputs: ['y'] }, { name: 'strange', op: 'Mystery', domain: 'com.example', inputs: ['y'], outputs: ['z'] }] };
@@ -60,6 +62,10 @@ for (const [name, { id, plan }] of Object.entries({ split, stages, swept })) {
     for (const one of ['latency_seconds', 'throughput_per_second', 'devices_used', 'gap', 'interval_seconds', 'lower_bound_seconds', 'communication_bytes'])
       equal(await exact(page.locator(`dd data[data-figure=${one}]`)), [plan.estimate[one]], one);
     await columns(table('Stages'), plan.stages, ['seconds', 'compute_seconds', 'collective_seconds']);
+    equal(await page.locator('section', { has: page.getByRole('heading', { name: 'Assumptions' }) }).locator('li').allInnerTexts(),
+      plan.assumptions.map(({ device, text, member }) => `${device === null ? '' : `${device}: `}${text} ${member}`), 'assumptions');
+    for (const [range, name, of] of [['latency_range', 'latency_seconds', (one) => one], ['interval_range', 'throughput_per_second', (one) => 1 / one]].filter(([range]) => plan.estimate[range]))
+      equal(await exact(page.locator('dd', { has: page.locator(`data[data-figure=${name}]`) }).locator('.range data')), [of(plan.estimate[range].low), of(plan.estimate[range].high)].sort((one, other) => one - other), range);
     for (const sentence of [plan.estimate.bottleneck, plan.why.binding.sentence, plan.why.second_best?.sentence ?? plan.why.no_second_best, ...plan.stages.map((stage) => stage.because)])
       await page.getByText(sentence).first().waitFor();
   });

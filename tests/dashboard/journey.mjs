@@ -75,6 +75,21 @@ await check('journey/plan on 8 devices', async () => {
   equal(plan.model.sha256, model, 'the model');
 });
 
+await check('journey/devices say where their figures come from, and the runtime is chosen', async () => {
+  await go(`models/${model}/plan`);
+  await page.getByRole('combobox', { name: 'Device', exact: true }).selectOption('h100-sxm-80gb');
+  const said = await page.getByText('Time of kernels').innerText();
+  that(/USD an hour \(.*\d{4}-\d\d-\d\d\)/.test(said) && /measured \(products, attention/.test(said), said);
+  await page.getByRole('combobox', { name: 'Device', exact: true }).selectOption('l4-24gb');
+  await page.getByText('not measured, defaults of its kind').waitFor();
+  equal(await page.getByLabel('Runtime').inputValue(), 'onnxruntime', 'the default');
+  await page.getByLabel('Runtime').selectOption('tensorrt');
+  await page.getByLabel('Number of devices').fill('1');
+  const { plan: found } = await daemon.json(`v1/plans/${await planned()}`);
+  equal(found.cluster.groups.map((group) => group.runtime), ['tensorrt'], 'runtime');
+  await page.getByText('tensorrt runs the model').waitFor();
+});
+
 await check('journey/a form that the daemon refuses says why', async () => {
   await go(`models/${model}/plan`);
   await page.getByLabel('Stages, at most').fill('3');
@@ -84,7 +99,7 @@ await check('journey/a form that the daemon refuses says why', async () => {
   const said = await page.getByRole('alert').innerText();
   that(/stage/.test(said), said);
   await go(`models/${model}/plan`);
-  await page.getByRole('button', { name: 'Described' }).click();
+  await page.getByRole('button', { name: 'Custom' }).click();
   await page.locator('textarea').first().fill('{"device": ');
   await page.locator('button[type=submit]').click();
   await page.getByRole('alert').getByText('The cluster is not JSON').waitFor();
@@ -133,7 +148,7 @@ await check('journey/watch progress arrive', async () => {
   await page.waitForURL((url) => /#\/models\/[0-9a-f]{64}\/plan/.test(url.hash) && !url.hash.includes(model));
   await settle(page);
   await page.getByLabel('Number of devices').fill('64');
-  await page.getByLabel('Also say what a change').check();
+  await page.getByLabel('Run what-if analysis').check();
   const long = await planned();
   const seen = await page.evaluate(() => window.seen);
   const { plan: found } = await daemon.json(`v1/plans/${long}`);
@@ -156,7 +171,7 @@ await check('journey/cancel a search', async () => {
   const { id: large } = (await daemon.json('v1/models')).models.find((one) => one.id !== model);
   await go(`models/${large}/plan`);
   await page.getByLabel('Number of devices').fill('256');
-  await page.getByLabel('Also say what a change').check();
+  await page.getByLabel('Run what-if analysis').check();
   await page.locator('button[type=submit]').click();
   await page.getByRole('button', { name: 'Cancel' }).click();
   const cancelled = idOf(/plans\/([0-9a-f]{32})/);

@@ -189,6 +189,13 @@ export interface Alternative {
   chosen: boolean;
 }
 
+/** A figure and where 90 % of measurements are expected. */
+export interface Range {
+  value: number;
+  low: number;
+  high: number;
+}
+
 /** GET /v1/plans/{id}/summary */
 export interface Summary {
   job: Omit<PlanState, 'progress'>;
@@ -221,7 +228,11 @@ export interface Summary {
     lower_bound_seconds: number;
     gap: number;
     bottleneck: string;
+    latency_range?: Range;
+    interval_range?: Range;
+    memory_range?: Range;
   };
+  assumptions?: { device: string | null; text: string; member: string }[];
   why?: {
     binding: {
       kind: string;

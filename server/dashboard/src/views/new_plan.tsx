@@ -1,4 +1,4 @@
-// What is to be planned: the cluster, what is wanted of it, and what the plan must keep.
+// What is to be planned: the devices, the goal, and the constraints.
 import { useState } from 'preact/hooks';
 import { post, Problem } from '../lib/api';
 import { useFetched } from '../lib/fetched';
@@ -13,6 +13,7 @@ type Way = 'catalog' | 'sweep' | 'json';
 interface Form {
   way: Way;
   device: string;
+  runtime: string;
   count: string;
   counts: string;
   types: string[];
@@ -39,6 +40,7 @@ interface Form {
 const EMPTY: Form = {
   way: 'catalog',
   device: '',
+  runtime: 'onnxruntime',
   count: '8',
   counts: '1, 2, 4, 8',
   types: [],
@@ -63,17 +65,19 @@ const EMPTY: Form = {
 };
 
 const OBJECTIVES: Record<Objective, string> = {
-  throughput: 'Most requests in a second.',
-  latency: 'One request as fast as can be.',
-  devices: 'As few devices as the model fits on.',
+  throughput: 'Most requests per second.',
+  latency: 'The fastest single request.',
+  devices: 'The fewest devices that the model fits on.',
 };
 
 const STRATEGIES: Record<string, string> = {
-  auto: 'The best of all ways to use the devices, stages of several devices among them.',
-  grouping: 'Whole operators are grouped on devices.',
+  auto: 'Tries every strategy, including multi-device stages.',
+  grouping: 'Groups whole operators on devices.',
   pipeline: 'Whole operators, in stages of one device.',
-  tensor: 'One stage, whose devices share every operator.',
+  tensor: 'One stage; its devices share every operator.',
 };
+
+const RUNTIMES = ['onnxruntime', 'tensorrt', 'vllm', 'generic'];
 
 const PLACEMENTS: Record<string, string> = {
   contiguous: '',
@@ -104,7 +108,7 @@ function parsed(text: string, what: string): unknown {
 function requestOf(model: string, form: Form): Record<string, unknown> {
   const options: Record<string, unknown> = {};
   const constraints: Record<string, unknown> =
-    form.constraints.trim() === '' ? {} : (parsed(form.constraints, 'What the plan must keep') as Record<string, unknown>);
+    form.constraints.trim() === '' ? {} : (parsed(form.constraints, 'Constraints') as Record<string, unknown>);
   const given: Record<string, unknown> = Object.fromEntries(
     GIVEN_NAMES.filter((name) => form[name].trim() !== '').map((name) => [name, parsed(form[name], `'${GIVEN[name].label}'`)]),
   );
@@ -123,9 +127,10 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
   if (form.stages !== '') constraints['max_stages'] = Number(form.stages);
   if (form.reserved !== '') constraints['reserved_bytes'] = Number(form.reserved) * 1e9;
   if (Object.keys(constraints).length > 0) options['constraints'] = constraints;
+  const runtime = form.runtime === EMPTY.runtime ? {} : { runtime: form.runtime };
   const where =
     form.way === 'catalog'
-      ? { cluster: { device: form.device, count: Number(form.count) } }
+      ? { cluster: { device: form.device, count: Number(form.count), ...runtime } }
       : form.way === 'json'
         ? { cluster: parsed(form.cluster, 'The cluster') }
         : {
@@ -133,6 +138,7 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
               devices: form.counts.split(/[\s,]+/).filter((one) => one !== '').map(Number),
               types: form.types.length > 0 ? form.types : [form.device],
               choose: form.choose,
+              ...runtime,
             },
           };
   return { model, ...where, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
@@ -159,11 +165,32 @@ function Field(props: Part & { name: keyof Form; label: string; hint?: string; m
   );
 }
 
+function Choice(props: Part & { name: keyof Form; label: string; of: string[] }) {
+  return (
+    <label>
+      {props.label}
+      <select
+        value={props.form[props.name] as string}
+        onChange={(event) => props.set({ [props.name]: event.currentTarget.value })}
+      >
+        {props.of.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** What of a device's figures was measured: "products", "attention", .. */
+function measuredOf(kind: DeviceKind): string[] {
+  return Object.keys(kind.measured ?? {}).filter((part) => kind.measured?.[part]);
+}
+
 // A device of the catalog in a sentence or two.
 function About(props: { kind: DeviceKind }) {
   const { kind } = props;
   const price = kind.price_per_hour;
-  const measured = Object.keys(kind.measured ?? {}).filter((part) => kind.measured?.[part] === true);
+  const measured = measuredOf(kind);
   const peaks = ['float32', 'float16', 'bfloat16', 'float8e4m3fn', 'int8', 'float4e2m1'].filter((type) => type in kind.flops);
   return (
     <p class="muted small">
@@ -172,9 +199,7 @@ function About(props: { kind: DeviceKind }) {
       {peaks.map((type) => `, ${flops(kind.flops[type])}/s in ${type}`).join('')}.{' '}
       {price !== undefined &&
         `${price.usd.toFixed(2)} USD an hour (${[price.provider, price.date ?? 'no date'].filter(Boolean).join('; ')}). `}
-      {measured.length > 0
-        ? `Measured on the device: ${measured.join(', ')}.`
-        : 'What kernels reach of this was not measured on the device.'}{' '}
+      Time of kernels: {measured.length > 0 ? `measured (${measured.join(', ')})` : `not measured, defaults of its kind`}.{' '}
       {kind.note}
     </p>
   );
@@ -188,9 +213,9 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
       <div class="switch lists" role="group" aria-label="How the devices are given">
         {(
           [
-            ['catalog', 'Of the catalog'],
-            ['sweep', 'Several sizes'],
-            ['json', 'Described'],
+            ['catalog', 'Catalog'],
+            ['sweep', 'Compare sizes'],
+            ['json', 'Custom (JSON)'],
           ] as [Way, string][]
         ).map(([way, label]) => (
           <button type="button" key={way} aria-pressed={form.way === way} onClick={() => set({ way })}>
@@ -200,7 +225,7 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
       </div>
       {form.way === 'json' ? (
         <label>
-          Cluster, in JSON: devices, groups of different ones, and the levels of links between them
+          Cluster, in JSON: devices, their runtime, groups of different ones, and the levels of links between them
           <textarea
             rows={9}
             spellcheck={false}
@@ -217,13 +242,18 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
               value={form.device}
               onChange={(event) => set({ device: event.currentTarget.value, types: [] })}
             >
-              {kinds.map((one) => (
-                <option key={one.name} value={one.name}>
-                  {one.name}
-                </option>
+              {['Measured', 'Not measured'].map((label, at) => (
+                <optgroup key={label} label={label}>
+                  {kinds
+                    .filter((one) => (measuredOf(one).length === 0) === (at === 1))
+                    .map((one) => (
+                      <option key={one.name}>{one.name}</option>
+                    ))}
+                </optgroup>
               ))}
             </select>
           </label>
+          <Choice {...props} name="runtime" label="Runtime" of={RUNTIMES} />
           {form.way === 'catalog' ? (
             <Field {...props} name="count" label="Number of devices" />
           ) : (
@@ -233,7 +263,7 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
                 <input value={form.counts} onInput={(event) => set({ counts: event.currentTarget.value })} />
               </label>
               <label>
-                And of other types
+                Also compare
                 <select
                   value=""
                   onChange={(event) => {
@@ -247,9 +277,7 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
                   {kinds
                     .filter((one) => one.name !== form.device && !form.types.includes(one.name))
                     .map((one) => (
-                      <option key={one.name} value={one.name}>
-                        {one.name}
-                      </option>
+                      <option key={one.name}>{one.name}</option>
                     ))}
                 </select>
               </label>
@@ -275,39 +303,13 @@ function Devices(props: Part & { kinds: DeviceKind[] }) {
 function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
   const { form, set } = props;
   return (
-    <Card title="What is wanted">
+    <Card title="Goal">
       <div class="fields">
-        <label>
-          Objective
-          <select
-            value={form.objective}
-            onChange={(event) => set({ objective: event.currentTarget.value as Objective })}
-          >
-            {Object.keys(OBJECTIVES).map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Strategy
-          <select value={form.strategy} onChange={(event) => set({ strategy: event.currentTarget.value })}>
-            {Object.keys(STRATEGIES).map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        {props.isCosts && (
-          <label>
-            Placement
-            <select value={form.placement} onChange={(event) => set({ placement: event.currentTarget.value })}>
-              {Object.keys(PLACEMENTS).map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          </label>
-        )}
+        <Choice {...props} name="objective" label="Objective" of={Object.keys(OBJECTIVES)} />
+        <Choice {...props} name="strategy" label="Strategy" of={Object.keys(STRATEGIES)} />
+        {props.isCosts && <Choice {...props} name="placement" label="Placement" of={Object.keys(PLACEMENTS)} />}
         <Field {...props} name="batch" label="Batch" hint="as the model has it" />
-        <Field {...props} name="replicas" label="Replicas of a stage, at most" hint="1" />
+        <Field {...props} name="replicas" label="Replicas per stage, at most" hint="1" />
         <Field {...props} name="tolerance" label="Tolerance (%)" hint="2" min={0} step="any" />
         <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />
         {props.symbols.map((symbol) => (
@@ -351,7 +353,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
           checked={form.whatIf}
           onChange={(event) => set({ whatIf: event.currentTarget.checked })}
         />{' '}
-        Also say what a change of the cluster would bring (a search for each)
+        Run what-if analysis (one extra search each)
       </label>
     </Card>
   );
@@ -360,10 +362,10 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
 function Constraints(props: Part) {
   const { form, set } = props;
   return (
-    <Card title="What the plan must keep">
+    <Card title="Constraints">
       <div class="fields">
         <Field {...props} name="stages" label="Stages, at most" hint="no limit" />
-        <Field {...props} name="reserved" label="GB of each device for others" hint="0" min={0} step="any" />
+        <Field {...props} name="reserved" label="Memory to reserve per device (GB)" hint="0" min={0} step="any" />
       </div>
       <details>
         <summary>Pins, groups, shardings and key-value caches, in JSON</summary>

@@ -1,7 +1,7 @@
 // The plan in short: what it achieves, what keeps it from being better, which devices do what.
 import { bytes, count, devices, flops, perSecond, seconds, share } from '../lib/format';
 import { link } from '../lib/route';
-import type { Stage, Summary } from '../lib/types';
+import type { Range, Stage, Summary } from '../lib/types';
 import { Bar, Card, Exact, Facts, StageChip } from '../ui/parts';
 import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
@@ -11,6 +11,17 @@ function clusterText(summary: Summary): string {
   return summary.cluster.groups.map((group) => `${group.count} × ${group.device.name}`).join(', ');
 }
 
+/** Where nine of ten measurements are expected to be. */
+function Between(props: { range?: Range; as: (value: number) => string; of?: (value: number) => number }) {
+  const { range, as, of = (value) => value } = props;
+  const ends = range && [of(range.low), of(range.high)].sort((a, b) => a - b);
+  return ends ? (
+    <span class="range">
+      <Exact value={ends[0]} as={as} /> to <Exact value={ends[1]} as={as} />
+    </span>
+  ) : null;
+}
+
 function Estimate(props: { summary: Summary }) {
   const { estimate, objective, devices: all } = props.summary;
   return (
@@ -18,10 +29,22 @@ function Estimate(props: { summary: Summary }) {
       <div class="big">
         <Facts
           facts={[
-            ['Latency', <Exact name="latency_seconds" value={estimate.latency_seconds} as={seconds} />],
-            ['Throughput', <Exact name="throughput_per_second" value={estimate.throughput_per_second} as={perSecond} />],
+            [
+              'Latency',
+              <>
+                <Exact name="latency_seconds" value={estimate.latency_seconds} as={seconds} />
+                <Between range={estimate.latency_range} as={seconds} />
+              </>,
+            ],
+            [
+              'Throughput',
+              <>
+                <Exact name="throughput_per_second" value={estimate.throughput_per_second} as={perSecond} />
+                <Between range={estimate.interval_range} as={perSecond} of={(interval) => 1 / interval} />
+              </>,
+            ],
             ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} as={count} /> of {count(all.length)}</>],
-            ['Gap to the proven bound', <Exact name="gap" value={estimate.gap} as={share} />],
+            ['Gap to bound', <Exact name="gap" value={estimate.gap} as={share} />],
           ]}
         />
       </div>
@@ -31,8 +54,16 @@ function Estimate(props: { summary: Summary }) {
           ['Between two requests', <Exact name="interval_seconds" value={estimate.interval_seconds} as={seconds} />],
           ['Proven lower bound', <Exact name="lower_bound_seconds" value={estimate.lower_bound_seconds} as={seconds} />],
           ['Sent for one request', <Exact name="communication_bytes" value={estimate.communication_bytes} as={bytes} />],
+          [
+            'Fullest device',
+            <>
+              <Exact value={Math.max(...all.map((device) => device.memory.total_bytes))} as={bytes} />
+              <Between range={estimate.memory_range} as={bytes} />
+            </>,
+          ],
         ]}
       />
+      {estimate.latency_range && <p class="muted small">Small figures: where 90 % of measurements are expected.</p>}
     </Card>
   );
 }
@@ -57,6 +88,23 @@ function Why(props: { summary: Summary; id: string }) {
           <p>{best.sentence}</p>
         </>
       )}
+    </Card>
+  );
+}
+
+/** The runtime, what kernels reach, where the figures of the devices come from; and the member that changes each. */
+function Assumptions(props: { summary: Summary }) {
+  return (
+    <Card title="Assumptions">
+      <p class="muted small">With the member of the cluster that changes each.</p>
+      <ul>
+        {(props.summary.assumptions ?? []).map((one) => (
+          <li>
+            {one.device !== null && <strong>{one.device}: </strong>}
+            {one.text} <code>{one.member}</code>
+          </li>
+        ))}
+      </ul>
     </Card>
   );
 }
@@ -158,6 +206,7 @@ export function Overview(props: ViewProps) {
         <Why summary={summary} id={id} />
       </div>
       <Stages summary={summary} id={id} />
+      <Assumptions summary={summary} />
       <About summary={summary} />
     </>
   );
