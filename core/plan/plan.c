@@ -60,6 +60,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
     enum sp_status status = sort_strategies(plan, err);
     if (status == SP_OK)
         status = sp_plan_measure_memory(plan, err);
+    if (status == SP_OK && !sp_error_bars(plan->arena, plan->workload, plan->cluster, plan->result, &plan->bars))
+        status = sp_fail_memory(err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&text, SP_REASON_BYTES);

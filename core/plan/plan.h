@@ -12,6 +12,7 @@
 #include "base/rows.h"
 #include "cost/evaluate.h"
 #include "onnx/writer.h"
+#include "plan/explain/error_bars.h"
 #include "plan/model_file.h"
 #include "search/joint/joint.h"
 
@@ -41,6 +42,7 @@ struct sp_plan {
     char model_sha256[65];    /* "" when the caller did not know it: the id is then made of name and size */
     const char *options_json; /* the options as they were understood, canonical JSON */
     const char *bottleneck;   /* one sentence */
+    struct sp_error_bars bars; /* set by sp_plan_finish() */
     uint32_t note_count;
     const struct sp_plan_note *notes;
     const struct sp_variants *sweep, *what_if; /* plan/variants/variants.h; NULL: not asked for */
@@ -59,7 +61,7 @@ struct sp_plan_gap {
 };
 struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
 
-/* Completes `plan` (stages' nodes and arenas, with a note where they are too large; bottleneck, id) once the members
+/* Completes `plan` (stages' nodes and arenas, with a note where they are too large; error bars, bottleneck, id) once the members
    from `model` to `options_json` and the notes are set. */
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
 
@@ -67,6 +69,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller and
  * the only member that differs between runs.
  *
+ *  estimate     `latency_range` and its like have the figure and the ends of the interval in which 90 % of what is
+ *               measured lies (explain/error_bars.h); both are the figure where all times were stated.
  *  devices      Every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
  *               communication and idle need not add up to the interval. memory.arena_bytes is what a runtime's arena

@@ -53,9 +53,20 @@ static void write_head(struct sp_plan_json *c)
     sp_json_raw(json, plan->options_json, strlen(plan->options_json));
 }
 
+static void write_range(struct sp_json *json, const char *name, const struct sp_error_bar *bar)
+{
+    sp_json_key(json, name);
+    sp_json_begin_object(json);
+    sp_json_member_double(json, "value", bar->value);
+    sp_json_member_double(json, "low", bar->low);
+    sp_json_member_double(json, "high", bar->high);
+    sp_json_end_object(json);
+}
+
 static void write_estimate(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    const struct sp_error_bars *bars = &c->plan->bars;
     struct sp_plan_gap gap = sp_plan_gap(c->plan);
     struct sp_json *json = c->json;
     sp_json_key(json, "estimate");
@@ -63,6 +74,10 @@ static void write_estimate(struct sp_plan_json *c)
     sp_json_member_double(json, "latency_seconds", evaluation->latency_seconds);
     sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
     sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
+    write_range(json, "latency_range", &bars->latency_seconds);
+    write_range(json, "interval_range", &bars->interval_seconds);
+    write_range(json, "throughput_range", &bars->throughput_per_second);
+    write_range(json, "memory_range", &bars->memory_bytes);
     sp_json_member_double(json, "communication_bytes", evaluation->communication_bytes);
     sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
     sp_json_member_double(json, "lower_bound_seconds", gap.bound_seconds);

@@ -237,23 +237,59 @@ static void alternatives(const struct sp_plan *plan, struct sp_buf *cell, struct
     }
 }
 
-static void estimate(const struct sp_plan *plan, struct sp_buf *buf)
+static void text_rate(struct sp_buf *buf, double rate)
 {
-    const struct sp_evaluation *evaluation = plan->result->evaluation;
-    struct sp_plan_gap gap = sp_plan_gap(plan);
-    sp_buf_text(buf, "\nEstimate    ");
-    double rate = evaluation->interval_seconds > 0 ? 1 / evaluation->interval_seconds : 0;
     if (rate >= SP_WHOLE_RATE && rate < 1e15)
         sp_text_integer(buf, (uint64_t)(rate + 0.5));
-    else if (rate > 0)
+    else
         sp_buf_printf(buf, "%.4g", rate);
-    sp_buf_text(buf, rate > 0 ? " requests per second, one every " : "one request every ");
-    sp_text_seconds(buf, evaluation->interval_seconds);
+}
+
+/* " (90%: 10.9 ms to 14.2 ms)", where it is an estimate. */
+static void range(struct sp_buf *buf, const struct sp_error_bar *bar, void (*write)(struct sp_buf *, double))
+{
+    if (!(bar->low < bar->high))
+        return;
+    sp_buf_text(buf, " (90%: ");
+    write(buf, bar->low);
+    sp_buf_text(buf, " to ");
+    write(buf, bar->high);
+    sp_buf_text(buf, ")");
+}
+
+static void figures(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    const struct sp_error_bars *bars = &plan->bars;
+    const bool has_rate = bars->interval_seconds.value > 0;
+    if (has_rate) {
+        text_rate(buf, bars->throughput_per_second.value);
+        sp_buf_text(buf, " requests per second");
+        range(buf, &bars->throughput_per_second, text_rate);
+        sp_buf_text(buf, ", one every ");
+    } else {
+        sp_buf_text(buf, "one request every ");
+    }
+    sp_text_seconds(buf, bars->interval_seconds.value);
     sp_buf_text(buf, "; latency ");
-    sp_text_seconds(buf, evaluation->latency_seconds);
+    sp_text_seconds(buf, bars->latency_seconds.value);
+    range(buf, &bars->latency_seconds, sp_text_seconds);
     sp_buf_text(buf, "; ");
-    sp_text_bytes(buf, evaluation->communication_bytes);
-    sp_buf_printf(buf, " sent per request\nBound       no %s on these devices has %s below ",
+    sp_text_bytes(buf, plan->result->evaluation->communication_bytes);
+    sp_buf_text(buf, " sent per request");
+}
+
+static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    struct sp_plan_gap gap = sp_plan_gap(plan);
+    sp_buf_text(buf, "\nEstimate    ");
+    figures(plan, cell);
+    sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 12, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
+    sp_buf_text(buf, "Memory      ");
+    sp_text_bytes(buf, plan->bars.memory_bytes.value);
+    range(buf, &plan->bars.memory_bytes, sp_text_bytes);
+    sp_buf_text(buf, " on the fullest device, beside what the runtime's process takes\n");
+    sp_buf_printf(buf, "Bound       no %s on these devices has %s below ",
                   plan->result->strategy == SP_STRATEGY_GROUPING ? "placement of whole nodes" : "plan",
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
     sp_text_seconds(buf, gap.bound_seconds);
@@ -298,7 +334,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         transfers(plan, &cell, buf);
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
-        estimate(plan, buf);
+        estimate(plan, &cell, buf);
         sp_assumptions_write_text(plan, buf);
         sp_why_write_text(plan, buf);
         sp_variants_write_text(plan, buf);

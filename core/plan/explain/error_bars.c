@@ -112,15 +112,17 @@ static bool retime(struct bars *bars, struct sp_arena *arena, enum side side, do
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Of the fullest device. Seconds of a graph of costs are of no device that is known, and neither is its memory. */
+/* Of the fullest device. */
 static struct sp_error_bar memory_bar(const struct bars *bars)
 {
+    const bool is_stated = bars->workload->node_count > 0 && bars->workload->nodes[0].node == NULL;
     const struct sp_evaluation *evaluation = bars->result->evaluation;
     const struct sp_stage_cost *fullest = &evaluation->stages[0];
     for (uint32_t s = 1; s < evaluation->stage_count; s++)
         fullest = evaluation->stages[s].total_bytes > fullest->total_bytes ? &evaluation->stages[s] : fullest;
     const struct sp_device *device = sp_cluster_device(bars->cluster, fullest->device);
-    const struct sp_device_residual residual = sp_device_residual(device, SP_DEVICE_CLASS_MEMORY);
+    const struct sp_device_residual residual =
+        is_stated ? (struct sp_device_residual){1, 1} : sp_device_residual(device, SP_DEVICE_CLASS_MEMORY);
     const double known = fullest->weights_bytes + fullest->cache_bytes, context = sp_device_context_bytes(device);
     const double rest = fullest->total_bytes - known + context;
     return (struct sp_error_bar){fullest->total_bytes,

@@ -15,7 +15,8 @@
  *   latency       the longest path of a request with these times
  *   interval      the slowest stage with these times, whichever that is then; throughput is one over it
  *   memory        of the fullest device. Weights and caches are known; the rest (activations, buffers, and what the
- *                 runtime's process takes, which is no part of the figure) has the class of memory
+ *                 runtime's process takes, which is no part of the figure) has the class of memory. That of a graph of
+ *                 costs is stated
  *
  * Where a cluster states `efficiency` or `launch_seconds`, the residuals of its devices do not apply, and those of
  * devices without a kind do.

@@ -284,6 +284,14 @@ static void explain_binding(const struct sp_plan *plan, struct sp_why *why, stru
         why->kind = SP_BINDING_BOUND;
 }
 
+/* Of the objective's figure; NULL: devices are counted. */
+static const struct sp_error_bar *error_of(const struct sp_plan *plan)
+{
+    return plan->objective == SP_OBJECTIVE_DEVICES   ? NULL
+           : plan->objective == SP_OBJECTIVE_LATENCY ? &plan->bars.latency_seconds
+                                                     : &plan->bars.interval_seconds;
+}
+
 /* ---- the second best -------------------------------------------------------------------------------------------- */
 
 static void say_better(const struct sp_why *why, struct sp_buf *buf)
@@ -334,6 +342,13 @@ static void say_second(const struct sp_plan *plan, const struct sp_why *why, con
         say_seconds("has an interval", second->interval_seconds, chosen->interval_seconds, buf);
     }
     say_better(why, buf);
+    if (!why->is_within_error || why->worse_by <= 0)
+        return;
+    const struct sp_error_bar *bar = error_of(plan);
+    sp_buf_printf(buf,
+                  " The difference of %.3g %% is less than the error of the estimate (%.0f %% less to %.0f %% more), ",
+                  100 * why->worse_share, 100 * (1 - bar->low / bar->value), 100 * (bar->high / bar->value - 1));
+    sp_buf_text(buf, "much of which both plans share.");
 }
 
 static void explain_second(const struct sp_plan *plan, struct sp_why *why, struct sp_buf *buf)
@@ -354,6 +369,8 @@ static void explain_second(const struct sp_plan *plan, struct sp_why *why, struc
     const double value = objective_of(plan, chosen), other = objective_of(plan, why->second);
     why->worse_by = is_less(value, other) ? other - value : 0;
     why->worse_share = value > 0 ? why->worse_by / value : 0;
+    const struct sp_error_bar *bar = error_of(plan);
+    why->is_within_error = bar != NULL && bar->low < bar->high && other <= bar->high;
     why->less_interval = is_less(why->second->interval_seconds, chosen->interval_seconds);
     why->less_latency = is_less(why->second->latency_seconds, chosen->latency_seconds);
     why->less_memory = is_less(why->second->memory_bytes, chosen->memory_bytes);
@@ -520,6 +537,7 @@ static void write_second(const struct sp_plan *plan, const struct sp_why *why, s
                                                                     : "interval_seconds");
     sp_json_member_double(json, "worse_by", why->worse_by);
     sp_json_member_double(json, "worse_by_share", why->worse_share);
+    sp_json_member_bool(json, "within_error", why->is_within_error);
     write_better_in(why, json);
     sp_json_member_string(json, "sentence", why->second_sentence);
     sp_json_end_object(json);

@@ -17,7 +17,8 @@
  *
  * The second best is the best plan of another form (search/joint/pareto_front.h) that was evaluated and fits. Where the
  * plan is not the best that was found, but near it (search/joint/run/near_best.h), the best one is named, too.
- * Differences are of the objective: seconds, or devices.
+ * Differences are of the objective: seconds, or devices. One that is smaller than the error of the estimate
+ * (error_bars.h) is said to be: both plans share most of that error, but not all.
  */
 #include "plan/internal.h"
 
@@ -39,8 +40,9 @@ struct sp_why {
     double seconds, share;               /* of what binds in the objective's time; 0 for memory, bound and none */
     double better_seconds, needed_bytes; /* of the plan that memory is in the way of; else 0 */
     const char *sentence;
-    const struct sp_front_plan *second;                           /* NULL: none */
-    double worse_by, worse_share;                                 /* seconds, or devices for SP_OBJECTIVE_DEVICES */
+    const struct sp_front_plan *second; /* NULL: none */
+    double worse_by, worse_share;       /* seconds, or devices for SP_OBJECTIVE_DEVICES */
+    bool is_within_error;               /* the plan's own interval (error_bars.h) reaches the second best's figure */
     bool less_latency, less_interval, less_memory, fewer_devices; /* what the second best is better in */
     const char *second_sentence;                                  /* also where there is none */
     double better_by, better_share; /* of result->best: seconds less, and what share of its own seconds that is */

@@ -83,6 +83,37 @@ static void expect_pieces(const struct sp_workload *work, const struct sp_placem
     }
 }
 
+/* The evaluation with other times is that of a workload which takes them. */
+static void expect_other_times(struct sp_workload *work, const struct sp_cluster *cluster,
+                               const struct sp_placement *placement, const struct sp_evaluation *evaluation)
+{
+    double *compute = SP_NEW_ARRAY(arena, evaluation->stage_count, double), latency, interval;
+    double *transfer = SP_NEW_ARRAY(arena, evaluation->transfer_count, double);
+    struct sp_evaluation *slower;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++)
+        compute[s] = evaluation->stages[s].compute_seconds * (1 + s % 3);
+    for (uint32_t n = 0; n < work->node_count; n++) {
+        for (uint32_t k = 0; k < work->kind_count; k++)
+            work->nodes[n].seconds[k] *= 1 + placement->stage_of[n] % 3;
+    }
+    for (uint32_t i = 0; i < evaluation->transfer_count; i++)
+        transfer[i] = 2.5 * evaluation->transfers[i].seconds;
+    for (uint32_t t = 0; t < work->tensor_count; t++)
+        work->tensors[t].transfer_seconds *= 2.5;
+    struct sp_cluster slow = *cluster;
+    slow.levels = SP_NEW_ARRAY(arena, cluster->level_count, struct sp_mesh_level);
+    for (uint32_t l = 0; l < cluster->level_count; l++) {
+        slow.levels[l] = cluster->levels[l];
+        slow.levels[l].latency *= 2.5;
+        slow.levels[l].bandwidth /= 2.5;
+    }
+    cr_assert_eq(sp_evaluate(arena, work, &slow, placement, &slower, &err), SP_OK, "%s", err.message);
+    cr_assert(sp_evaluation_retime(arena, evaluation, placement, &(struct sp_other_times){compute, transfer}, &latency,
+                                   &interval));
+    cr_assert_float_eq(latency, slower->latency_seconds, 1e-9 * latency);
+    cr_assert_float_eq(interval, slower->interval_seconds, 1e-9 * interval);
+}
+
 /* Random assignments cost what running them says. */
 Test(any_sets, costs_are_those_of_the_schedule, .timeout = 120)
 {
@@ -104,6 +135,7 @@ Test(any_sets, costs_are_those_of_the_schedule, .timeout = 120)
         shared += placement->shares_devices;
         for (uint32_t s = 0; s < placement->stage_count; s++)
             held += evaluation->stages[s].waiting_bytes > 0;
+        expect_other_times(work, cluster, placement, evaluation);
         sp_arena_rewind(arena, mark);
     }
     cr_expect_gt(shared, 200);
