@@ -32,6 +32,10 @@ class Plans(DaemonCase):
         nodes = [node for stage in plan["stages"] for node in stage["nodes"]]
         self.assertEqual(len(nodes), 8)
         self.assertGreaterEqual(plan["estimate"]["latency_seconds"], plan["estimate"]["lower_bound_seconds"] * 0.999999)
+        for name, figure in (("latency_range", "latency_seconds"), ("interval_range", "interval_seconds"),
+                             ("throughput_range", "throughput_per_second")):
+            self.assertEqual(plan["estimate"][name]["value"], plan["estimate"][figure])
+            self.assertLess(plan["estimate"][name]["low"], plan["estimate"][name]["high"])
 
     def test_text(self):
         plan = self.submit()

@@ -371,6 +371,14 @@ class Plan(Case):
         interval = max(stage["seconds"] for stage in plan["stages"])
         self.assertAlmostEqual(estimate["throughput_per_second"] * interval, 1)
         self.assertLessEqual(estimate["lower_bound_seconds"], interval * (1 + 1e-9))
+        for name, figure in (("latency_range", "latency_seconds"), ("interval_range", "interval_seconds"),
+                             ("throughput_range", "throughput_per_second")):
+            self.assertEqual(estimate[name]["value"], estimate[figure])
+            self.assertLess(estimate[name]["low"], estimate[figure])
+            self.assertGreater(estimate[name]["high"], estimate[figure])
+        memory = estimate["memory_range"]
+        self.assertEqual(memory["value"], max(device["memory"]["total_bytes"] for device in plan["devices"]))
+        self.assertTrue(memory["low"] < memory["value"] < memory["high"])
         self.assertAlmostEqual(sum(send["bytes"] for send in plan["collectives"]), estimate["communication_bytes"])
         for tensor in plan["tensors"]:
             self.assertTrue(tensor["because"])
@@ -611,7 +619,8 @@ class Plan(Case):
 
     def test_text_fits_a_terminal(self):
         text = self.done("plan", RESNET, "--devices", "4", *DEVICE).stdout.decode()
-        for word in ("resnet50.onnx", "a100-sxm4-80gb", "Stage", "Transfer", "Estimate", "Bound", "Bottleneck"):
+        for word in ("resnet50.onnx", "a100-sxm4-80gb", "Stage", "Transfer", "Estimate", "Bound", "Bottleneck",
+                     "(90%: "):
             self.assertIn(word, text)
         for line in text.splitlines():
             self.assertLessEqual(len(line), 110, line)

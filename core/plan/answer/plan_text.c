@@ -286,9 +286,11 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_
     sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 12, SP_TEXT_COLUMNS);
     sp_buf_clear(cell);
     sp_buf_text(buf, "Memory      ");
-    sp_text_bytes(buf, plan->bars.memory_bytes.value);
-    range(buf, &plan->bars.memory_bytes, sp_text_bytes);
-    sp_buf_text(buf, " on the fullest device, beside what the runtime's process takes\n");
+    sp_text_bytes(cell, plan->bars.memory_bytes.value);
+    range(cell, &plan->bars.memory_bytes, sp_text_bytes);
+    sp_buf_text(cell, " on the fullest device, beside what the runtime's process takes");
+    sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 12, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
     sp_buf_printf(buf, "Bound       no %s on these devices has %s below ",
                   plan->result->strategy == SP_STRATEGY_GROUPING ? "placement of whole nodes" : "plan",
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
