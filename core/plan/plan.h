@@ -39,9 +39,9 @@ struct sp_plan {
     uint64_t seed;
     const char *id; /* hex fingerprint of model, cluster and options: the same question has the same id everywhere */
     const char *model_name;
-    char model_sha256[65];    /* "" when the caller did not know it: the id is then made of name and size */
-    const char *options_json; /* the options as they were understood, canonical JSON */
-    const char *bottleneck;   /* one sentence */
+    char model_sha256[65];     /* "" when the caller did not know it: the id is then made of name and size */
+    const char *options_json;  /* the options as they were understood, canonical JSON */
+    const char *bottleneck;    /* one sentence */
     struct sp_error_bars bars; /* set by sp_plan_finish() */
     uint32_t note_count;
     const struct sp_plan_note *notes;
