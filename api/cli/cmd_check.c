@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "cost/cluster/cluster.h"
 #include "plan/check.h"
 
 static const char help[] =
@@ -10,10 +11,33 @@ static const char help[] =
     "each code means is in api/diagnostics.md. The exit status is 1 when there is an error.\n"
     "\n"
     "  --configuration NAME   check the annotations of this configuration only\n"
-    "  --device TYPE          the type of the devices: says what does not fit into its memory ('shardplan devices')\n"
+    "  --device TYPE          the type of the devices, or a FILE.json with its figures: says what does not fit into "
+    "its\n"
+    "                         memory ('shardplan devices' lists the types)\n"
     "  --memory BYTES         the same with a number of bytes, like 80e9\n" SIZE_HELP
     "  --json                 for machines\n"
     "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
+
+/* A device that is a file becomes the bytes of its memory, which are all that a check wants of it. */
+static enum sp_status fill_in_memory(json_t *request, struct sp_error *err)
+{
+    json_t *name = json_object_get(request, "device");
+    json_t *cluster = json_pack("{s:O*, s:i}", "device", name, "count", 1);
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_cluster *parsed = NULL;
+    enum sp_status status = arena != NULL && cluster != NULL ? fill_in_devices(cluster, ".", err) : sp_fail_memory(err);
+    if (status == SP_OK && json_is_object(json_object_get(cluster, "device"))) {
+        status = sp_cluster_parse(arena, cluster, "", &parsed, err);
+        if (status == SP_OK && json_object_get(request, "memory_bytes") == NULL &&
+            json_object_set_new(request, "memory_bytes", json_real(parsed->groups[0].device.memory_bytes)) != 0)
+            status = sp_fail_memory(err);
+        if (status == SP_OK)
+            (void)json_object_del(request, "device");
+    }
+    json_decref(cluster);
+    sp_arena_destroy(arena);
+    return status;
+}
 
 static int run_local(const struct common *common, const struct input *input, const json_t *request)
 {
@@ -69,7 +93,7 @@ int cmd_check(int argc, char **argv, struct common *common)
         goto out;
     if (optind + 1 != argc)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
-    else if (input_open(argv[optind], &input, &err) != SP_OK)
+    else if (fill_in_memory(request, &err) != SP_OK || input_open(argv[optind], &input, &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else
         code = common->server != NULL ? remote_check(common, &input, request) : run_local(common, &input, request);

@@ -81,6 +81,9 @@ class Check(Models):
         self.assertEqual(run("check", model, "--memory", "383").returncode, 1)
         self.done("check", model, "--memory", "80e9")
         self.done("check", model, "--device", "a100-sxm4-80gb")
+        for bytes_, status in ((383, 1), (1000, 0)):
+            described = json.dumps({"name": "mine", "memory_bytes": bytes_, "memory_bandwidth": 1e9, "flops": {"float32": 1e9}})
+            self.assertEqual(run("check", model, "--device", self.file("mine.json", described.encode())).returncode, status)
 
     def test_standard_input(self):
         with open(self.annotated(), "rb") as file:
@@ -89,7 +92,9 @@ class Check(Models):
     def test_wrong_usage_and_unreadable_files_end_with_2(self):
         model = self.annotated()
         for arguments in ([], [model, model], [model, "--memory", "0"], [model, "--memory", "much"], [model, "--memory"],
-                          [model, "--device", "abacus"], [model, "--configuration", "three"], [model, "--configuration", ""],
+                          [model, "--device", "abacus"], [model, "--device", self.file("not.json", b"{}")],
+                          [model, "--device", self.path("absent.json")], [model, "--configuration", "three"],
+                          [model, "--configuration", ""],
                           [model, "--verbose"], [self.path("absent.onnx")], [self.file("text", b"hello, world\n")],
                           [self.file("empty", b"")]):
             with self.subTest(arguments):
