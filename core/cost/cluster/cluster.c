@@ -188,15 +188,18 @@ const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint
     return &cluster->groups[cluster->group_of[device]].device;
 }
 
+double sp_device_usable_bytes(const struct sp_device *device)
+{
+    if (device->kind != SP_DEVICE_GPU)
+        return device->memory_bytes;
+    const double memory = device->memory_reported_bytes > 0 ? device->memory_reported_bytes : device->memory_bytes;
+    return fmax(memory - sp_device_context_bytes(device), 0);
+}
+
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
 {
-    const struct sp_device *of = sp_cluster_device(cluster, device);
-    double memory = of->memory_bytes;
+    double memory = sp_device_usable_bytes(sp_cluster_device(cluster, device));
     double limit = cluster->memory_limit_bytes;
-    if (of->kind == SP_DEVICE_GPU) {
-        memory = of->memory_reported_bytes > 0 ? of->memory_reported_bytes : of->memory_bytes;
-        memory = fmax(memory - sp_device_context_bytes(of), 0);
-    }
     if (limit > 0 && limit < memory)
         memory = limit;
     return memory > cluster->reserved_bytes ? memory - cluster->reserved_bytes : 0;

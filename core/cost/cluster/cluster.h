@@ -85,7 +85,10 @@ struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_clu
 const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device);
 
 /* Bytes that a plan may use on a device: of a GPU what it reports (else the printed size) less what the runtime's
-   process takes of it, at most the cluster's limit. */
+   process takes of it. */
+double sp_device_usable_bytes(const struct sp_device *device);
+
+/* The same, at most the cluster's limit, less what is reserved. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
 
 /* The link levels, for what is costed by them; they live as long as the cluster. */

@@ -2,8 +2,9 @@
 /*
  * minimum_memory - nothing fits: with how much memory a plan would be found.
  *
- * "With M bytes" means: each device that has less than M (its own memory, or the cluster's memory_limit_bytes where
- * that is less) has M; the others stay as they are. On equal devices that is memory_limit_bytes = M.
+ * "With M bytes" means: each device on which a plan may use less than M (of its own memory, or the cluster's
+ * memory_limit_bytes where that is less) has M for plans; the others stay as they are. On equal devices that have as
+ * much that is memory_limit_bytes = M.
  *
  * Found by asking the search itself, so that the numbers are those of a request that comes back with more memory:
  *

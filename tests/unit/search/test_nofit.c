@@ -186,6 +186,28 @@ Test(nofit, reserved_memory_counts)
     sp_arena_destroy(q.arena);
 }
 
+/* What the process takes of a GPU's memory is no plan's: it is beside the number. */
+Test(nofit, memory_of_a_gpu_is_what_its_process_leaves)
+{
+    struct question q = {.arena = sp_arena_create(NULL)};
+    struct work_builder b;
+    struct sp_error err = {0};
+    q.cluster = limited(q.arena, 1, 2000);
+    work_init(&b, q.arena, 1, 10, 1);
+    WORK_NODE(&b, 1, 100, work_input(&b, 10), work_weight(&b, 2000));
+    q.workload = work_finish(&b, q.cluster);
+    sp_joint_options_init(&q.options);
+    struct sp_device *device = &q.cluster->groups[0].device;
+    device->kind = SP_DEVICE_GPU;
+    device->memory_reported_bytes = 2000 + sp_device_context_bytes(device);
+    cr_assert_eq(search(&q, 0, &err), SP_ERR_NOFIT);
+    cr_expect_geq(err.least_memory_bytes, 2110);
+    cr_expect_leq(err.least_memory_bytes, 2112, "%s", err.message);
+    device->memory_reported_bytes = (double)err.least_memory_bytes + sp_device_context_bytes(device);
+    cr_expect_eq(search(&q, 0, &err), SP_OK, "%s", err.message);
+    sp_arena_destroy(q.arena);
+}
+
 /* ---- files of data ---------------------------------------------------------------------------------------------- */
 
 /* The figure after some words of a message: "12.5 kB" is 12500. */
