@@ -335,6 +335,20 @@ static enum sp_status join_caches(struct sp_workload *workload, struct sp_model 
     return SP_OK;
 }
 
+/* A buffer that a cache shares with what continues it has room for all of that. */
+static void grow_caches(struct sp_workload *workload)
+{
+    for (uint32_t t = 0; t < workload->tensor_count; t++) {
+        const struct sp_work_tensor *present = &workload->tensors[t];
+        if (present->alias_of == SP_NO_WORK || present->producer == SP_NO_WORK ||
+            sp_inner_is_view(workload->nodes[present->producer].node))
+            continue;
+        struct sp_work_tensor *past = &workload->tensors[present->alias_of];
+        if (past->kind == SP_WORK_INPUT && present->bytes > past->bytes)
+            past->bytes = present->bytes;
+    }
+}
+
 /* ---- the work ------------------------------------------------------------------------------------------------- */
 
 static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model,
@@ -401,6 +415,8 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
     status = join_caches(workload, model, cluster, err);
     if (status == SP_OK)
         status = sp_workload_size_tensors(workload, model, err);
+    if (status == SP_OK)
+        grow_caches(workload);
     if (status == SP_OK)
         status = sp_kernels_of_devices(arena, model, graph, devices, workload->kind_count, &workload->kernels, err);
     if (status == SP_OK)

@@ -86,18 +86,23 @@ def ask_pass(ask, place, model, precision, request):
     return seconds, answer[2]
 
 
+# Caches have all their positions while the prompt runs: FasterTransformer allocates them for the whole request
+# (ParallelGpt.cc, allocateBuffer), others have pages before anything runs. Where these do not suffice, sequences wait;
+# FasterTransformer fails.
+AT_ONCE = ("FasterTransformer",)
+
+
 def whole_batch(ask, place, model, precision, sizes):
-    """(seconds, bytes) of a batch from its prompt to its last token, or None. Where not all of the last tokens fit at
-    once, some sequences wait."""
+    """(seconds, bytes) of a batch from its prompt to its last token, or None."""
     batch, given, made = sizes
     prefill = ask_pass(ask, place, model, precision, (batch, given, 0))
     if made <= 1 or prefill is None:
         return prefill
     step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2))
-    last = ask_pass(ask, place, model, precision, (batch, 1, given + made - 1))
-    if step is None:
+    whole = ask.layout(graph_of(model, precision, batch, given, made - 1), *place)
+    if step is None or (whole is None and place[1] in AT_ONCE):
         return None
-    return add(prefill[0], step[0], factors=(1, made - 1)), max(prefill[1], (last or step)[1])
+    return add(prefill[0], step[0], factors=(1, made - 1)), max(prefill[1], whole[2] if whole else step[1])
 
 
 def output_token(ask, place, model, precision, sizes):

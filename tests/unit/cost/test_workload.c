@@ -768,3 +768,22 @@ Test(workload, memory_is_linear)
     cr_assert_lt(large, 100000 * 1024u, "%zu bytes for 100000 nodes", large);
     cr_assert_lt(large, 100 * small, "%zu bytes for 2000 nodes, %zu for 100000", small, large);
 }
+
+/* 31 positions are there and 16 come: where both are one buffer, it has room for 47, and is there once. */
+Test(workload, a_buffer_of_a_cache_has_room_for_what_continues_it)
+{
+    build_input(&build, "past", SP_DTYPE_FLOAT16, "1,2,31,8");
+    build_input(&build, "new", SP_DTYPE_FLOAT16, "1,2,16,8");
+    build_attr_int(&build, build_node(&build, "Concat", "past new", "present"), "axis", 2);
+    build_outputs(&build, "present");
+    cr_assert_eq(build_infer(&build), SP_OK, "%s", build.err.message);
+    cluster->groups[0].device.runtime = SP_RUNTIME_VLLM;
+    struct sp_workload *work = made();
+    const uint32_t present = work->nodes[0].outputs[0], past = work->nodes[0].inputs[0];
+    cr_assert_eq(work->tensors[present].alias_of, past);
+    assert_near(work->tensors[past].bytes, 2 * 47 * 8 * 2, "the buffer");
+    cluster->groups[0].device.runtime = SP_RUNTIME_ONNXRUNTIME;
+    work = made();
+    cr_assert_eq(work->tensors[present].alias_of, SP_NO_WORK);
+    assert_near(work->tensors[past].bytes, 2 * 31 * 8 * 2, "what is there");
+}
