@@ -220,7 +220,7 @@ class Reshard(Sharding):
         self.done(*arguments, "1e6", status=3)
 
     def test_notations_may_differ(self):
-        answer = self.json("reshard", "--shape", "4,4", "--from", NOTATIONS["onnx"], "--to",
+        answer = self.json("reshard", "--shape", "4096,4096", "--from", NOTATIONS["onnx"], "--to",
                            "RS[0] device_mesh_shape=[2] device_mesh_elements=[0,1]", "--from-format", "onnx")
         self.assertEqual((answer["from_dialect"], answer["to_dialect"]), ("onnx", "ort"))
         self.assertEqual(answer["steps"][-1]["sharding"], "RS[0] device_mesh_shape=[2] device_mesh_elements=[0,1]")

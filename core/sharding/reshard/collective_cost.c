@@ -166,6 +166,16 @@ static double by_forms(const struct sp_mesh_level *level, enum sp_collective kin
     return seconds;
 }
 
+double sp_level_messages_seconds(const struct sp_mesh_level *level, double messages, double bytes)
+{
+    const double p = fmin(messages + 1, level->size);
+
+    if (messages <= 0)
+        return 0;
+    const double seconds = p > 1 ? by_forms(level, SP_ALL_TO_ALL, p, bytes * p * p / (p - 1)) : INFINITY;
+    return isfinite(seconds) ? seconds : messages * level->latency + bytes / level->bandwidth;
+}
+
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
                                               const uint32_t *span, double bytes)
 {

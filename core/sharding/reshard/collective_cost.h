@@ -102,6 +102,12 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size);
  */
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes);
 
+/*
+ * Seconds in which a device sends so many messages over links of a level, `bytes` in all, at once with all others. The
+ * libraries send an all-to-all as such messages, so that it takes what is known of one among as many devices.
+ */
+double sp_level_messages_seconds(const struct sp_mesh_level *level, double messages, double bytes);
+
 /* Whose seconds these are, where the group is within a level with forms; NULL: those of an algorithm. */
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
                                               const uint32_t *span, double bytes);

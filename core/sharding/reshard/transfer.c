@@ -505,8 +505,8 @@ static void sum_up(const struct exchange *exchange, struct sp_reshard_step *step
             const struct load *load = &exchange->loads[(size_t)d * links->level_count + l];
 
             for (int way = 0; way < 2; way++)
-                step->seconds = fmax(step->seconds, load->messages[way] * links->levels[l].latency +
-                                                        load->bytes[way] / links->levels[l].bandwidth);
+                step->seconds = fmax(
+                    step->seconds, sp_level_messages_seconds(&links->levels[l], load->messages[way], load->bytes[way]));
         }
     }
     step->total_bytes = exchange->transfers.total_bytes;
