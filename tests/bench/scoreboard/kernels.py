@@ -124,7 +124,8 @@ def all_rows(folder, ask, chosen):
                    f"{part} {row[0]} tokens / {row[1]}", row[column[part + "_seconds"]])
                   for row in table["rows"] for part in LAYER_OPERATORS
                   if row[column[part + "_seconds"]] and chosen(name, [part, *row[:2], table["hidden"]])]
-        rows += kernel_rows(ask, table, name, shapes, layer_operator, table["dtype"])
+        # Vidur times the kernels of Sarathi-Serve, which is vLLM: a gate and its product are one.
+        rows += kernel_rows(ask, {"backend": "vllm", **table}, name, shapes, layer_operator, table["dtype"])
     return rows + collective_rows(folder, ask, chosen)
 
 
