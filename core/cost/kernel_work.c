@@ -210,8 +210,20 @@ static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *w
     work->kind = sp_attention_part(part->rule, NULL).queries > 1 ? SP_KERNEL_PREFILL : SP_KERNEL_DECODE;
 }
 
+/* A pass that quantises activations: what it reads, and what it writes in the narrow type. */
+static struct sp_kernel_work narrowing_work(const struct sp_kernel_part *part)
+{
+    const struct sp_value *wide = part->node->inputs[0];
+    const double read = bytes_of(wide) * share_of(part, 0), elements = read * 8 / sp_dtype_bits(wide->type.dtype);
+    return (struct sp_kernel_work){.bytes = read + elements * sp_dtype_bits(part->node->outputs[0]->type.dtype) / 8,
+                                   .kind = SP_KERNEL_NARROWING,
+                                   .rows = elements / local_extent(part, 0, 1)};
+}
+
 struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part)
 {
+    if (part->kernel != NULL && part->kernel->narrows)
+        return narrowing_work(part);
     const struct sp_op *op = part->node->op;
     const struct sp_value *first = part->node->output_count > 0 ? part->node->outputs[0] : NULL;
     struct sp_kernel_work work = {.flops = sp_rule_flops(part->rule, part->shards),

@@ -33,5 +33,5 @@ struct sp_kernel_part {
     double kept_bytes; /* keys and values that the device keeps beside the model's own tensors: all are read */
 };
 
-/* The node has an operator that does work: no view, nothing folded. */
+/* The node has an operator that does work: nothing folded, and no view but one that narrows (kernels/kernels.h). */
 struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part);

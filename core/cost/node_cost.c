@@ -102,7 +102,17 @@ static struct sp_kernel_work own_work(const struct sp_node *node, const struct s
         &(struct sp_kernel_part){.node = node, .rule = rule, .caches = runtime->caches, .kernel = kernel});
 }
 
-/* Adds what the node does itself. */
+static bool narrows_somewhere(const struct walk *walk, const struct sp_node *node,
+                              const struct sp_kernels *const *kernels)
+{
+    for (uint32_t i = 0; kernels != NULL && i < walk->devices->count; i++)
+        if (kernels[i] != NULL && kernels[i]->nodes[node->index].narrows)
+            return true;
+    return false;
+}
+
+/* Adds what the node does itself. A view does nothing but where it narrows, and that is no traffic of the model's own:
+   other runtimes have none. */
 static enum sp_status add_own(const struct walk *walk, struct sp_node *node, const struct sp_kernels *const *kernels,
                               struct figures *figures)
 {
@@ -111,21 +121,23 @@ static enum sp_status add_own(const struct walk *walk, struct sp_node *node, con
     struct sp_rule *rule = NULL;
     enum sp_status status = SP_OK;
 
-    if (!has_work(node))
+    const bool is_free = !has_work(node);
+    if (is_free && !narrows_somewhere(walk, node, kernels))
         return SP_OK;
     if (node->op != NULL)
         status = sp_op_rule(walk->model, node, walk->scratch, &rule, walk->err);
     if (status != SP_OK)
         return status;
     const struct sp_runtime *first = devices->count > 0 ? sp_device_runtime(devices->items[0]) : sp_runtime(0);
-    const struct sp_kernel_work alone = own_work(node, rule, first, NULL);
+    const struct sp_kernel_work none = {0}, alone = is_free ? none : own_work(node, rule, first, NULL);
     figures->cost.flops += alone.flops;
     figures->cost.bytes += alone.bytes;
     for (uint32_t i = 0; i < devices->count; i++) {
         const struct sp_device *device = devices->items[i];
         const struct sp_kernels *of = kernels != NULL ? kernels[i] : NULL;
         const struct sp_node_kernel *kernel = of != NULL ? &of->nodes[node->index] : NULL;
-        const bool is_same = kernel == NULL && sp_device_runtime(device)->caches == first->caches;
+        const bool is_same = is_free ? kernel == NULL || !kernel->narrows
+                                     : kernel == NULL && sp_device_runtime(device)->caches == first->caches;
         const struct sp_kernel_work work = is_same ? alone : own_work(node, rule, sp_device_runtime(device), kernel);
         const enum sp_dtype dtype = sp_node_dtype(device, node);
         const double seconds = sp_roofline_seconds(device, devices->cluster, dtype, &work);

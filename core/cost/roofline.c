@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "cost/workload.h"
 
 /* Queries that a block of a fused attention works on (FlashAttention 2 and 3), and how much longer few blocks take at
@@ -19,12 +21,22 @@ static double smaller(double a, double b)
 
 /* What kernels of a class reach on a device, whatever states it. */
 struct reach {
-    double start_seconds, flops_share, memory_share, half_queries, tile_keys;
+    double start_seconds, flops_share, memory_share, half_queries, tile_keys, row_seconds;
 };
+
+/* Of the device's runtime; NULL: not known. */
+static const struct sp_device_narrowing *narrowing_of(const struct sp_device *device)
+{
+    for (uint32_t i = 0; i < device->narrowing_count; i++)
+        if (strcmp(device->narrowings[i].runtime, sp_device_runtime(device)->name) == 0)
+            return &device->narrowings[i];
+    return NULL;
+}
 
 static struct reach own_reach(const struct sp_device *device, enum sp_dtype dtype, enum sp_kernel_class kind)
 {
     const struct sp_device_product product = sp_device_product(device, dtype);
+    const struct sp_device_narrowing *narrowing = kind == SP_KERNEL_NARROWING ? narrowing_of(device) : NULL;
     struct reach reach = {.flops_share = product.flops_share};
     if (kind == SP_KERNEL_PREFILL) {
         const struct sp_device_prefill prefill = sp_device_prefill(device);
@@ -41,6 +53,10 @@ static struct reach own_reach(const struct sp_device *device, enum sp_dtype dtyp
     } else if (kind == SP_KERNEL_PRODUCT) {
         reach.start_seconds = product.start_seconds;
         reach.memory_share = product.memory_share;
+    } else if (narrowing != NULL) {
+        reach.start_seconds = narrowing->start_seconds;
+        reach.memory_share = narrowing->memory_share;
+        reach.row_seconds = narrowing->row_seconds;
     } else {
         const struct sp_device_other other = sp_device_other(device);
         reach.start_seconds = other.start_seconds;
@@ -60,7 +76,7 @@ static struct reach reach_of(const struct sp_device *device, const struct sp_clu
 {
     struct reach reach = own_reach(device, dtype, kind);
     if (cluster->efficiency > 0)
-        reach = (struct reach){reach.start_seconds, cluster->efficiency, cluster->efficiency, 0, 0};
+        reach = (struct reach){reach.start_seconds, cluster->efficiency, cluster->efficiency, 0, 0, 0};
     reach.flops_share = or_default(reach.flops_share, SP_DEFAULT_EFFICIENCY);
     reach.memory_share = or_default(reach.memory_share, SP_DEFAULT_EFFICIENCY);
     if (cluster->launch_seconds >= 0) {
@@ -108,6 +124,8 @@ enum sp_device_class sp_roofline_class(enum sp_dtype dtype, enum sp_kernel_class
         return SP_DEVICE_CLASS_PREFILL;
     case SP_KERNEL_DECODE:
         return SP_DEVICE_CLASS_DECODE;
+    case SP_KERNEL_NARROWING: /* measured as a part of these */
+        return SP_DEVICE_CLASS_NARROW_PRODUCTS;
     case SP_KERNEL_OTHER:
         break;
     }
@@ -140,7 +158,7 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     const struct reach reach = reach_of(device, cluster, dtype, work->kind);
     if (work->permutes && device->permuted_bandwidth > 0)
         bandwidth = device->permuted_bandwidth;
-    memory = work->bytes / bandwidth / reach.memory_share;
+    memory = work->bytes / bandwidth / reach.memory_share + work->rows * reach.row_seconds;
     if (work->kind == SP_KERNEL_DECODE)
         memory += absent_bytes(&work->attention, dtype, reach.tile_keys) / bandwidth / reach.memory_share;
     if (work->flops > 0)

@@ -117,9 +117,10 @@ static inline const struct sp_node_kernel *sp_work_kernel(const struct sp_worklo
 static inline uint64_t sp_work_kernel_key(const struct sp_workload *workload, uint32_t kind, uint32_t node)
 {
     const struct sp_node_kernel *of = sp_work_kernel(workload, kind, node);
-    return of == NULL ? 0
-                      : (uint64_t)of->inside << 4 | (uint64_t)of->hands_on << 3 | (uint64_t)of->keeps_output << 2 |
-                            (uint64_t)of->pays_no_start << 1 | (uint64_t)of->is_in_attention;
+    return of == NULL
+               ? 0
+               : (uint64_t)of->inside << 5 | (uint64_t)of->narrows << 4 | (uint64_t)of->hands_on << 3 |
+                     (uint64_t)of->keeps_output << 2 | (uint64_t)of->pays_no_start << 1 | (uint64_t)of->is_in_attention;
 }
 
 /* Whether a tensor is handed to a node inside a kernel on devices of a kind, without passing through memory. */
@@ -184,10 +185,11 @@ enum sp_status sp_workload_from_costs(struct sp_arena *arena, const struct sp_co
 
 /* Kernels of one class reach one share of what a device can do. */
 enum sp_kernel_class {
-    SP_KERNEL_OTHER,   /* elementwise operators, normalisations, copies */
-    SP_KERNEL_PRODUCT, /* matrix products and convolutions */
-    SP_KERNEL_PREFILL, /* attention of several queries of each sequence, whatever a device has of them */
-    SP_KERNEL_DECODE   /* attention of one query of each sequence */
+    SP_KERNEL_OTHER,    /* elementwise operators, normalisations, copies */
+    SP_KERNEL_PRODUCT,  /* matrix products and convolutions */
+    SP_KERNEL_PREFILL,  /* attention of several queries of each sequence, whatever a device has of them */
+    SP_KERNEL_DECODE,   /* attention of one query of each sequence */
+    SP_KERNEL_NARROWING /* a pass that quantises activations, by the figures of sp_device_narrowing */
 };
 
 /* An attention on one device. */
@@ -204,6 +206,7 @@ struct sp_kernel_work {
     bool permutes;    /* it changes the order of elements (SP_OP_PERMUTES): its bytes are not read in a row */
     enum sp_kernel_class kind;
     struct sp_attention_shape attention; /* of both attentions */
+    double rows;                         /* of a narrowing: activations by the extent of the last axis */
     bool pays_no_start;                  /* another operator of the same kernel has it (cost/kernels/kernels.h) */
 };
 
@@ -221,6 +224,8 @@ struct sp_kernel_work {
  *
  *   prefill   f / (1 + half_queries / queries) / idle, idle = units / blocks of 128 queries, from 1 to 8
  *   decode    keys and values count as those of tile_keys positions at least
+ *
+ *   narrowing rows * row_seconds more, by the runtime's own figures where the device has them, else as others
  *
  * Cutting a node in k parts makes none of the times less than 1/k of the whole's, and no start smaller.
  *

@@ -9,11 +9,11 @@
 #include "cost/kernels/kernels_internal.h"
 
 #define MOST_STEPS 8 /* operators between a product and an attention */
+#define MOST_BITS  8 /* of elements of narrow products */
 
 /* ---- products beside each other ---------------------------------------------------------------------------------- */
 
-/* What a value is a view of. */
-static const struct sp_value *viewed(const struct sp_kernels_run *run, const struct sp_value *value)
+const struct sp_value *sp_kernels_viewed(const struct sp_kernels_run *run, const struct sp_value *value)
 {
     for (uint32_t step = 0; step < SP_KERNELS_MOST_SEARCHED; step++) {
         const struct sp_node *node = sp_kernels_maker(run, value);
@@ -40,7 +40,7 @@ static bool is_by_constant(const struct sp_kernels_run *run, const struct sp_nod
 
 static bool is_beside(const struct sp_kernels_run *run, const struct sp_node *a, const struct sp_node *b)
 {
-    return a->op == b->op && viewed(run, a->inputs[0]) == viewed(run, b->inputs[0]) &&
+    return a->op == b->op && sp_kernels_viewed(run, a->inputs[0]) == sp_kernels_viewed(run, b->inputs[0]) &&
            a->inputs[1]->type.dtype == b->inputs[1]->type.dtype &&
            rows_of(a->inputs[1]).value == rows_of(b->inputs[1]).value;
 }
@@ -144,10 +144,68 @@ static void join_preparations(struct sp_kernels_run *run)
     }
 }
 
+/* ---- narrow products --------------------------------------------------------------------------------------------- */
+
+/* What makes the activations writes them narrow as well: the last of a chain, an attention whose kernel does so, a
+   product that takes anything behind it, or another kernel. Heads that attention hands on are turned back in its
+   kernel. */
+static bool is_made_narrow(const struct sp_kernels_run *run, const struct sp_value *value)
+{
+    const struct sp_node *node = sp_kernels_maker(run, value);
+    for (uint32_t step = 0; step < MOST_STEPS && node != NULL && run->runtime->joins_attention && is_turn(node); step++)
+        node = sp_kernels_maker(run, sp_kernels_viewed(run, node->inputs[0]));
+    if (node == NULL)
+        return false;
+    const enum sp_kernel_role role = run->kernels[run->nodes[node->index].kernel].role;
+    if (role == SP_ROLE_ATTENTION || (node->op != NULL && (node->op->flags & SP_OP_ATTENDS) != 0))
+        return run->runtime->narrows_in_attention;
+    if (role == SP_ROLE_PRODUCT || role == SP_ROLE_CONVOLUTION)
+        return run->runtime->epilogue == SP_EPILOGUE_ANY;
+    return run->runtime->joins_chains;
+}
+
+/* A product by a constant matrix takes what is quantised here, in at most 8 bits: what passes were measured of. */
+static bool is_for_product(const struct sp_kernels_run *run, const struct sp_node *node)
+{
+    const struct sp_value *narrow = node->outputs[0];
+    if (sp_dtype_bits(narrow->type.dtype) > MOST_BITS || narrow->use_count == 0 ||
+        narrow->uses[0].node->output_count == 0)
+        return false;
+    const struct sp_value *wide = narrow->uses[0].node->outputs[0];
+    return wide != NULL && wide->use_count > 0 && wide->uses[0].node->graph == run->graph &&
+           is_by_constant(run, wide->uses[0].node);
+}
+
+/* Another node before this one quantises the same value for the same type. */
+static bool is_narrow_already(const struct sp_kernels_run *run, const struct sp_node *node)
+{
+    const struct sp_value *value = node->inputs[0];
+    for (uint32_t i = 0; i < value->use_count && i < SP_KERNELS_MOST_SEARCHED; i++) {
+        const struct sp_node *other = value->uses[i].node;
+        if (other->graph == run->graph && other->index < node->index && other->op == node->op &&
+            value->uses[i].input == 0 && other->outputs[0] != NULL &&
+            other->outputs[0]->type.dtype == node->outputs[0]->type.dtype)
+            return true;
+    }
+    return false;
+}
+
+static void find_passes(struct sp_kernels_run *run)
+{
+    for (uint32_t n = 0; n < run->graph->node_count; n++) {
+        const struct sp_node *node = &run->graph->nodes[n];
+        if (run->roles[n] == SP_ROLE_VIEW && node->op != NULL && (node->op->flags & SP_OP_QUANTIZES) != 0)
+            run->nodes[n].narrows = is_for_product(run, node) && !is_narrow_already(run, node) &&
+                                    !is_made_narrow(run, sp_kernels_viewed(run, node->inputs[0]));
+    }
+}
+
 void sp_kernels_join_starts(struct sp_kernels_run *run)
 {
     if (run->runtime->joins_products)
         join_products(run);
     if (run->runtime->joins_attention)
         join_preparations(run);
+    if (run->runtime->narrows_in_passes)
+        find_passes(run);
 }

@@ -17,6 +17,9 @@
  *
  * What splits a kernel between two nodes, a border of stages or a collective, makes two of it: the first one writes what
  * it hands on, the second starts and reads that (sp_roofline_cut_seconds()).
+ *
+ * A QuantizeLinear whose result products dequantise is a view. It takes a pass over memory where what makes its input
+ * is no kernel that the runtime joins it to; of several of one value the first does.
  */
 #include "base/arena.h"
 #include "base/error.h"
@@ -33,6 +36,7 @@ struct sp_node_kernel {
     bool pays_no_start; /* another node of the kernel has its start */
     bool hands_on;      /* output 0 is used in the same kernel by what does work */
     bool is_in_attention; /* of a kernel that is attention */
+    bool narrows;         /* a pass of its own quantises the activations of a narrow product; else that is no kernel */
 };
 
 struct sp_device;

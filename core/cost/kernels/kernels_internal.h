@@ -34,6 +34,9 @@ static inline const struct sp_node *sp_kernels_maker(const struct sp_kernels_run
     return node != NULL && node->graph == run->graph && !sp_inner_is_folded(node) ? node : NULL;
 }
 
+/* What a value is a view of. */
+const struct sp_value *sp_kernels_viewed(const struct sp_kernels_run *run, const struct sp_value *value);
+
 /* Starts that nodes of several kernels share, and orders of axes that a kernel reads as they lie, where the runtime
    does so: of kernels that are all known. */
 void sp_kernels_join_starts(struct sp_kernels_run *run);

@@ -38,23 +38,28 @@ static const struct sp_runtime runtimes[SP_RUNTIME_COUNT] = {
                              .epilogue = SP_EPILOGUE_ANY,
                              .joins_collectives = true,
                              .caches = SP_CACHES_IN_ONE_BUFFER,
+                             .narrows_in_passes = true,
+                             .narrows_in_attention = true,
                              .context_bytes = SERVING_CONTEXT_BYTES,
                              .library = "tensorrt_llm",
                              .source = "docs.nvidia.com/deeplearning/tensorrt, Types of Fusions: pointwise, reduce, "
                                        "GELU, softmax and multi-head attention fusions, products of one input; "
-                                       "TensorRT-LLM's paged cache and all-reduce kernels"},
+                                       "TensorRT-LLM's paged cache and all-reduce kernels, and its attention's "
+                                       "attention_output_orig_quant_scale with FP8 context FMHA"},
     [SP_RUNTIME_VLLM] = {.name = "vllm",
                          .joins_chains = true,
                          .joins_functions = true,
                          .joins_attention = true,
                          .joins_products = true,
                          .caches = SP_CACHES_IN_ONE_BUFFER,
+                         .narrows_in_passes = true,
                          .context_bytes = SERVING_CONTEXT_BYTES,
                          .library = "vllm",
                          .source =
                              "docs.vllm.ai, design/torch_compile, cuda_graphs and attention backends: elementwise "
                              "chains and normalisations by the compiler, fused attention kernels, paged caches, "
-                             "QKVParallelLinear and MergedColumnParallelLinear, its own all-reduce"},
+                             "QKVParallelLinear and MergedColumnParallelLinear, its own all-reduce; design/fusions: "
+                             "quantisation joins RMSNorm and SiLU by default, attention's output not"},
     [SP_RUNTIME_GENERIC] = {.name = "generic",
                             .caches = SP_CACHES_APART,
                             .context_bytes = CONTEXT_BYTES,

@@ -43,6 +43,9 @@ struct sp_runtime {
     enum sp_epilogue epilogue;
     bool joins_collectives; /* what joins a product joins a collective behind it, too */
     enum sp_cache_binding caches;
+    bool narrows_in_passes;    /* activations of narrow products are quantised by a kernel where no chain of elementwise
+                                 operators and normalisations does it (sp_device_narrowing) */
+    bool narrows_in_attention; /* attention writes its result narrow */
     double kernel_seconds;     /* each kernel on a GPU takes at least this: the host starts one after the other */
     double collective_seconds; /* what the host adds to the start of each collective of a GPU */
     double context_bytes;      /* of a GPU's memory, that the process takes beside the model's tensors */

@@ -57,8 +57,10 @@ static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
     const struct sp_work_node *work = &way->table->workload->nodes[way->node];
     const struct sp_node *node = way->model_node;
     double *shares = SP_NEW_ARRAY(way->table->scratch, way->operand_count, double);
+    const struct sp_node_kernel *of = sp_work_kernel(way->table->workload, mesh->kind, way->node);
+    const bool narrows = of != NULL && of->narrows;
     *ret_seconds = 0;
-    if (shares == NULL || (work->flops == 0 && work->bytes == 0)) /* views, and what looks at shapes only */
+    if (shares == NULL || (work->flops == 0 && work->bytes == 0 && !narrows)) /* views, what looks at shapes only */
         return shares != NULL;
     for (uint32_t i = 0; i < way->operand_count; i++) {
         const struct sp_value *value = sp_strategy_operand_value(node, way->rule, i);
@@ -70,10 +72,10 @@ static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
                                  .shards = way->shards,
                                  .shares = shares,
                                  .caches = sp_device_runtime(mesh->device)->caches,
-                                 .kernel = sp_work_kernel(way->table->workload, mesh->kind, way->node),
+                                 .kernel = of,
                                  .kept_bytes = sp_cache_local_bytes(work->cache, way->rule, way->shards)});
     way->flops = kernel.flops;
-    way->bytes = kernel.bytes;
+    way->bytes = narrows ? 0 : kernel.bytes; /* as the node's own, which is a view */
     *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(mesh->device, node), &kernel);
     return true;
 }

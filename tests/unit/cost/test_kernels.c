@@ -9,6 +9,8 @@
 
 #include "build_model.h"
 #include "cost/kernels/kernels.h"
+#include "cost/workload.h"
+#include "ops/shapes/shapes.h"
 
 /* The kernels of the main graph in words: names of nodes joined by "+", those whose result is written to memory with a
    "!", the node that has the start first in brackets; kernels apart by blanks. */
@@ -204,6 +206,89 @@ Test(kernels, no_kernel_waits_for_itself)
     infer(&build, "y");
     expect(&build, SP_RUNTIME_TENSORRT, "(e)! (turned)! (y)!");
     build_release(&build);
+}
+
+/* Products of quantised operands, behind a norm, an attention and an input: who has a pass of its own for activations.
+   vLLM joins it to norms and not to attention (docs.vllm.ai, design/fusions), TensorRT-LLM to both. */
+static void narrow_product(struct build *build, const char *x, const char *name)
+{
+    char text[3][64], in[3][128];
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(text[i], sizeof text[i], "%s_%c", name, "qdv"[i]);
+    (void)snprintf(in[0], sizeof in[0], "%s scale zero", x);
+    (void)snprintf(in[1], sizeof in[1], "%s scale zero", text[0]);
+    (void)snprintf(in[2], sizeof in[2], "%s weight", text[1]);
+    build_node(build, "QuantizeLinear", in[0], text[0]);
+    build_node(build, "DequantizeLinear", in[1], text[1]);
+    build_node(build, "MatMul", in[2], name);
+}
+
+static void expect_passes(struct build *build, enum sp_runtime_id id, const char *expected)
+{
+    struct sp_kernels *kernels = NULL;
+    char text[256] = "";
+    cr_assert_eq(sp_kernels_find(build->arena, build->model, build->graph, sp_runtime(id), &kernels, &build->err),
+                 SP_OK, "%s", build->err.message);
+    for (uint32_t n = 0; n < kernels->node_count; n++)
+        if (kernels->nodes[n].narrows)
+            (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] != '\0' ? " " : "",
+                           build->graph->nodes[n].outputs[0]->name);
+    cr_expect_str_eq(text, expected, "%s: '%s', expected '%s'", sp_runtime(id)->name, text, expected);
+}
+
+static void narrow_model(struct build *build)
+{
+    build_init(build, 23);
+    for (int i = 0; i < 4; i++)
+        build_input(build, (const char *[]){"x", "query", "key", "value"}[i], SP_DTYPE_BFLOAT16,
+                    i == 0 ? "16,512" : "16,4,64,128");
+    build_weight(build, "gain", SP_DTYPE_BFLOAT16, "512");
+    build_weight(build, "scale", SP_DTYPE_BFLOAT16, "");
+    build_weight(build, "zero", SP_DTYPE_FLOAT8E4M3FN, "");
+    build_weight(build, "narrow", SP_DTYPE_FLOAT8E4M3FN, "512,512");
+    build_node(build, "DequantizeLinear", "narrow scale zero", "weight");
+    build_node(build, "RMSNormalization", "x gain", "norm");
+    build_node(build, "Attention", "query key value", "heads");
+    struct sp_node *turn = build_node(build, "Transpose", "heads", "turned");
+    build_attr_ints(build, turn, "perm", 4, (int64_t[]){0, 2, 1, 3});
+    build_ints(build, "flat", 2, (int64_t[]){-1, 512});
+    build_node(build, "Reshape", "turned flat", "mixed");
+    narrow_product(build, "norm", "a");
+    narrow_product(build, "norm", "b");
+    narrow_product(build, "mixed", "c");
+    narrow_product(build, "x", "d");
+    narrow_product(build, "x", "e");
+    build_outputs(build, "a b c d e");
+    struct sp_shape_summary summary;
+    cr_assert_eq(sp_infer_shapes(build->model, NULL, &summary, &build->err), SP_OK, "%s", build->err.message);
+}
+
+Test(kernels, activations_that_are_narrowed)
+{
+    struct build build;
+    narrow_model(&build);
+    expect_passes(&build, SP_RUNTIME_VLLM, "c_q d_q");
+    expect_passes(&build, SP_RUNTIME_TENSORRT, "d_q");
+    expect_passes(&build, SP_RUNTIME_ONNXRUNTIME, "");
+    build_release(&build);
+}
+
+/* By hand, with the figures of the device's file: bytes that are read and written, rows, the start. */
+Test(kernels, the_time_of_a_narrowing)
+{
+    const struct sp_kernel_work work = {.bytes = 3.0 * 4096 * 8192, .rows = 4096, .kind = SP_KERNEL_NARROWING};
+    const struct sp_device *known = sp_device_find("h100-sxm-80gb");
+    const struct sp_cluster cluster = {.launch_seconds = -1};
+    struct sp_device device = *known;
+    device.runtime = SP_RUNTIME_VLLM;
+    cr_assert_str_eq(known->narrowings[0].runtime, "vllm");
+    const struct sp_device_narrowing *pass = &known->narrowings[0];
+    const double seconds = pass->start_seconds + work.bytes / (3.35e12 * pass->memory_share) + 4096 * pass->row_seconds;
+    cr_expect_float_eq(sp_roofline_seconds(&device, &cluster, SP_DTYPE_BFLOAT16, &work), seconds, 1e-15);
+    device.narrowing_count = 0; /* as any other pass over memory */
+    const struct sp_device_other other = sp_device_other(&device);
+    cr_expect_float_eq(sp_roofline_seconds(&device, &cluster, SP_DTYPE_BFLOAT16, &work),
+                       other.start_seconds + work.bytes / (3.35e12 * other.memory_share), 1e-15);
 }
 
 Test(kernels, names)
