@@ -17,7 +17,7 @@ void sp_calibrate_readme(const struct sp_calibrate_wish *wish, struct sp_buf *bu
         "Either writes times.csv, and profiles of ONNX Runtime for kernels that are timed one by one. Then\n"
         "\n"
         "    shardplan calibrate --from . --name my-device --memory 16e9 -o my-device.json\n"
-        "    shardplan plan MODEL --device my-device.json --devices 2\n"
+        "    shardplan plan MODEL --device my-device.json --devices 1\n"
         "\n"
         "Each kernel is repeated until its three shortest times agree within 15 %, or its share of the time is\n"
         "used up; `calibrate` refuses a measurement where these differ for more than a quarter of a class.\n"

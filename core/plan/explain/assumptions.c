@@ -164,11 +164,12 @@ static void tell_origin(struct telling *telling, const struct sp_device *device)
     struct sp_buf *text = &telling->sentence, parts;
 
     sp_buf_init(&parts, SP_ASSUMED_BYTES);
-    sp_buf_text(text, is_known ? "peaks of data sheets" : "described by the user");
-    if (!is_known && device->source[0] != '\0') {
-        sp_buf_text(text, ": ");
+    if (is_known)
+        sp_buf_text(text, "peaks of data sheets");
+    else if (device->source[0] != '\0')
         sp_text_cut(text, device->source, SP_SOURCE_COLUMNS);
-    }
+    else
+        sp_buf_text(text, "described by the user");
     for (int origin = MEASURED; origin < NOT_STATED; origin++) {
         sp_buf_clear(&parts);
         if (!add_parts(&parts, device, (enum origin)origin, has_links))

@@ -127,7 +127,7 @@ Test(assumptions, of_described_devices)
              "\"source\": \"calibrated: ONNX Runtime 1.30, 2026-11-26\", \"other\": {\"start_seconds\": 2e-6, "
              "\"memory_share\": 0.8}, \"measured\": {\"other\": true}}, \"count\": 1}");
     cr_expect_str_eq(assumed(&p, "mine", "device"),
-                     "described by the user: calibrated: ONNX Runtime 1.30, 2026-11-26; measured: other kernels; "
+                     "calibrated: ONNX Runtime 1.30, 2026-11-26; measured: other kernels; "
                      "defaults of the kind gpu: products, attention");
     cr_expect_str_eq(assumed(&p, "mine", "device.flops.float32"), "float32 products use TF32");
     release(&p);

@@ -229,7 +229,7 @@ export interface Summary {
     gap: number;
     bottleneck: string;
     latency_range?: Range;
-    interval_range?: Range;
+    throughput_range?: Range;
     memory_range?: Range;
   };
   assumptions?: { device: string | null; text: string; member: string }[];

@@ -12,12 +12,11 @@ function clusterText(summary: Summary): string {
 }
 
 /** Where nine of ten measurements are expected to be. */
-function Between(props: { range?: Range; as: (value: number) => string; of?: (value: number) => number }) {
-  const { range, as, of = (value) => value } = props;
-  const ends = range && [of(range.low), of(range.high)].sort((a, b) => a - b);
-  return ends ? (
+function Between(props: { range?: Range; as: (value: number) => string }) {
+  const { range, as } = props;
+  return range ? (
     <span class="range">
-      <Exact value={ends[0]} as={as} /> to <Exact value={ends[1]} as={as} />
+      <Exact value={range.low} as={as} /> to <Exact value={range.high} as={as} />
     </span>
   ) : null;
 }
@@ -40,7 +39,7 @@ function Estimate(props: { summary: Summary }) {
               'Throughput',
               <>
                 <Exact name="throughput_per_second" value={estimate.throughput_per_second} as={perSecond} />
-                <Between range={estimate.interval_range} as={perSecond} of={(interval) => 1 / interval} />
+                <Between range={estimate.throughput_range} as={perSecond} />
               </>,
             ],
             ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} as={count} /> of {count(all.length)}</>],
