@@ -58,7 +58,7 @@ for (const count of [2, 4]) {
   try {
     const out = path.join(folder, `emitted-${count}`);
     writeCluster(count);
-    execFileSync(cli, ['plan', model, '--cluster', cluster, '--strategy', 'tensor', '--objective', 'latency', '--emit', out, ...given], { stdio: 'pipe' });
+    execFileSync(cli, ['plan', model, '--cluster', cluster, '--strategy', 'tensor', '--objective', 'latency', '--tolerance', '0', '--emit', out, ...given], { stdio: 'pipe' });
     const distance = farthest(whole, await run(path.join(out, 'simulation.onnx')));
     const split = splitTypes(JSON.parse(fs.readFileSync(path.join(out, 'plan.json'), 'utf8')));
     const wanted = ['embedding', 'layer0.q.weight', 'layer0.q.scales', 'layer0.o.weight', 'layer0.down.zeros', 'layer1.attended', 'logits.weight'];
