@@ -22,6 +22,8 @@ LIBRARIES = {
     "TRTLLM": "tensorrt_llm",
     "vLLM_custom_graph": "vllm",
 }
+# The same without a captured graph, on whichever machine of these devices.
+EAGER_LIBRARIES = {"NCCL (PyTorch, eager)": "nccl", "vLLM_custom_eager": "vllm"}
 OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
               "alltoall": "all_to_all"}
 RUNTIMES = {"vllm": "vllm", "trtllm": "tensorrt", "sglang": "sglang"}
@@ -82,17 +84,19 @@ def other(folder, names, device):
     return rows
 
 
-def collectives(folder, names, device):
+def collectives(folder, names, device, libraries=None):
     """By (library, operation): rows of groups in one node, of the newest version of the library."""
+    libraries = libraries or LIBRARIES
+    machines = (names[0], names[0].replace("_sxm", "_dgx"))
     tables = collections.defaultdict(list)
     for table in read(folder, "collectives.json"):
-        if (table["device"] == names[0] and table["library"] in LIBRARIES and table["nodes"] == 1
-                and table["devices"] in forms.GROUPS):
-            tables[LIBRARIES[table["library"]], OPERATIONS[table["operation"]]].append(table)
+        if (table["device"] in machines and table["library"] in libraries and table["nodes"] == 1
+                and table["devices"] in forms.GROUPS and table["operation"] in OPERATIONS):
+            tables[libraries[table["library"]], OPERATIONS[table["operation"]]].append(table)
     rows = {}
     for key, some in sorted(tables.items()):
-        newest = max((table["version"] for table in some), key=version_key)
+        newest = max((table.get("version", "0") for table in some), key=version_key)
         rows[key] = [((table["devices"], size), forms.collective_features(table["devices"], size, key[1], device),
                       seconds)
-                     for table in some if table["version"] == newest for size, seconds in table["rows"]]
+                     for table in some if table.get("version", "0") == newest for size, seconds in table["rows"]]
     return rows

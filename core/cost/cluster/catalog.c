@@ -84,8 +84,8 @@ const char *sp_device_operation_name(enum sp_device_operation operation)
 
 const char *sp_device_class_name(enum sp_device_class class)
 {
-    static const char *const names[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill", "decode",
-                                                             "other",    "collectives",     "memory"};
+    static const char *const names[SP_DEVICE_CLASS_COUNT] = {
+        "products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"};
     return names[class];
 }
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 KINDS = ["gpu", "tpu", "npu", "cpu"]
 PARTS = ["products", "attention", "other", "collectives"]
-CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives", "memory"]
+CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"]
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 GROUP_SIZES = ["2", "4", "8"]
 DTYPES = {

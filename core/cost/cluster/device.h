@@ -100,6 +100,7 @@ enum sp_device_class {
     SP_DEVICE_CLASS_DECODE,
     SP_DEVICE_CLASS_OTHER,
     SP_DEVICE_CLASS_COLLECTIVES,
+    SP_DEVICE_CLASS_EAGER_COLLECTIVES, /* that the host starts one by one: sp_runtime.collective_seconds */
     SP_DEVICE_CLASS_MEMORY,
     SP_DEVICE_CLASS_COUNT
 };
@@ -237,6 +238,13 @@ struct sp_device_other sp_device_other(const struct sp_device *device);
 /* How far estimates of a class are off: the device's own residual, else that of its kind, else that of the constants
    that devices without a kind have; never without figures. */
 struct sp_device_residual sp_device_residual(const struct sp_device *device, enum sp_device_class class);
+
+/* The class of its collectives, with its runtime. */
+static inline enum sp_device_class sp_device_collective_class(const struct sp_device *device)
+{
+    const bool is_eager = device->kind == SP_DEVICE_GPU && sp_device_runtime(device)->collective_seconds > 0;
+    return is_eager ? SP_DEVICE_CLASS_EAGER_COLLECTIVES : SP_DEVICE_CLASS_COLLECTIVES;
+}
 
 /*
  * The libraries whose collectives are known: the device's own, else the kind's where the device has a scale-up link;

@@ -20,8 +20,9 @@ static void add_library(const struct sp_device *device, const struct sp_device_l
 {
     const struct sp_runtime *runtime = sp_device_runtime(device);
     const double eager = device->kind == SP_DEVICE_GPU ? runtime->collective_seconds : 0;
-    const struct sp_device_residual residual =
-        library->residual.low > 0 ? library->residual : sp_device_residual(device, SP_DEVICE_CLASS_COLLECTIVES);
+    const enum sp_device_class class = sp_device_collective_class(device);
+    const bool is_own = class == SP_DEVICE_CLASS_COLLECTIVES && library->residual.low > 0;
+    const struct sp_device_residual residual = is_own ? library->residual : sp_device_residual(device, class);
     for (int o = 0; o < SP_DEVICE_OPERATION_COUNT; o++) {
         const struct sp_device_collective *of = &library->operations[o];
         if (of->start_seconds <= 0)

@@ -26,7 +26,8 @@ static struct sp_device_residual wider(struct sp_device_residual a, struct sp_de
 struct sp_device_residual sp_error_of_links(const struct sp_cluster *cluster, uint32_t device, bool is_measured)
 {
     static const struct sp_device unknown = {.kind = SP_DEVICE_OF_NO_KIND};
-    return is_measured ? sp_roofline_residual(sp_cluster_device(cluster, device), cluster, SP_DEVICE_CLASS_COLLECTIVES)
+    const struct sp_device *own = sp_cluster_device(cluster, device);
+    return is_measured ? sp_roofline_residual(own, cluster, sp_device_collective_class(own))
                        : sp_device_residual(&unknown, SP_DEVICE_CLASS_COLLECTIVES);
 }
 

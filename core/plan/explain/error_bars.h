@@ -9,7 +9,8 @@
  *
  *   a node        the residual of its kernel's class on its device. What the user measured
  *                 (plan/request/measured.h), or stated in a graph of costs, is taken as it is
- *   collectives   the class of collectives of the stage's device, and so are the messages between stages, which nobody
+ *   collectives   the class of collectives of the stage's device (another one where the host starts them one by one),
+ *                 and so are the messages between stages, which nobody
  *                 measured apart: of two devices the wider residual. Over links that no library was measured on, the
  *                 residual of devices without a kind
  *   latency       the longest path of a request with these times

@@ -23,8 +23,9 @@ INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nod
 # chains, TensorRT-LLM has FasterTransformer's kernels. That one starts NCCL from a stream, without a graph: EAGER more
 # for each collective (NCCL on DGX A100 in collectives.json, PyTorch eager against graphs).
 RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
-            "FasterTransformer": "tensorrt"}
+            "FasterTransformer": "tensorrt", "vllm eager": "vllm"}
 EAGER = 30e-6
+EAGER_RUNTIMES = {"FasterTransformer": ("nccl",), "nccl eager": ("nccl",), "vllm eager": None}
 CATALOG = os.path.join(os.path.dirname(__file__), "..", "..", "..", "api", "devices")
 SCOPE = re.compile(r"^/r(\d+)/")
 
@@ -40,15 +41,18 @@ def members(bar):
     return dict(zip(("predicted", "low", "high"), bar or (None, None, None)))
 
 
-def eager_device(name):
-    """A device of the catalog whose only collectives are NCCL's, started from a stream."""
+def eager_device(name, libraries):
+    """A device of the catalog whose collectives are started from a stream, those of LIBRARIES alone (None: all)."""
     with open(os.path.join(CATALOG, name + ".json"), encoding="utf-8") as file:
         device = json.load(file)
-    operations = device["collectives"]["nccl"]
-    for name, figures in operations.items():
-        if name != "residual":
+    known = {library: members for library, members in device["collectives"].items()
+             if libraries is None or library in libraries}
+    for members_of in known.values():
+        members_of.pop("residual", None)
+        for figures in members_of.values():
             figures["start_seconds"] += EAGER
-    return {**device, "collectives": {"nccl": operations}}
+    residuals = {**device["residuals"], "collectives": device["residuals"]["eager_collectives"]}
+    return {**device, "collectives": known, "residuals": residuals}
 
 
 class Product:
@@ -81,8 +85,9 @@ class Product:
 
     def cluster(self, device, count, runtime):
         """So many devices of the catalog, in nodes of NODE; RUNTIME as the tables call it, or None: kernels alone."""
-        eager = runtime == "FasterTransformer"
-        cluster = {"device": eager_device(device) if eager else device, "count": count}
+        if runtime in EAGER_RUNTIMES:
+            device = eager_device(device, EAGER_RUNTIMES[runtime])
+        cluster = {"device": device, "count": count}
         if self.has_runtimes:
             cluster["runtime"] = RUNTIMES.get(runtime, "generic")
         if count > NODE:

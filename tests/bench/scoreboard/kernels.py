@@ -143,6 +143,8 @@ def collective_rows(folder, ask, chosen):
         parts = count if table["operation"] == "alltoall" else 1
         questions = [(OPERATIONS[table["operation"]], count, parts * size) for size, _ in some]
         runtime = LIBRARIES[table["library"].split("_")[0].split(" ")[0]]
+        if "eager" in table["library"]:
+            runtime = "nccl eager" if runtime is None else "vllm eager"
         for (size, measured), seconds in zip(some, ask.collectives(device, count, runtime, questions)):
             rows.append({"table": name, "source": table["source"], "model": f"{size} bytes", "hardware": device,
                          "layout": f"{count} devices", "measured": measured, **members(seconds),

@@ -100,8 +100,8 @@ static void expect_types(const json_t *file, const struct sp_device *device)
 
 static void expect_residuals(const json_t *file, const struct sp_device *device)
 {
-    static const char *const classes[SP_DEVICE_CLASS_COUNT] = {"products", "narrow_products", "prefill",
-                                                               "decode",   "other",           "collectives"};
+    static const char *const classes[SP_DEVICE_CLASS_COUNT] = {
+        "products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"};
     const json_t *residuals = json_object_get(file, "residuals"), *narrowing = json_object_get(file, "narrowing");
 
     for (int i = 0; i < SP_DEVICE_CLASS_COUNT; i++) {

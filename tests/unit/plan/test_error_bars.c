@@ -28,7 +28,7 @@
 
 static const struct onnx_mlp wide = {.layers = 4, .width = 8192, .batch = "4096"};
 
-/* A plan whose A100s have these residuals, and kernels of their own. */
+/* A plan whose A100s have these residuals; their runtime starts collectives one by one. */
 static void make(struct sharded_model *model, const struct sharded_options *options)
 {
     struct sp_buf file;
@@ -37,11 +37,13 @@ static void make(struct sharded_model *model, const struct sharded_options *opti
     sharded_make(model, file, options);
     struct sp_cluster *cluster = model->planned.cluster;
     struct sp_device_residual *residuals = cluster->groups[0].device.residuals;
+    cluster->groups[0].device.runtime = SP_RUNTIME_ONNXRUNTIME;
     cluster->efficiency = 0;
     cluster->launch_seconds = SP_LAUNCH_NOT_STATED;
     residuals[SP_DEVICE_CLASS_PRODUCTS] = (struct sp_device_residual){PRODUCTS_LOW, PRODUCTS_HIGH};
     residuals[SP_DEVICE_CLASS_OTHER] = (struct sp_device_residual){OTHER_LOW, OTHER_HIGH};
-    residuals[SP_DEVICE_CLASS_COLLECTIVES] = (struct sp_device_residual){COLLECTIVES_LOW, COLLECTIVES_HIGH};
+    residuals[SP_DEVICE_CLASS_COLLECTIVES] = (struct sp_device_residual){0.9, 1.1};
+    residuals[SP_DEVICE_CLASS_EAGER_COLLECTIVES] = (struct sp_device_residual){COLLECTIVES_LOW, COLLECTIVES_HIGH};
     residuals[SP_DEVICE_CLASS_MEMORY] = (struct sp_device_residual){MEMORY_LOW, MEMORY_HIGH};
     cr_assert_eq(sp_plan_finish(model->plan, &err), SP_OK, "%s", err.message);
 }
@@ -88,7 +90,7 @@ static void expect_two_stages(const struct sp_plan *plan)
 static void expect_memory(const struct sp_plan *plan)
 {
     const struct sp_stage_cost *fullest = NULL;
-    const double context = sp_runtime(SP_RUNTIME_GENERIC)->context_bytes;
+    const double context = sp_runtime(SP_RUNTIME_ONNXRUNTIME)->context_bytes;
     for (uint32_t s = 0; s < 2; s++) {
         const struct sp_stage_cost *cost = &plan->result->evaluation->stages[s];
         fullest = fullest == NULL || cost->total_bytes > fullest->total_bytes ? cost : fullest;
