@@ -48,9 +48,9 @@ nobody has looked at are a blind test.
 
 ## Known limits
 
-- Requests that a prefix cache answers are predicted as if they were computed. Seven vLLM servings (Llama 3.1 8B and
-  Qwen3 32B in FP8, 2000 to 8000 tokens in, 100 to 500 out) imply up to the full arithmetic peak of the device in prefill
-  alone; we predict 1.7 to 2.6 times what was measured. They are counted.
+- Seven vLLM servings (Llama 3.1 8B and Qwen3 32B in FP8, 2000 to 8000 tokens in) are predicted 1.7 to 2.6 times too
+  slow. At the stated concurrency one of them would compute prompts at 96 % of the data sheet's peak beside its decode
+  steps, so a prefix cache, or fewer requests in flight, is likely. They are counted.
 - TensorRT-LLM may hold the cache of an FP8 model in FP8; the rows do not say. We assume BF16, so long contexts at large
   batches come out too slow.
 - SGLang is predicted with vLLM's table. Its prefills overlap with decode steps, which the formula does not model.
