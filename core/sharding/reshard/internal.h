@@ -56,6 +56,7 @@ struct sp_grid {
     int64_t *devices;    /* ascending */
     uint32_t *positions; /* by rank of the device among the devices, ascending */
     uint8_t *between;    /* level between devices, by rank * device_count + rank */
+    uint32_t *values;    /* of digits, by digit * device_count + position */
     struct sp_group **groups; /* by set of digits, filled in when asked for; NULL above SP_SEARCH_DIGITS */
 };
 

@@ -89,7 +89,12 @@ static uint32_t look_up_level(const struct sp_grid *grid, const struct sp_digit 
     return level;
 }
 
-/* The devices ascending, where each stands, and the levels between all of them. */
+static uint32_t value_of(const struct sp_digit *digit, uint32_t position)
+{
+    return (uint32_t)(position / digit->weight % digit->size);
+}
+
+/* The devices ascending, where each stands, the levels between all of them, and their digits. */
 static enum sp_status make_tables(struct sp_grid *grid, struct sp_error *err)
 {
     size_t count = (size_t)grid->device_count;
@@ -97,8 +102,12 @@ static enum sp_status make_tables(struct sp_grid *grid, struct sp_error *err)
     grid->devices = SP_NEW_ARRAY(grid->arena, count, int64_t);
     grid->positions = SP_NEW_ARRAY(grid->arena, count, uint32_t);
     grid->between = SP_NEW_ARRAY(grid->arena, count * count, uint8_t);
-    if (grid->devices == NULL || grid->positions == NULL || grid->between == NULL)
+    grid->values = SP_NEW_ARRAY(grid->arena, grid->count * count, uint32_t);
+    if (grid->devices == NULL || grid->positions == NULL || grid->between == NULL || grid->values == NULL)
         return sp_fail_memory(err);
+    for (size_t d = 0; d < grid->count; d++)
+        for (size_t p = 0; p < count; p++)
+            grid->values[d * count + p] = value_of(&grid->digits[d], (uint32_t)p);
     for (size_t p = 0; p < count; p++) {
         size_t at = p;
         int64_t device = sp_device_order_at(&grid->mesh->order, (int64_t)p);
@@ -153,11 +162,6 @@ struct spans {
     uint32_t count;
     uint32_t span[SP_RESHARD_MEASURED][SP_MAX_MESH_AXES];
 };
-
-static uint32_t value_of(const struct sp_digit *digit, uint32_t position)
-{
-    return (uint32_t)(position / digit->weight % digit->size);
-}
 
 /* Where a device is on a level; devices beyond all levels are further places of the outermost one. */
 static int64_t coordinate(const struct sp_grid *grid, uint32_t level, int64_t inside, int64_t device)
@@ -292,21 +296,22 @@ double sp_group_seconds(const struct sp_grid *grid, const struct sp_group *group
 
 /* ---- permutes ---- */
 
-/* Which tile, of which addends, the device at a position has. */
+/* Which tile, of which addends, the device at a position has. The grid has tables. */
 static uint32_t tile_at(const struct sp_problem *problem, const struct sp_lists *lists, uint32_t position)
 {
     const struct sp_grid *grid = problem->grids[lists->grid];
+    const uint32_t *values = grid->values + position, count = (uint32_t)grid->device_count;
     uint32_t tile = 0, summed = lists->partial | lists->partial_to;
 
     for (uint32_t a = 0; a < problem->rank; a++)
         for (uint32_t i = 0; i < lists->count[a]; i++) {
-            const struct sp_digit *digit = &grid->digits[lists->list[a][i]];
+            const uint32_t d = lists->list[a][i];
 
-            tile = tile * (uint32_t)digit->size + value_of(digit, position);
+            tile = tile * (uint32_t)grid->digits[d].size + values[d * count];
         }
-    for (uint32_t d = 0; d < grid->count; d++)
+    for (uint32_t d = 0; summed >> d != 0; d++)
         if (summed >> d & 1)
-            tile = tile * (uint32_t)grid->digits[d].size + value_of(&grid->digits[d], position);
+            tile = tile * (uint32_t)grid->digits[d].size + values[d * count];
     return tile;
 }
 
@@ -323,9 +328,10 @@ void sp_near_of(const struct sp_problem *problem, const struct sp_lists *from, s
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *levels = ret_near->level[tile_at(problem, from, grid->positions[i])];
 
+        const uint8_t *between = grid->between + (size_t)i * count;
+
         for (uint32_t j = 0; j < count; j++)
-            if (grid->between[i * count + j] > levels[j])
-                levels[j] = grid->between[i * count + j];
+            levels[j] = between[j] > levels[j] ? between[j] : levels[j];
     }
 }
 
@@ -340,13 +346,15 @@ static double measured_permute(const struct sp_problem *problem, const struct sp
     const struct sp_grid *grid = problem->grids[to->grid];
     const struct sp_links *links = problem->links;
     double slowest = 0;
+    uint32_t seen = 0; /* set of levels */
 
     *ret_level = links->level_count;
     for (uint32_t i = 0; i < grid->device_count; i++) {
         uint32_t level = near->level[tile_at(problem, to, grid->positions[i])][i];
 
-        if (level == links->level_count)
+        if (level == links->level_count || seen >> level & 1)
             continue;
+        seen |= 1u << level;
         double seconds = send_seconds(links, level, tile);
         if (seconds > slowest || *ret_level == links->level_count) {
             slowest = seconds;
