@@ -48,7 +48,7 @@ static int print_layout(struct plan_subject *subject, const char *tensor, const 
         printf("%.9g %.9g %.9g %.9g %.9g %.9g %.9g %.9g %.9g\n", grid.plans[i].latency_seconds,
                grid.plans[i].interval_seconds, grid.plans[i].memory_bytes + context, bars->latency_seconds.low,
                bars->latency_seconds.high, bars->interval_seconds.low, bars->interval_seconds.high,
-               bars->memory_bytes.low + context, bars->memory_bytes.high + context);
+               bars->memory_bytes.low + bars->process_bytes.low, bars->memory_bytes.high + bars->process_bytes.high);
     }
     return 0;
 }

@@ -114,7 +114,7 @@ static bool retime(struct bars *bars, struct sp_arena *arena, enum side side, do
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Of the fullest device. */
-static struct sp_error_bar memory_bar(const struct bars *bars)
+static void memory_bars(const struct bars *bars, struct sp_error_bar *ret_memory, struct sp_error_bar *ret_process)
 {
     const bool is_stated = bars->workload->node_count > 0 && bars->workload->nodes[0].node == NULL;
     const struct sp_evaluation *evaluation = bars->result->evaluation;
@@ -124,11 +124,10 @@ static struct sp_error_bar memory_bar(const struct bars *bars)
     const struct sp_device *device = sp_cluster_device(bars->cluster, fullest->device);
     const struct sp_device_residual residual =
         is_stated ? (struct sp_device_residual){1, 1} : sp_device_residual(device, SP_DEVICE_CLASS_MEMORY);
-    const double known = fullest->weights_bytes + fullest->cache_bytes, context = sp_device_context_bytes(device);
-    const double rest = fullest->total_bytes - known + context;
-    return (struct sp_error_bar){fullest->total_bytes,
-                                 fmax(known, known + rest * factor_of(residual, SIDE_LOW) - context),
-                                 known + rest * factor_of(residual, SIDE_HIGH) - context};
+    const double known = fullest->weights_bytes + fullest->cache_bytes;
+    const struct sp_error_bar rest = sp_error_bar_of(fullest->total_bytes - known, residual);
+    *ret_memory = (struct sp_error_bar){fullest->total_bytes, known + rest.low, known + rest.high};
+    *ret_process = sp_error_bar_of(sp_device_context_bytes(device), residual);
 }
 
 bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
@@ -143,9 +142,13 @@ bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, c
     const bool done = bars.compute != NULL && bars.transfer != NULL &&
                       retime(&bars, arena, SIDE_LOW, &latency.low, &interval.low) &&
                       retime(&bars, arena, SIDE_HIGH, &latency.high, &interval.high);
-    if (done)
-        *ret_bars = (struct sp_error_bars){
-            latency, interval, {1 / interval.value, 1 / interval.high, 1 / interval.low}, memory_bar(&bars)};
+    if (done) {
+        *ret_bars =
+            (struct sp_error_bars){.latency_seconds = latency,
+                                   .interval_seconds = interval,
+                                   .throughput_per_second = {1 / interval.value, 1 / interval.high, 1 / interval.low}};
+        memory_bars(&bars, &ret_bars->memory_bytes, &ret_bars->process_bytes);
+    }
     sp_arena_rewind(arena, mark);
     return done;
 }

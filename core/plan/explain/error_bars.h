@@ -15,9 +15,9 @@
  *                 residual of devices without a kind
  *   latency       the longest path of a request with these times
  *   interval      the slowest stage with these times, whichever that is then; throughput is one over it
- *   memory        of the fullest device. Weights and caches are known; the rest (activations, buffers, and what the
- *                 runtime's process takes, which is no part of the figure) has the class of memory. That of a graph of
- *                 costs is stated
+ *   memory        of the fullest device. Weights and caches are known; activations and buffers have the class of
+ *                 memory, and so has what the runtime's process takes, which is no part of the figure. That of a graph
+ *                 of costs is stated
  *
  * Where a cluster states `efficiency` or `launch_seconds`, the residuals of its devices do not apply, and those of
  * devices without a kind do.
@@ -29,7 +29,8 @@ struct sp_error_bar {
 };
 
 struct sp_error_bars {
-    struct sp_error_bar latency_seconds, interval_seconds, throughput_per_second, memory_bytes;
+    struct sp_error_bar latency_seconds, interval_seconds, throughput_per_second;
+    struct sp_error_bar memory_bytes, process_bytes; /* of the fullest device; of its runtime's process, beside it */
 };
 
 static inline struct sp_error_bar sp_error_bar_of(double value, struct sp_device_residual residual)

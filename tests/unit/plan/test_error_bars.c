@@ -97,9 +97,10 @@ static void expect_memory(const struct sp_plan *plan)
     }
     const double rest = fullest->activations_peak_bytes + fullest->communication_bytes;
     EXPECT_NEAR(plan->bars.memory_bytes.value, fullest->weights_bytes + rest);
-    EXPECT_NEAR(plan->bars.memory_bytes.high, fullest->weights_bytes + (rest + context) / MEMORY_LOW - context);
-    EXPECT_NEAR(plan->bars.memory_bytes.low,
-                fullest->weights_bytes + fmax(0, (rest + context) / MEMORY_HIGH - context));
+    EXPECT_NEAR(plan->bars.memory_bytes.low, fullest->weights_bytes + rest / MEMORY_HIGH);
+    EXPECT_NEAR(plan->bars.memory_bytes.high, fullest->weights_bytes + rest / MEMORY_LOW);
+    EXPECT_NEAR(plan->bars.process_bytes.low, context / MEMORY_HIGH);
+    EXPECT_NEAR(plan->bars.process_bytes.high, context / MEMORY_LOW);
 }
 
 Test(error_bars, stages_of_one_device_add_up_by_class)
