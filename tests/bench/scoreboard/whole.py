@@ -6,6 +6,7 @@ output; the time per output token of C concurrent requests of L tokens is a step
 into each step.
 """
 
+import functools
 import json
 import os
 
@@ -47,6 +48,7 @@ DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16", "fp32": "flo
 ENCODERS = ("bert-base", "bert-large")
 
 
+@functools.lru_cache(maxsize=64)  # layouts of one request follow each other
 def graph_of(model, precision, batch, sequence, past):
     """The text of a graph; fp8 narrows the activations and weights of each product, with the head in bfloat16."""
     style = "decomposed" if model in ENCODERS else "fused"
