@@ -60,7 +60,10 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
     enum sp_status status = sort_strategies(plan, err);
     if (status == SP_OK)
         status = sp_plan_measure_memory(plan, err);
-    if (status == SP_OK && !sp_error_bars(plan->arena, plan->workload, plan->cluster, plan->result, &plan->bars))
+    if (status == SP_OK)
+        status = sp_plan_find_cuts(plan, err);
+    if (status == SP_OK &&
+        !sp_error_bars(plan->arena, plan->workload, plan->cluster, plan->result, plan->cut_seconds, &plan->bars))
         status = sp_fail_memory(err);
     if (status != SP_OK)
         return status;

@@ -46,9 +46,10 @@ struct sp_plan {
     uint32_t note_count;
     const struct sp_plan_note *notes;
     const struct sp_variants *sweep, *what_if; /* plan/variants/variants.h; NULL: not asked for */
-    struct sp_rows stage_nodes;                /* set by sp_plan_finish(): the nodes of each stage, in order */
-    double *arena_bytes;                       /* per stage: cost/buffer_reuse.h, of one device */
-    uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
+    const double *cut_seconds;  /* set by sp_plan_finish(): what each node takes more where its kernel is cut */
+    struct sp_rows stage_nodes; /* set by sp_plan_finish(): the nodes of each stage, in order */
+    double *arena_bytes;        /* per stage: cost/buffer_reuse.h, of one device */
+    uint32_t *node_strategy;    /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 
 /*

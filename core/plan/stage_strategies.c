@@ -59,7 +59,8 @@ double sp_plan_node_seconds(const struct sp_plan *plan, uint32_t node)
     const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
     if (work->folded)
         return 0;
-    return strategy != NULL ? strategy->compute_seconds : work->seconds[kind_of_node(plan, node)];
+    return plan->cut_seconds[node] +
+           (strategy != NULL ? strategy->compute_seconds : work->seconds[kind_of_node(plan, node)]);
 }
 
 double sp_plan_node_bytes(const struct sp_plan *plan, uint32_t node)

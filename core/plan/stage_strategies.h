@@ -29,8 +29,12 @@ uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tens
 /* What one device of the stage has of a tensor, in bytes. */
 double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t tensor);
 
-/* What one device does of a node: seconds without collectives, 0 for a folded node. */
+/* What one device does of a node: seconds without collectives, with what it takes more where its kernel is cut. 0 for a
+   folded node. */
 double sp_plan_node_seconds(const struct sp_plan *plan, uint32_t node);
+/* Sets plan->cut_seconds. */
+enum sp_status sp_plan_find_cuts(struct sp_plan *plan, struct sp_error *err);
+
 /* What one device moves for a node, in bytes, and what all of its block do together. */
 double sp_plan_node_bytes(const struct sp_plan *plan, uint32_t node);
 double sp_plan_node_all_bytes(const struct sp_plan *plan, uint32_t node);

@@ -391,7 +391,7 @@ static enum sp_status make_pipeline(struct maker *maker, struct sp_arena *arena)
     if (!sp_error_bars(arena, subject->workload, subject->cluster,
                        &(struct sp_search_result){
                            .placement = pipeline.placement, .evaluation = evaluation, .sharded = pipeline.sharded},
-                       &plan.bars))
+                       NULL, &plan.bars))
         return sp_fail_memory(maker->err);
     name_plan(maker, &plan);
     return add_plan(maker, &plan) ? SP_OK : sp_fail_memory(maker->err);

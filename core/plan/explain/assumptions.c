@@ -263,7 +263,7 @@ bool sp_note_links(const struct sp_cluster *cluster, struct sp_bindings *binding
 /* The paragraph is complete. */
 static void end_paragraph(struct telling *telling, const char *device, bool *is_first, struct sp_buf *buf)
 {
-    if (telling->json == NULL && telling->paragraph.size > 0) {
+    if (telling->json == NULL && buf != NULL && telling->paragraph.size > 0) {
         struct sp_buf line;
         sp_buf_init(&line, SP_ASSUMED_BYTES * 8);
         sp_buf_printf(&line, "%s%s%s", device, device[0] != '\0' ? ": " : "", telling->paragraph.data);

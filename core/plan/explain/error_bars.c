@@ -9,6 +9,7 @@ struct bars {
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     const struct sp_search_result *result;
+    const double *cut_seconds;  /* per node, or NULL */
     double *compute, *transfer; /* seconds of the side under way: per stage, per transfer */
 };
 
@@ -58,6 +59,11 @@ static double node_factor(const struct bars *bars, uint32_t node, uint32_t stage
     return factor_of(sp_error_of_node(bars->workload, bars->cluster, node, device), side);
 }
 
+static double cut_of(const struct bars *bars, uint32_t node)
+{
+    return bars->cut_seconds != NULL ? bars->cut_seconds[node] : 0;
+}
+
 /* The nodes of stages of one device, then what devices of a block do together. */
 static void time_stages(struct bars *bars, enum side side)
 {
@@ -69,8 +75,9 @@ static void time_stages(struct bars *bars, enum side side)
         const struct sp_work_node *work = &bars->workload->nodes[n];
         const uint32_t stage = placement->stage_of[n];
         if (!work->folded && (sharded == NULL || sharded[stage].table == NULL))
-            bars->compute[stage] += work->seconds[bars->workload->kind_of[placement->stage_device[stage]]] *
-                                    node_factor(bars, n, stage, side);
+            bars->compute[stage] +=
+                (work->seconds[bars->workload->kind_of[placement->stage_device[stage]]] + cut_of(bars, n)) *
+                node_factor(bars, n, stage, side);
     }
     for (uint32_t s = 0; s < placement->stage_count && sharded != NULL; s++) {
         const struct sp_sharded_stage *stage = &sharded[s];
@@ -79,7 +86,8 @@ static void time_stages(struct bars *bars, enum side side)
         for (uint32_t i = 0; i < stage->node_count; i++) {
             const struct sp_strategy *strategy =
                 &sp_strategy_of(stage->table, stage->nodes[i])->items[stage->strategy_of[i]];
-            bars->compute[s] += strategy->compute_seconds * node_factor(bars, stage->nodes[i], s, side);
+            bars->compute[s] += (strategy->compute_seconds + cut_of(bars, stage->nodes[i])) *
+                                node_factor(bars, stage->nodes[i], s, side);
         }
         const bool is_measured = has_measured_links(sp_strategy_table_mesh(stage->table));
         bars->compute[s] += bars->result->evaluation->stages[s].collective_seconds *
@@ -131,11 +139,15 @@ static void memory_bars(const struct bars *bars, struct sp_error_bar *ret_memory
 }
 
 bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
-                   const struct sp_search_result *result, struct sp_error_bars *ret_bars)
+                   const struct sp_search_result *result, const double *cut_seconds, struct sp_error_bars *ret_bars)
 {
     const struct sp_arena_mark mark = sp_arena_mark(arena);
     const struct sp_evaluation *evaluation = result->evaluation;
-    struct bars bars = {workload, cluster, result, SP_NEW_ARRAY(arena, evaluation->stage_count, double),
+    struct bars bars = {workload,
+                        cluster,
+                        result,
+                        cut_seconds,
+                        SP_NEW_ARRAY(arena, evaluation->stage_count, double),
                         SP_NEW_ARRAY(arena, evaluation->transfer_count, double)};
     struct sp_error_bar latency = {.value = evaluation->latency_seconds},
                         interval = {.value = evaluation->interval_seconds};

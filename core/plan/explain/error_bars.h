@@ -44,7 +44,8 @@ struct sp_device_residual sp_error_of_node(const struct sp_workload *workload, c
                                            uint32_t node, uint32_t device);
 struct sp_device_residual sp_error_of_links(const struct sp_cluster *cluster, uint32_t device, bool is_measured);
 
-/* Of a plan's placement, evaluation and strategies; of the result nothing else is read. Takes memory of `arena` that it
+/* Of a plan's placement, evaluation and strategies; of the result nothing else is read. `cut_seconds` is
+   that of sp_plan; NULL: no kernel is cut. Takes memory of `arena` that it
    gives back; false without memory. */
 bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,
-                   const struct sp_search_result *result, struct sp_error_bars *ret_bars);
+                   const struct sp_search_result *result, const double *cut_seconds, struct sp_error_bars *ret_bars);

@@ -83,6 +83,12 @@ enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table 
                              const uint32_t *nodes, const uint32_t *strategy_of, struct sp_live_bytes *ret_live,
                              struct sp_error *err);
 
+/* What nodes of such a stage take more, per node, where their kernels are cut (cost/kernels/kernels.h): by the stage's
+   border, or by a reshard between its nodes. It is a part of compute_seconds, and none of the strategies'. */
+enum sp_status sp_intra_cuts(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, double *ret_seconds,
+                             struct sp_error *err);
+
 /* What one device of such a stage holds of activations during the first node with the most: a tensor may be there in
    several layouts. The list is in `arena`, in the order in which they come into being. */
 enum sp_status sp_intra_peak(struct sp_arena *arena, struct sp_strategy_table *table, uint32_t node_count,

@@ -37,6 +37,7 @@ struct counter {
     struct sp_intra_result *result;
     struct sp_live_bytes *live; /* per entry, or NULL */
     struct sp_alive_list *list; /* of the peak, or NULL */
+    double *cuts;               /* per entry, or NULL */
     uint32_t use_capacity;
     struct sp_intra_use *uses;
 };
@@ -112,13 +113,22 @@ static enum sp_status use_weight(struct counter *counter, uint32_t tensor, uint3
     return hold(counter, name, layout, 0);
 }
 
+/* The node of an entry takes more: its kernel is cut at a tensor. */
+static void cut_kernel(struct counter *counter, uint32_t entry, uint32_t tensor, uint32_t layout, enum sp_cut_side side)
+{
+    const double seconds = sp_strategy_cut_seconds(counter->table, tensor, layout, side);
+    counter->result->compute_seconds += seconds;
+    if (counter->cuts != NULL)
+        counter->cuts[entry] += seconds;
+}
+
 /* What comes from outside, for the first time: in the layout that is wanted. */
 static enum sp_status receive(struct counter *counter, uint32_t tensor, uint32_t layout, uint32_t entry,
                               uint32_t *ret_buffer)
 {
     uint32_t root = sp_work_root(counter->workload, tensor);
     if (sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, counter->nodes[entry]))
-        counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BEHIND);
+        cut_kernel(counter, entry, tensor, layout, SP_CUT_BEHIND);
     if (root != tensor && counter->held[root] != NULL) { /* another name of something that is there */
         *ret_buffer = counter->held[root]->buffer;
         return hold(counter, tensor, layout, *ret_buffer);
@@ -151,7 +161,7 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
         use.from = from->layout;
         use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
         if (sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, use.node))
-            counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BOTH);
+            cut_kernel(counter, entry, tensor, layout, SP_CUT_BOTH);
         status = add_use(counter, &use);
     }
     use_buffer(counter, from->buffer, entry);
@@ -217,7 +227,7 @@ static enum sp_status make_output(struct counter *counter, uint32_t entry, uint3
     if (counter->workload->tensors[sp_work_root(counter->workload, tensor)].kind == SP_WORK_WEIGHT)
         return SP_OK;
     if (is_cut_behind(counter, tensor))
-        counter->result->compute_seconds += sp_strategy_cut_seconds(counter->table, tensor, layout, SP_CUT_BEFORE);
+        cut_kernel(counter, entry, tensor, layout, SP_CUT_BEFORE);
     if (source != SP_INTRA_NONE)
         status = hold(counter, tensor, layout, source);
     else
@@ -338,10 +348,11 @@ static enum sp_status count_all(struct counter *counter)
     return SP_OK;
 }
 
-/* What is asked of a stage: `live` and `list` where they are not NULL, and always the result. */
+/* What is asked of a stage: `live`, `list` and `cuts` where they are not NULL, and always the result. */
 struct counted {
     struct sp_live_bytes *live;
     struct sp_alive_list *list;
+    double *cuts;
     struct sp_intra_result *result;
 };
 
@@ -364,7 +375,8 @@ static enum sp_status evaluate(struct sp_arena *arena, struct sp_strategy_table 
                               .strategy_of = copy,
                               .result = result,
                               .live = counted->live,
-                              .list = counted->list};
+                              .list = counted->list,
+                              .cuts = counted->cuts};
     if (node_count > 0)
         memcpy(copy, strategy_of, node_count * sizeof *copy);
     result->node_count = node_count;
@@ -393,6 +405,19 @@ enum sp_status sp_intra_live(struct sp_arena *scratch, struct sp_strategy_table 
     struct sp_arena_mark mark = sp_arena_mark(scratch);
     enum sp_status status =
         evaluate(scratch, table, node_count, nodes, strategy_of, &(struct counted){.live = ret_live}, err);
+    sp_arena_rewind(scratch, mark);
+    return status;
+}
+
+enum sp_status sp_intra_cuts(struct sp_arena *scratch, struct sp_strategy_table *table, uint32_t node_count,
+                             const uint32_t *nodes, const uint32_t *strategy_of, double *ret_seconds,
+                             struct sp_error *err)
+{
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    for (uint32_t i = 0; i < node_count; i++)
+        ret_seconds[i] = 0;
+    enum sp_status status =
+        evaluate(scratch, table, node_count, nodes, strategy_of, &(struct counted){.cuts = ret_seconds}, err);
     sp_arena_rewind(scratch, mark);
     return status;
 }

@@ -101,10 +101,9 @@ Test(strategy_inner, what_is_cut_so_is_sent_in_pieces)
     cr_expect_eq(sp_strategy_layout(table, plain)->axis[0], 2);
     cr_expect_eq(sp_strategy_reshard_seconds(table, tensor, 0, inner), 0);
     cr_expect_eq(sp_strategy_reshard_seconds(table, tensor, inner, inner), 0);
-    EXPECT_NEAR(sp_strategy_reshard_seconds(table, tensor, inner, 0),
-                3 * link->latency + size * 3 / 4 / link->bandwidth);
+    EXPECT_NEAR(sp_strategy_reshard_seconds(table, tensor, inner, 0), sp_level_messages_seconds(link, 3, size * 3 / 4));
     EXPECT_NEAR(sp_strategy_reshard_seconds(table, tensor, plain, inner),
-                2 * link->latency + size / 4 * 2 / 3 / link->bandwidth);
+                sp_level_messages_seconds(link, 2, size / 4 * 2 / 3));
     sp_strategy_table_destroy(table);
 }
 
