@@ -212,12 +212,14 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
     sp_level_take_forms(level, level->forms);
 }
 
-struct sp_collective_line sp_level_least(const struct sp_mesh_level *level)
+struct sp_collective_line sp_level_least(const struct sp_mesh_level *level, bool reduces)
 {
     struct sp_collective_line least = {level->latency, 1 / level->bandwidth};
 
     for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
         const struct sp_link_form *form = &level->forms->items[i];
+        if (!reduces && (form->kind == SP_ALL_REDUCE || form->kind == SP_REDUCE_SCATTER))
+            continue;
         for (double p = 2, round = 1; p / 2 < level->size; p *= 2, round++) {
             const double bandwidth = form_bandwidth(form, p);
             if (bandwidth <= 0)

@@ -120,8 +120,9 @@ struct sp_collective_line {
     double fixed, slope;
 };
 
-/* What no message over a level beats, and no round of a collective in which what a device knows at most doubles. */
-struct sp_collective_line sp_level_least(const struct sp_mesh_level *level);
+/* What no message over a level beats, and no round of a collective in which what a device knows at most doubles; of
+   reductions, too, where `reduces`: libraries may get more out of the links for an all-reduce than for any other. */
+struct sp_collective_line sp_level_least(const struct sp_mesh_level *level, bool reduces);
 
 #define SP_COLLECTIVE_LINES 3
 

@@ -84,7 +84,7 @@ void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret
             is_used = grid->digits[d].span[l] > 1;
         if (!is_used)
             continue;
-        ret_fastest->least[l] = sp_level_least(&links->levels[l]);
+        ret_fastest->least[l] = sp_level_least(&links->levels[l], problem->has_partial);
         ret_fastest->latency = fmin(ret_fastest->latency, ret_fastest->least[l].fixed);
         ret_fastest->per_byte = fmin(ret_fastest->per_byte, ret_fastest->least[l].slope);
         if (is_nested)
