@@ -182,8 +182,8 @@ static void measure_group(const struct sp_grid *grid, uint32_t set, uint32_t bas
         bool is_member = true;
 
         for (uint32_t d = 0; d < grid->count && is_member; d++)
-            is_member = set >> d & 1 || value_of(&grid->digits[d], grid->positions[i]) ==
-                                            value_of(&grid->digits[d], grid->positions[base]);
+            is_member = set >> d & 1 || grid->values[(size_t)d * count + grid->positions[i]] ==
+                                            grid->values[(size_t)d * count + grid->positions[base]];
         if (!is_member)
             continue;
         members[size++] = i;
@@ -216,7 +216,7 @@ static void measure_groups(const struct sp_grid *grid, uint32_t set, struct span
         bool is_first = true;
 
         for (uint32_t d = 0; d < grid->count && is_first; d++)
-            is_first = !(set >> d & 1) || value_of(&grid->digits[d], grid->positions[i]) == 0;
+            is_first = !(set >> d & 1) || grid->values[d * grid->device_count + grid->positions[i]] == 0;
         if (!is_first)
             continue;
         measure_group(grid, set, i, span);
@@ -296,38 +296,43 @@ double sp_group_seconds(const struct sp_grid *grid, const struct sp_group *group
 
 /* ---- permutes ---- */
 
-/* Which tile, of which addends, the device at a position has. The grid has tables. */
-static uint32_t tile_at(const struct sp_problem *problem, const struct sp_lists *lists, uint32_t position)
+static void append_digit(const struct sp_grid *grid, uint32_t digit, uint32_t *tiles)
+{
+    const uint32_t count = (uint32_t)grid->device_count, size = (uint32_t)grid->digits[digit].size;
+    const uint32_t *values = grid->values + (size_t)digit * count;
+
+    for (uint32_t p = 0; p < count; p++)
+        tiles[p] = tiles[p] * size + values[p];
+}
+
+/* Which tile, of which addends, the device at each position has. The grid has tables. */
+static void tiles_of(const struct sp_problem *problem, const struct sp_lists *lists, uint32_t *ret_tiles)
 {
     const struct sp_grid *grid = problem->grids[lists->grid];
-    const uint32_t *values = grid->values + position, count = (uint32_t)grid->device_count;
-    uint32_t tile = 0, summed = lists->partial | lists->partial_to;
+    const uint32_t summed = lists->partial | lists->partial_to;
 
+    memset(ret_tiles, 0, (size_t)grid->device_count * sizeof *ret_tiles);
     for (uint32_t a = 0; a < problem->rank; a++)
-        for (uint32_t i = 0; i < lists->count[a]; i++) {
-            const uint32_t d = lists->list[a][i];
-
-            tile = tile * (uint32_t)grid->digits[d].size + values[d * count];
-        }
+        for (uint32_t i = 0; i < lists->count[a]; i++)
+            append_digit(grid, lists->list[a][i], ret_tiles);
     for (uint32_t d = 0; summed >> d != 0; d++)
         if (summed >> d & 1)
-            tile = tile * (uint32_t)grid->digits[d].size + values[d * count];
-    return tile;
+            append_digit(grid, d, ret_tiles);
 }
 
 void sp_near_of(const struct sp_problem *problem, const struct sp_lists *from, struct sp_near *ret_near)
 {
     const struct sp_grid *grid = problem->grids[from->grid];
-    uint32_t count = (uint32_t)grid->device_count;
+    uint32_t count = (uint32_t)grid->device_count, tiles[SP_RESHARD_MEASURED];
 
     ret_near->grid = from->grid;
     ret_near->is_measured = grid->is_measured && (!grid->is_nested || problem->grid_count > 1);
     if (!ret_near->is_measured)
         return;
     memset(ret_near->level, 0, sizeof ret_near->level[0] * count);
+    tiles_of(problem, from, tiles);
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *levels = ret_near->level[tile_at(problem, from, grid->positions[i])];
-
+        uint8_t *levels = ret_near->level[tiles[grid->positions[i]]];
         const uint8_t *between = grid->between + (size_t)i * count;
 
         for (uint32_t j = 0; j < count; j++)
@@ -347,10 +352,12 @@ static double measured_permute(const struct sp_problem *problem, const struct sp
     const struct sp_links *links = problem->links;
     double slowest = 0;
     uint32_t seen = 0; /* set of levels */
+    uint32_t tiles[SP_RESHARD_MEASURED];
 
     *ret_level = links->level_count;
+    tiles_of(problem, to, tiles);
     for (uint32_t i = 0; i < grid->device_count; i++) {
-        uint32_t level = near->level[tile_at(problem, to, grid->positions[i])][i];
+        uint32_t level = near->level[tiles[grid->positions[i]]][i];
 
         if (level == links->level_count || seen >> level & 1)
             continue;
