@@ -19,7 +19,7 @@ const SMALL = ['bert_tiny', 'gpt2_tiny', 'llama_tiny', 'lstm_tiny', 'moe_tiny', 
 const FURTHER = ['bert_base', 'swin_t', 'vit_b_16'];
 const OFF = 0.2, RANKED = 0.95, SPEED_UP = 0.1; // how far medians may be off, how well nodes have to be ranked
 const TOLD = 5e-6; // seconds, measured or predicted, of nodes that are ranked: the profiler itself takes 2 us for each
-const ATTEMPTS = 3; // what else runs here only ever makes the agreement worse
+const ATTEMPTS = 5; // what else runs here only ever makes the agreement worse
 
 let failures = 0;
 function report(name, problems) {
