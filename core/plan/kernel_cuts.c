@@ -28,15 +28,15 @@ static bool is_first_user(const struct sp_plan *plan, uint32_t tensor, uint32_t 
     return i < work->consumer_count && work->consumers[i] == node;
 }
 
-/* The first consumer of another stage; SP_NO_WORK: there is none. */
-static uint32_t user_elsewhere(const struct sp_plan *plan, uint32_t tensor, uint32_t node, uint32_t kind)
+/* Whether the node's kernel goes on in another stage with what it makes. */
+static bool goes_on_elsewhere(const struct sp_plan *plan, uint32_t tensor, uint32_t node, uint32_t kind)
 {
     const struct sp_work_tensor *work = tensor_at(plan, tensor);
     for (uint32_t i = 0; i < work->consumer_count; i++)
         if (stage_of(plan, work->consumers[i]) != stage_of(plan, node) &&
             sp_work_is_inside(plan->workload, kind, tensor, work->consumers[i]))
-            return work->consumers[i];
-    return SP_NO_WORK;
+            return true;
+    return false;
 }
 
 /* As sp_evaluator_stage() has it: a node of a stage of one device. */
@@ -53,7 +53,7 @@ static double whole_seconds(const struct sp_plan *plan, uint32_t n)
             seconds += cut_at(plan, device, tensor, true);
     }
     for (uint32_t o = 0; o < node->output_count; o++)
-        if (user_elsewhere(plan, node->outputs[o], n, kind) != SP_NO_WORK)
+        if (goes_on_elsewhere(plan, node->outputs[o], n, kind))
             seconds += cut_at(plan, device, node->outputs[o], false);
     return seconds;
 }

@@ -41,6 +41,11 @@ enum verdict respond_tagged(struct request *request, int status, const char *typ
 
 /* Text in memory that is the same until the program is another one: its ETag is made of its bytes. */
 enum verdict respond_fixed(struct request *request, const char *type, struct sp_buf *buf);
+/* A table of the library, or the entry of it that is called `name` (NULL: all), as text where the client wants that, else
+   as JSON. */
+enum verdict respond_table(struct request *request, const char *name,
+                           enum sp_status (*write_text)(const char *name, struct sp_buf *buf, struct sp_error *err),
+                           enum sp_status (*write_json)(const char *name, struct sp_json *json, struct sp_error *err));
 
 /* 304 where the client says that it has the answer with this ETag, before that is made; else VERDICT_GO_ON. */
 enum verdict respond_if_known(struct request *request, const char *type, const char *etag);

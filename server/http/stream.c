@@ -326,3 +326,29 @@ enum verdict respond_program(struct request *request, const char *type, const st
         request, 200, type,
         MHD_create_response_from_buffer(coded ? fixed->gzip_size : fixed->size, bytes, MHD_RESPMEM_PERSISTENT));
 }
+
+enum verdict respond_table(struct request *request, const char *name,
+                           enum sp_status (*write_text)(const char *name, struct sp_buf *buf, struct sp_error *err),
+                           enum sp_status (*write_json)(const char *name, struct sp_json *json, struct sp_error *err))
+{
+    const bool as_text = request_accepts(request, "text/plain") > request_accepts(request, "application/json");
+    struct problem problem = {0};
+    struct sp_error err = {0};
+    enum sp_status status;
+    struct sp_buf buf;
+    sp_buf_init(&buf, SPD_MAX_TABLE_BYTES);
+    if (as_text) {
+        status = write_text(name, &buf, &err);
+    } else {
+        struct sp_json json;
+        sp_json_init_buf(&json, false, &buf);
+        status = write_json(name, &json, &err);
+        if (status == SP_OK)
+            status = sp_json_finish(&json, &err);
+    }
+    if (status == SP_OK)
+        return respond_fixed(request, as_text ? "text/plain; charset=utf-8" : "application/json", &buf);
+    sp_buf_release(&buf);
+    problem_from_error(&problem, &err);
+    return respond_problem(request, &problem);
+}

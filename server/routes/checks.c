@@ -104,28 +104,8 @@ enum verdict check_finish(struct request *request)
 
 enum verdict operators_finish(struct request *request)
 {
-    struct problem problem = {0};
-    struct sp_error err = {0};
-    struct sp_buf buf;
-    enum sp_status status;
-    const char *name = request_parameter(request, "name");
-    bool as_text = request_accepts(request, "text/plain") > request_accepts(request, "application/json");
-    enum verdict verdict = ask_accepts(request, &check);
+    const enum verdict verdict = ask_accepts(request, &check);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    sp_buf_init(&buf, SPD_MAX_TABLE_BYTES);
-    if (as_text) {
-        status = sp_operators_text(name, &buf, &err);
-    } else {
-        struct sp_json json;
-        sp_json_init_buf(&json, false, &buf);
-        status = sp_operators_json(name, &json, &err);
-        if (status == SP_OK)
-            status = sp_json_finish(&json, &err);
-    }
-    if (status == SP_OK)
-        return respond_fixed(request, as_text ? "text/plain; charset=utf-8" : "application/json", &buf);
-    sp_buf_release(&buf);
-    problem_from_error(&problem, &err);
-    return respond_problem(request, &problem);
+    return respond_table(request, request_parameter(request, "name"), sp_operators_text, sp_operators_json);
 }

@@ -98,27 +98,7 @@ enum verdict openapi_finish(struct request *request)
 
 enum verdict devices_finish(struct request *request)
 {
-    const char *name = request_parameter(request, "name");
-    const bool as_text = request_accepts(request, "text/plain") > request_accepts(request, "application/json");
-    struct problem problem = {0};
-    struct sp_error err = {0};
-    enum sp_status status;
-    struct sp_buf buf;
-    sp_buf_init(&buf, SPD_MAX_TABLE_BYTES);
-    if (as_text) {
-        status = sp_devices_text(name, &buf, &err);
-    } else {
-        struct sp_json json;
-        sp_json_init_buf(&json, false, &buf);
-        status = sp_devices_json(name, &json, &err);
-        if (status == SP_OK)
-            status = sp_json_finish(&json, &err);
-    }
-    if (status == SP_OK)
-        return respond_fixed(request, as_text ? "text/plain; charset=utf-8" : "application/json", &buf);
-    sp_buf_release(&buf);
-    problem_from_error(&problem, &err);
-    return respond_problem(request, &problem);
+    return respond_table(request, request_parameter(request, "name"), sp_devices_text, sp_devices_json);
 }
 
 enum verdict model_missing(struct request *request)
