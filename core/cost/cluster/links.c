@@ -18,8 +18,6 @@ double sp_cluster_device_link(const struct sp_device *device)
 static void add_library(const struct sp_device *device, const struct sp_device_library *library,
                         struct sp_link_form *items, uint32_t *count)
 {
-    const struct sp_runtime *runtime = sp_device_runtime(device);
-    const double eager = device->kind == SP_DEVICE_GPU ? runtime->collective_seconds : 0;
     const enum sp_device_class class = sp_device_collective_class(device);
     const bool is_own = class == SP_DEVICE_CLASS_COLLECTIVES && library->residual.low > 0;
     const struct sp_device_residual residual = is_own ? library->residual : sp_device_residual(device, class);
@@ -28,9 +26,8 @@ static void add_library(const struct sp_device *device, const struct sp_device_l
         if (of->start_seconds <= 0)
             continue;
         struct sp_link_form *form = &items[(*count)++];
-        *form = (struct sp_link_form){
-            operations[o], of->start_seconds + eager, of->rank_seconds, of->half_bytes, {0}, residual.low,
-            residual.high};
+        *form = (struct sp_link_form){operations[o], of->start_seconds, of->rank_seconds, of->half_bytes,
+                                      {0},           residual.low,      residual.high};
         for (uint32_t i = 0; i < SP_LINK_GROUP_SIZES; i++)
             form->bandwidth[i] = of->link_share[i] * sp_cluster_device_link(device);
     }
@@ -71,14 +68,17 @@ static bool are_alike(const struct sp_cluster *cluster)
     return true;
 }
 
-/* What goes further is started by the host in the same way as what stays within the innermost level. */
-static void start_outer_levels(struct sp_cluster *cluster)
+/* What goes further is started in the same way as what stays within the innermost level. */
+static void start_levels(struct sp_cluster *cluster, const struct sp_device *device)
 {
+    const double host = device->kind == SP_DEVICE_GPU ? sp_device_runtime(device)->collective_seconds : 0;
+    cluster->levels[cluster->level_count - 1].host_seconds = host;
     for (uint32_t l = cluster->level_count - 1; l-- > 0;) {
         struct sp_mesh_level *level = &cluster->levels[l];
         level->stated_bandwidth = level->bandwidth;
         level->stated_latency = level->latency;
         level->latency = fmax(level->latency, cluster->levels[l + 1].latency);
+        level->host_seconds = host;
     }
 }
 
@@ -94,7 +94,7 @@ enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_clust
         return sp_fail_memory(err);
     if (forms != NULL) {
         sp_level_take_forms(innermost, forms);
-        start_outer_levels(cluster);
+        start_levels(cluster, device);
     }
     return SP_OK;
 }

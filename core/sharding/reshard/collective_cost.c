@@ -62,6 +62,16 @@ static double form_bandwidth(const struct sp_link_form *form, double p)
     return bandwidth;
 }
 
+/* What messages of a level of p devices reach: no less than where more devices talk at once. */
+static double message_bandwidth(const struct sp_link_form *form, double p)
+{
+    double most = form_bandwidth(form, p);
+
+    for (double more = p * 2; more <= SP_LINK_GROUP_MOST; more *= 2)
+        most = fmax(most, form_bandwidth(form, more));
+    return most;
+}
+
 /* The one level that a group spans; links->level_count where it spans several, or none. */
 static uint32_t only_level(const struct sp_links *links, const uint32_t *span)
 {
@@ -74,6 +84,16 @@ static uint32_t only_level(const struct sp_links *links, const uint32_t *span)
             only = l;
     }
     return only;
+}
+
+/* What the host adds to a collective of a group: where it goes over several levels, once. */
+static double host_seconds(const struct sp_links *links, const uint32_t *span)
+{
+    double host = 0;
+
+    for (uint32_t l = 0; l < links->level_count; l++)
+        host = span[l] > 1 ? fmax(host, links->levels[l].host_seconds) : host;
+    return host;
 }
 
 /* An all-to-all within a level whose forms have it, and never faster than an all-gather's bound has it. */
@@ -90,8 +110,9 @@ static void take_exchange(const struct sp_mesh_level *level, double p, struct sp
     }
 }
 
-uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
-                             struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES])
+/* The algorithms, without what the host adds. */
+static uint32_t lines_of(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
+                         struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES])
 {
     double p = 1, latency = 0, bandwidth = INFINITY;
     double twice = kind == SP_ALL_REDUCE ? 2 : 1;
@@ -134,6 +155,16 @@ uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective ki
     return count;
 }
 
+uint32_t sp_collective_lines(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
+                             struct sp_collective_line ret_lines[SP_COLLECTIVE_LINES])
+{
+    const uint32_t count = lines_of(links, kind, span, ret_lines);
+
+    for (uint32_t i = 0; i < count; i++)
+        ret_lines[i].fixed += host_seconds(links, span);
+    return count;
+}
+
 /* The fastest of the forms of a collective, and its seconds; NULL and INFINITY where there are none. All groups of a
    level talk at once: together they get no more out of it than the whole level does (over PCIe eight devices get a tenth
    of what two get). */
@@ -173,7 +204,7 @@ double sp_level_messages_seconds(const struct sp_mesh_level *level, double messa
     if (messages <= 0)
         return 0;
     const double seconds = p > 1 ? by_forms(level, SP_ALL_TO_ALL, p, bytes * p * p / (p - 1)) : INFINITY;
-    return isfinite(seconds) ? seconds : messages * level->latency + bytes / level->bandwidth;
+    return level->host_seconds + (isfinite(seconds) ? seconds : messages * level->latency + bytes / level->bandwidth);
 }
 
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
@@ -193,7 +224,7 @@ void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms
     level->stated_latency = level->latency;
     for (uint32_t i = 0; i < forms->count; i++) {
         const struct sp_link_form *form = &forms->items[i];
-        const double bandwidth = form_bandwidth(form, p);
+        const double bandwidth = message_bandwidth(form, p);
         if (form->kind != SP_ALL_GATHER || bandwidth <= 0 || p < 2)
             continue;
         level->bandwidth = bandwidth;
@@ -231,15 +262,15 @@ struct sp_collective_line sp_level_least(const struct sp_mesh_level *level, bool
     return least;
 }
 
-bool sp_collective_has_forms(const struct sp_links *links, const uint32_t *span)
+bool sp_collective_is_lines(const struct sp_links *links)
 {
     for (uint32_t l = 0; l < links->level_count; l++)
-        if (span[l] > 1 && links->levels[l].forms != NULL)
-            return true;
-    return false;
+        if (links->levels[l].forms != NULL || links->levels[l].host_seconds > 0)
+            return false;
+    return true;
 }
 
-/* By the forms of the one level that a group spans, else by the algorithms. */
+/* By the forms of the one level that a group spans, else by the algorithms. Like what follows without the host. */
 static double direct_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
 {
     struct sp_collective_line lines[SP_COLLECTIVE_LINES];
@@ -248,7 +279,7 @@ static double direct_seconds(const struct sp_links *links, enum sp_collective ki
 
     if (isfinite(least))
         return least;
-    const uint32_t count = sp_collective_lines(links, kind, span, lines);
+    const uint32_t count = lines_of(links, kind, span, lines);
     least = count > 0 ? INFINITY : 0;
     for (uint32_t i = 0; i < count; i++)
         least = fmin(least, lines[i].fixed + lines[i].slope * bytes);
@@ -271,13 +302,34 @@ static double inside_out_seconds(const struct sp_links *links, enum sp_collectiv
     return by_forms(&links->levels[outer.level_count], kind, p, bytes) + direct_seconds(&outer, kind, span, bytes / p);
 }
 
+/* What as many devices take within the innermost level, where groups of so many were measured there; else 0. */
+static double innermost_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span,
+                                double bytes)
+{
+    struct sp_mesh_level level = links->levels[links->level_count - 1];
+    double p = 1;
+
+    for (uint32_t l = 0; l < links->level_count; l++)
+        p *= span[l];
+    if (level.forms == NULL || p < 2 || p > SP_LINK_GROUP_MOST)
+        return 0;
+    level.size = (uint32_t)fmax(level.size, p);
+    const double seconds = by_forms(&level, kind, p, bytes);
+    return isfinite(seconds) ? seconds : 0;
+}
+
 double sp_collective_seconds(const struct sp_links *links, enum sp_collective kind, const uint32_t *span, double bytes)
 {
-    const double direct = direct_seconds(links, kind, span, bytes);
+    const uint32_t only = only_level(links, span);
+    double seconds = direct_seconds(links, kind, span, bytes);
 
-    if (direct <= 0 || only_level(links, span) < links->level_count)
-        return direct;
-    return fmin(direct, inside_out_seconds(links, kind, span, bytes));
+    if (seconds <= 0)
+        return seconds;
+    if (only == links->level_count)
+        seconds = fmin(seconds, inside_out_seconds(links, kind, span, bytes));
+    if (only + 1 != links->level_count)
+        seconds = fmax(seconds, innermost_seconds(links, kind, span, bytes));
+    return host_seconds(links, span) + seconds;
 }
 
 double sp_collective_bytes(enum sp_collective kind, double devices, double bytes)

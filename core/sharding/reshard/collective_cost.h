@@ -9,6 +9,10 @@
  *   tree     the logarithmic algorithms (recursive doubling, halving; double binary tree for all-reduce)
  *   levels   one level after the other: all-gather outermost level first, reduce-scatter innermost first, an all-reduce
  *            as reduce-scatter inwards, all-reduce on the outermost, all-gather outwards
+ * Where a runtime starts collectives from the host one by one, the host adds to each of them the same (host_seconds),
+ * over however many levels it goes; a send waits for no such start. Nothing across levels is quicker than the same
+ * collective of as many devices within the innermost, where that was measured.
+ *
  * The slowest level has the largest latency and the smallest bandwidth of all that the group spans; a send goes over
  * the outermost level at which the two devices differ.
  *
@@ -43,7 +47,8 @@ enum sp_collective {
  * (p - 1) + f (n + sqrt(n half_bytes)) / bandwidth[p], with f as in the formulas above, but of an all-to-all (p-1)/p,
  * its n being what one rank has. The root: a message is cut into pieces whose number grows with the root of its length.
  */
-#define SP_LINK_GROUP_SIZES 3 /* groups of up to 2, 4 and more devices */
+#define SP_LINK_GROUP_SIZES 3                          /* groups of up to 2, 4 and more devices */
+#define SP_LINK_GROUP_MOST  (1 << SP_LINK_GROUP_SIZES) /* devices of the largest that were measured */
 struct sp_link_form {
     enum sp_collective kind;
     double start_seconds, rank_seconds, half_bytes;
@@ -58,13 +63,15 @@ struct sp_link_forms {
 };
 
 /* `bandwidth` and `latency` are what messages reach. They are what is stated of the level, but where `forms` are known:
-   then they are such that an all-gather takes what its form says (sp_level_take_forms()), and outside such a level no
-   message is quicker than within it. What is stated is kept beside them then. */
+   then they are such that an all-gather takes what its form says (sp_level_take_forms()), where two devices reach no
+   less than eight at once, and outside such a level no message is quicker than within it. What is stated is kept beside
+   them then. */
 struct sp_mesh_level {
     const char *name;
     uint32_t size;
     double bandwidth;                        /* bytes per second, per device and direction */
     double latency;                          /* seconds */
+    double host_seconds;                     /* that the host adds to each collective, none to a send */
     const struct sp_link_forms *forms;       /* NULL: none are known */
     double stated_bandwidth, stated_latency; /* where they differ; bandwidth 0: they do not */
 };
@@ -104,7 +111,8 @@ double sp_collective_seconds(const struct sp_links *links, enum sp_collective ki
 
 /*
  * Seconds in which a device sends so many messages over links of a level, `bytes` in all, at once with all others. The
- * libraries send an all-to-all as such messages, so that it takes what is known of one among as many devices.
+ * libraries send an all-to-all as such messages, so that it takes what is known of one among as many devices, with the
+ * host's part.
  */
 double sp_level_messages_seconds(const struct sp_mesh_level *level, double messages, double bytes);
 
@@ -112,8 +120,8 @@ double sp_level_messages_seconds(const struct sp_mesh_level *level, double messa
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
                                               const uint32_t *span, double bytes);
 
-/* Whether a level that a group spans has forms. */
-bool sp_collective_has_forms(const struct sp_links *links, const uint32_t *span);
+/* Whether the lines are all there is to collectives: no level has forms, and the host adds nothing. */
+bool sp_collective_is_lines(const struct sp_links *links);
 
 /* seconds = fixed + slope * bytes, of one algorithm. */
 struct sp_collective_line {

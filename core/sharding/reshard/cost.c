@@ -10,9 +10,8 @@
 #include "base/hash_map.h"
 #include "sharding/reshard/internal.h"
 
-#define CACHED_RANK   8 /* tensors of more axes are not kept */
-#define CACHE_WAYS    4 /* entries that a question may be in; the one that was used longest ago gives way */
-#define MOST_MEASURED (1 << SP_LINK_GROUP_SIZES) /* devices of the largest groups of forms */
+#define CACHED_RANK 8 /* tensors of more axes are not kept */
+#define CACHE_WAYS  4 /* entries that a question may be in; the one that was used longest ago gives way */
 
 /* What an answer depends on, as bytes: shape, bytes of an element, layouts. */
 struct key {
@@ -203,7 +202,8 @@ static bool gather(const struct sp_reshard_costs *costs, const struct question *
     double bound = rounds * latency + (group->size - 1) / group->size * ideal * per_byte;
     *ret_seconds = sp_group_seconds(costs->grid, group, SP_ALL_GATHER, tile);
     *ret_bytes = sp_collective_bytes(SP_ALL_GATHER, group->size, tile);
-    return (costs->links.level_count == 1 && costs->links.levels[0].forms != NULL && group->size <= MOST_MEASURED) ||
+    return (costs->links.level_count == 1 && costs->links.levels[0].forms != NULL &&
+            group->size <= SP_LINK_GROUP_MOST) ||
            *ret_seconds <= bound * (1 + 1e-12);
 }
 

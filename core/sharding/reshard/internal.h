@@ -33,7 +33,7 @@ struct sp_digit {
 /* How long the collectives of a set of digits take. Groups may look different from each other on the links: the
    slowest counts. */
 struct sp_group_shape {
-    bool has_forms;                  /* then what is known of the span counts, else the lines */
+    bool is_lines;                   /* they count, else what is known of the span */
     uint32_t span[SP_MAX_MESH_AXES]; /* devices on each level */
     uint32_t gather_lines;
     struct sp_collective_line gather[SP_COLLECTIVE_LINES], exchange;

@@ -261,7 +261,7 @@ const struct sp_group *sp_grid_group(struct sp_grid *grid, uint32_t set)
         struct sp_collective_line lines[SP_COLLECTIVE_LINES] = {{0, 0}};
 
         memcpy(shape->span, spans.span[i], sizeof shape->span);
-        shape->has_forms = sp_collective_has_forms(grid->links, shape->span);
+        shape->is_lines = sp_collective_is_lines(grid->links);
         shape->gather_lines = sp_collective_lines(grid->links, SP_ALL_GATHER, spans.span[i], shape->gather);
         sp_collective_lines(grid->links, SP_ALL_TO_ALL, spans.span[i], lines);
         shape->exchange = lines[0];
@@ -288,8 +288,8 @@ double sp_group_seconds(const struct sp_grid *grid, const struct sp_group *group
 
     for (uint32_t i = 0; i < group->shape_count; i++) {
         const struct sp_group_shape *shape = &group->shapes[i];
-        slowest = fmax(slowest, shape->has_forms ? sp_collective_seconds(grid->links, kind, shape->span, bytes)
-                                                 : line_seconds(shape, kind, bytes));
+        slowest = fmax(slowest, shape->is_lines ? line_seconds(shape, kind, bytes)
+                                                : sp_collective_seconds(grid->links, kind, shape->span, bytes));
     }
     return slowest;
 }

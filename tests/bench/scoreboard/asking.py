@@ -21,11 +21,11 @@ ADAPTER_LATENCY = 4e-6  # of a message over InfiniBand, as tests/bench/clusters 
 INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nodes are DGX A100
 # Which of the product's runtimes does what a measured one does: SGLang and vLLM capture graphs and join the same
 # chains, TensorRT-LLM has FasterTransformer's kernels. That one starts NCCL from a stream, without a graph: EAGER more
-# for each collective (NCCL on DGX A100 in collectives.json, PyTorch eager against graphs).
+# for each collective (NCCL on DGX A100 in collectives.json, PyTorch eager against graphs). So does ONNX Runtime.
 RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
-            "FasterTransformer": "tensorrt", "vllm eager": "vllm"}
+            "FasterTransformer": "tensorrt", "vllm eager": "vllm", "nccl eager": "onnxruntime"}
 EAGER = 30e-6
-EAGER_RUNTIMES = {"FasterTransformer": ("nccl",), "nccl eager": ("nccl",), "vllm eager": None}
+EAGER_RUNTIMES = {"FasterTransformer": ("nccl",), "vllm eager": None}
 CATALOG = os.path.join(os.path.dirname(__file__), "..", "..", "..", "api", "devices")
 SCOPE = re.compile(r"^/r(\d+)/")
 

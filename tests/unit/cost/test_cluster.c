@@ -112,9 +112,11 @@ Test(cluster, runtimes)
     cr_assert_str_eq(err.where, "/c/runtime");
 }
 
-/* The host takes as long to start a message to another node as one within the node, for which there are measurements. */
+/* A message to another node takes as long to start as one within the node, for which there are measurements, and so does
+   a collective, for which the host adds its part. */
 Test(cluster, nothing_is_quicker_over_outer_links)
 {
+    static const enum sp_collective kinds[] = {SP_ALL_GATHER, SP_REDUCE_SCATTER, SP_ALL_REDUCE, SP_ALL_TO_ALL};
     struct sp_cluster *cluster = NULL;
     cr_assert_eq(parse("{\"groups\": [{\"count\": 8, \"device\": \"a100-sxm4-80gb\"}], \"mesh\": [{\"size\": 2, "
                        "\"bandwidth\": 25e9, \"latency\": 4e-6}, {\"size\": 4, \"bandwidth\": 300e9}]}",
@@ -126,6 +128,17 @@ Test(cluster, nothing_is_quicker_over_outer_links)
     cr_expect_eq(sp_level_latency(&cluster->levels[0]), 4e-6);
     cr_expect_eq(sp_level_bandwidth(&cluster->levels[0]), 25e9);
     cr_expect_eq(cluster->levels[0].bandwidth, 25e9);
+    const struct sp_links links = sp_cluster_links(cluster);
+    for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        for (double bytes = 16; bytes < 1e9; bytes *= 4) {
+            const uint32_t inner[] = {1, 2}, outer[] = {2, 1};
+            cr_expect_geq(sp_collective_seconds(&links, kinds[k], outer, bytes),
+                          sp_collective_seconds(&links, kinds[k], inner, bytes), "%s of %g bytes",
+                          sp_collective_name(kinds[k]), bytes);
+        }
+    }
+    cr_expect_lt(sp_cluster_transfer_seconds(cluster, 0, 7, 16), sp_runtime(SP_RUNTIME_ONNXRUNTIME)->collective_seconds,
+                 "a send waits for no start of a collective");
 }
 
 Test(cluster, full_form)

@@ -122,3 +122,53 @@ Test(collective, a_level_with_forms)
     cr_expect_float_eq(level.latency, 4, 1e-12);
     cr_expect_eq(level.stated_latency, 1);
 }
+
+/* The host starts a collective once, over however many levels it goes; a level of messages stays what it is. No group
+   across nodes is quicker than as many devices within one, though the outer link promises it. */
+Test(collective, what_the_host_adds)
+{
+    static const struct sp_link_form items[] = {{SP_ALL_GATHER, 6, 2, 0, {50, 50, 50}},
+                                                {SP_ALL_REDUCE, 20, 0, 0, {50, 50, 50}}};
+    static const struct sp_link_forms forms = {2, items};
+    struct sp_mesh_level nodes[] = {{.name = "node", .size = 2, .bandwidth = 100, .latency = 4},
+                                    {.name = "gpu", .size = 2, .bandwidth = 100, .latency = 1}};
+    const struct sp_links two = {2, nodes};
+    const uint32_t inner[] = {1, 2}, outer[] = {2, 1}, both[] = {2, 2}, alone[] = {1, 1};
+    struct sp_collective_line lines[SP_COLLECTIVE_LINES];
+    double without[3];
+
+    sp_level_take_forms(&nodes[1], &forms);
+    cr_expect_eq(nodes[1].latency, 8);
+    expect(sp_collective_seconds(&two, SP_ALL_GATHER, outer, 100), 6 + 2 + 1, "no less than inside, 4 + 0.5");
+    expect(sp_collective_seconds(&two, SP_ALL_REDUCE, outer, 100), 20 + 2, "no less than inside, 2 (4 + 0.5)");
+    without[0] = sp_collective_seconds(&two, SP_ALL_GATHER, inner, 100);
+    without[1] = sp_collective_seconds(&two, SP_ALL_GATHER, outer, 100);
+    without[2] = sp_collective_seconds(&two, SP_ALL_REDUCE, both, 100);
+    cr_expect(sp_collective_is_lines(&(struct sp_links){1, nodes}) && !sp_collective_is_lines(&two));
+    nodes[0].host_seconds = nodes[1].host_seconds = 30;
+    cr_expect_not(sp_collective_is_lines(&(struct sp_links){1, nodes}));
+    expect(sp_collective_seconds(&two, SP_ALL_GATHER, inner, 100), without[0] + 30, "within a node");
+    expect(sp_collective_seconds(&two, SP_ALL_GATHER, outer, 100), without[1] + 30, "across");
+    expect(sp_collective_seconds(&two, SP_ALL_REDUCE, both, 100), without[2] + 30, "both");
+    cr_expect_eq(sp_collective_seconds(&two, SP_ALL_REDUCE, alone, 100), 0.0);
+    cr_assert_eq(sp_collective_lines(&(struct sp_links){1, nodes}, SP_ALL_REDUCE, outer, lines), 3);
+    expect(lines[0].fixed, 30 + 2 * 4, "once for both halves of an all-reduce");
+    sp_level_resize(&nodes[1], 2);
+    cr_expect_eq(nodes[1].latency, 8, "a send has no part of the host's");
+}
+
+/* Two devices alone reach no less than each pair does while eight talk; over one bus eight reach less. */
+Test(collective, messages_of_few_devices)
+{
+    static const struct sp_link_form items[] = {{SP_ALL_GATHER, 1, 0, 0, {50, 60, 80}}},
+                                     bus[] = {{SP_ALL_GATHER, 1, 0, 0, {50, 20, 5}}};
+    static const struct sp_link_forms forms = {1, items}, shared = {1, bus};
+    struct sp_mesh_level level = {.name = "link", .size = 2, .bandwidth = 100, .latency = 1}, narrow = level;
+
+    sp_level_take_forms(&level, &forms);
+    sp_level_take_forms(&narrow, &shared);
+    cr_expect_eq(level.bandwidth, 80);
+    cr_expect_eq(narrow.bandwidth, 50);
+    sp_level_resize(&narrow, 8);
+    cr_expect_eq(narrow.bandwidth, 5);
+}
