@@ -153,8 +153,10 @@ const struct sp_diagnostic_code sp_codes_annotations[] = {
      "entry, a group.",
      "List one device or group for each shard.", "ONNX proposal 0006"},
     {"DEVICE_HOLDS_TWO_SHARDS", WARNING,
-     "One device holds several shards of a tensor. That is allowed (ONNX Runtime's reshape makes use of it), but it is "
-     "often a slip, and not every backend supports it.",
+     "One device holds several shards of a tensor that are apart, or every device holds as many. That is allowed (ONNX "
+     "Runtime's reshape makes use of it), but it is often a slip, and not every backend supports it. Devices 0, 0, 0, "
+     "1 "
+     "are not reported: device 0 has a larger share of the axis, in one piece.",
      "Put each shard on a device of its own, if this was not meant.", "onnx.proto, ShardingSpecProto.device"},
     {"DEVICE_LISTED_TWICE", WARNING,
      "A device is listed more than once for a tensor that is not split. It holds the tensor once.",

@@ -216,6 +216,62 @@ static bool is_beyond_groups(struct device_check *devices, uint64_t total)
     return check->group_devices > SP_FREE_GROUP_DEVICES + check->model->size;
 }
 
+/* Whether entries are all shards with some indices of each part of the axes, these next to each other. */
+static bool are_neighbours(const struct sp_sharding_spec *spec, const struct placement *items, uint64_t count)
+{
+    uint64_t box = 1;
+    int64_t stride = 1;
+    for (uint32_t axis = spec->axis_count; axis-- > 0;)
+        for (uint32_t i = spec->axes[axis].part_count; i-- > 0;) {
+            const int64_t shards = spec->axes[axis].parts[i].num_shards;
+            int64_t low = INT64_MAX, high = 0;
+            for (uint64_t k = 0; k < count; k++) {
+                int64_t index = items[k].entry / stride % shards;
+                low = index < low ? index : low;
+                high = index > high ? index : high;
+            }
+            box *= (uint64_t)(high - low + 1); /* at most all shards */
+            stride *= shards;
+        }
+    return box == count;
+}
+
+/* Whether a device has all entries of one that came before, or none of them. `before` has the first placement of the
+   device that came first, and 1, by entry. */
+static bool is_like_another(const struct placement *items, uint64_t begin, uint64_t end, uint64_t *before)
+{
+    const uint64_t like = before[items[begin].entry];
+    for (uint64_t i = begin; i < end; i++) {
+        if (before[items[i].entry] != like)
+            return false;
+        if (like == 0)
+            before[items[i].entry] = begin + 1;
+    }
+    return like == 0 || items[like - 1 + (end - begin) - 1].device == items[like - 1].device;
+}
+
+/* Whether devices have shares of unequal size: each neighbouring shards, some more than others, that no device has in
+   part. */
+static bool has_shares(const struct device_check *devices, const struct placement *items, uint64_t total)
+{
+    const struct sp_spec_check *spec = devices->spec;
+    uint64_t least = total, most = 0;
+    if (spec->shards < 2 || spec->spec->device_count != (uint64_t)spec->shards)
+        return false;
+    uint64_t *before = SP_NEW_ARRAY(devices->check->scratch, (size_t)spec->shards, uint64_t);
+    if (before == NULL)
+        return false; /* the next allocation fails as well */
+    for (uint64_t begin = 0, end; begin < total; begin = end) {
+        for (end = begin + 1; end < total && items[end].device == items[begin].device;)
+            end++;
+        if (!are_neighbours(spec->spec, &items[begin], end - begin) || !is_like_another(items, begin, end, before))
+            return false;
+        least = end - begin < least ? end - begin : least;
+        most = end - begin > most ? end - begin : most;
+    }
+    return least < most;
+}
+
 static enum sp_status check_repeats(struct device_check *devices)
 {
     const struct sp_spec_check *spec = devices->spec;
@@ -241,6 +297,8 @@ static enum sp_status check_repeats(struct device_check *devices)
     if (status != SP_OK || items == NULL || total == 0)
         return status;
     sp_sort(items, (size_t)total, sizeof *items, compare_placements);
+    if (is_split && has_shares(devices, items, total))
+        return SP_OK;
     for (uint64_t i = 0; status == SP_OK && i + 1 < total; i++) {
         if (items[i].device != items[i + 1].device || (i > 0 && items[i].device == items[i - 1].device))
             continue;

@@ -84,6 +84,10 @@ enum sp_status sp_placement_whole(struct sp_partitioner *part, uint32_t factor_c
                                   const int64_t *devices, struct sp_node_cut *ret_placement);
 
 void sp_placement_make_whole(struct sp_node_cut *placement, uint8_t factor);
+/* How an axis is cut that is no product of its factors: for itself, and where one factor of it is cut, in that factor's
+   shares. */
+struct sp_block_part sp_placement_own_cut(const struct sp_node_cut *placement, const struct sp_axis_factors *list);
+
 bool sp_placement_is_whole(const struct sp_node_cut *placement);
 
 /* The indices of a factor that device number `at` of the placement has. */

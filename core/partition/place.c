@@ -82,6 +82,7 @@ enum sp_status sp_placement_factor(struct sp_partitioner *part, const struct sp_
     if (coordinates != NULL) {
         one.is_split = true;
         one.shards = placement->shards[factor];
+        one.bounds = placement->cuts[factor].part_count == 1 ? placement->cuts[factor].parts[0].bounds : NULL;
         one.shard = coordinates[at];
         status =
             sp_block_ranges(part->arena, &placement->cuts[factor], 0, one.extent, one.shard, &one.ranges, part->err);
@@ -167,6 +168,20 @@ static int64_t axis_shard(const struct sp_node_cut *placement, const struct sp_a
     return shard;
 }
 
+struct sp_block_part sp_placement_own_cut(const struct sp_node_cut *placement, const struct sp_axis_factors *list)
+{
+    struct sp_block_part plain = {.shards = 1};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct sp_block_dim *cut = &placement->cuts[list->factors[i]];
+        plain.shards *= placement->shards[list->factors[i]];
+        if (placement->coordinates[list->factors[i]] == NULL)
+            continue;
+        plain.bounds = count++ == 0 && cut->part_count == 1 ? cut->parts[0].bounds : NULL;
+    }
+    return plain;
+}
+
 static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_node_cut *placement,
                                 const struct sp_rule *rule, const struct sp_axis_factors *list, int64_t extent,
                                 uint32_t at, struct sp_lower_axis *ret_axis)
@@ -188,7 +203,7 @@ static enum sp_status axis_part(struct sp_partitioner *part, const struct sp_nod
         }
     } else { /* a halo, or of another extent than its factor: cut evenly for itself */
         int64_t shards, shard = axis_shard(placement, list, at, &shards);
-        struct sp_block_part plain = {.shards = shards};
+        struct sp_block_part plain = sp_placement_own_cut(placement, list);
         struct sp_block_dim dim = {1, &plain};
         status = sp_block_ranges(part->arena, &dim, 0, extent, shard, &axis.ranges, part->err);
     }
@@ -245,17 +260,13 @@ static enum sp_status axis_cut(struct sp_partitioner *part, const struct sp_node
     if (parts == NULL)
         return sp_fail_memory(part->err);
     if (is_plain) {
-        parts[0].shards = 1;
+        parts[0] = sp_placement_own_cut(placement, list);
         count = 1;
     }
-    for (uint32_t i = 0; i < list->count; i++) {
+    for (uint32_t i = 0; i < list->count && !is_plain; i++) {
         uint8_t factor = list->factors[i];
         const struct sp_block_dim *cut = &placement->cuts[factor];
         int64_t own = known_extent(rule->factors[factor].extent), open = own;
-        if (is_plain) {
-            parts[0].shards *= placement->shards[factor];
-            continue;
-        }
         if (placement->coordinates[factor] == NULL) {
             parts[count++] = (struct sp_block_part){.extent = own, .shards = 1};
             continue;
@@ -313,5 +324,7 @@ enum sp_status sp_placement_sharding(struct sp_partitioner *part, const struct s
                                      .shard_count = shards,
                                      .first = places.start,
                                      .devices = devices};
-    return sp_view_cache_sharding(part->assignment.cache, sharding, false, ret_sharding, part->err);
+    enum sp_status status = sp_sharding_written(part->scratch, sharding, part->err);
+    return status == SP_OK ? sp_view_cache_sharding(part->assignment.cache, sharding, false, ret_sharding, part->err)
+                           : status;
 }

@@ -308,11 +308,10 @@ static bool is_sound(const struct sp_factor *factor, const struct sp_block_dim *
     for (uint32_t i = 0; i < cut->part_count; i++)
         rest = cut->parts[i].extent > 0 ? rest / cut->parts[i].extent : rest;
     for (uint32_t i = 0; i < cut->part_count; i++) {
-        int64_t own = cut->parts[i].extent > 0 ? cut->parts[i].extent : rest, shards = cut->parts[i].shards;
-        int64_t size = own / shards + (own % shards != 0);
-        if (size == 0 || (shards - 1) * size >= own)
+        int64_t own = cut->parts[i].extent > 0 ? cut->parts[i].extent : rest;
+        if (sp_part_has_empty(&cut->parts[i], own))
             return false;
-        if (i + 1 == cut->part_count && factor->block > 1 && size % factor->block != 0) {
+        if (i + 1 == cut->part_count && factor->block > 1 && sp_part_run(&cut->parts[i], own) % factor->block != 0) {
             *ret_why = "its shards would not be whole blocks";
             return false;
         }
@@ -323,15 +322,13 @@ static bool is_sound(const struct sp_factor *factor, const struct sp_block_dim *
 /* Whether an axis that is cut for itself (a halo, or of another extent than its factor) has a part for every shard. */
 static bool is_axis_sound(const struct placer *placer, const struct sp_axis_factors *list, struct sp_dim dim)
 {
-    int64_t product = 1, shards = 1;
-    for (uint32_t i = 0; i < list->count; i++) {
+    int64_t product = 1;
+    for (uint32_t i = 0; i < list->count; i++)
         product *= placer->rule->factors[list->factors[i]].extent.value;
-        shards *= placer->placement->shards[list->factors[i]];
-    }
-    if (shards == 1 || !sp_dim_is_known(dim))
-        return shards == 1;
-    int64_t size = dim.value / shards + (dim.value % shards != 0);
-    return product == dim.value || (size > 0 && (shards - 1) * size < dim.value);
+    struct sp_block_part own = sp_placement_own_cut(placer->placement, list);
+    if (own.shards == 1 || !sp_dim_is_known(dim))
+        return own.shards == 1;
+    return product == dim.value || !sp_part_has_empty(&own, dim.value);
 }
 
 /* Factors with an operand that has too little for all shards are whole. */

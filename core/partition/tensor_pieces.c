@@ -87,8 +87,11 @@ enum sp_status sp_part_boxes(struct sp_partitioner *part, const struct sp_value 
     }
     for (uint32_t i = 0; i < count && status == SP_OK; i++) {
         struct sp_held held;
+        bool is_box = true;
         status = sp_sharding_held(part->arena, sharding, rank, shape, devices[i], &held, part->err);
         if (status == SP_OK && held.shard_count > 1)
+            status = sp_held_join(part->arena, &held, &is_box, part->err);
+        if (status == SP_OK && !is_box)
             status = sp_fail(part->err, SP_ERR_UNSUPPORTED, "SEVERAL_SHARDS",
                              "Device %lld holds %u shards of '%.200s' that are no regular part, and what runs on one "
                              "device must have one piece of a tensor.",

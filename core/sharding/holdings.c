@@ -142,7 +142,7 @@ enum sp_status sp_block_ranges(struct sp_arena *arena, const struct sp_block_dim
     *whole = (struct sp_range){0, dim->part_count > 0 ? 1 : extent};
     struct sp_axis_ranges ranges = {.count = whole->limit > 0, .ranges = whole};
     for (uint32_t i = dim->part_count; i-- > 0 && status == SP_OK && ranges.count > 0;) {
-        struct sp_range part = sp_block_range(extents[i], dim->parts[i].shards, index % dim->parts[i].shards);
+        struct sp_range part = sp_part_range(&dim->parts[i], extents[i], index % dim->parts[i].shards);
         index /= dim->parts[i].shards;
         if (part.start == part.limit)
             ranges.count = 0;
@@ -263,6 +263,75 @@ enum sp_status sp_sharding_held(struct sp_arena *arena, const struct sp_sharding
         axes[axis] = (struct sp_axis_ranges){ranges[axis].start < ranges[axis].limit, &ranges[axis]};
     }
     *ret_held = (struct sp_held){.rank = rank, .shard_count = 1, .shards = axes};
+    return SP_OK;
+}
+
+/* ---- several shards as one ---- */
+
+static int64_t count_indices(const struct sp_axis_ranges *ranges)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < ranges->count; i++)
+        count += ranges->ranges[i].limit - ranges->ranges[i].start;
+    return count;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct sp_range *left = a, *right = b;
+    return (left->start > right->start) - (left->start < right->start);
+}
+
+/* The indices that any shard has of an axis. */
+static enum sp_status unite_axis(struct sp_arena *arena, const struct sp_held *held, uint32_t axis,
+                                 struct sp_axis_ranges *ret_union, struct sp_error *err)
+{
+    size_t capacity = 0, count = 0;
+    for (uint32_t i = 0; i < held->shard_count; i++)
+        capacity += held->shards[i * held->rank + axis].count;
+    struct sp_range *all = SP_NEW_ARRAY(arena, capacity, struct sp_range);
+    if (all == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < held->shard_count; i++) {
+        const struct sp_axis_ranges *own = &held->shards[i * held->rank + axis];
+        if (own->count > 0)
+            memcpy(all + count, own->ranges, own->count * sizeof *all);
+        count += own->count;
+    }
+    sp_sort(all, count, sizeof *all, compare_ranges);
+    *ret_union = (struct sp_axis_ranges){0, all};
+    for (size_t i = 0; i < count; i++) {
+        struct sp_range *last = ret_union->count > 0 ? &all[ret_union->count - 1] : NULL;
+        if (last == NULL || all[i].start > last->limit)
+            all[ret_union->count++] = all[i];
+        else if (all[i].limit > last->limit)
+            last->limit = all[i].limit;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_held_join(struct sp_arena *arena, struct sp_held *held, bool *ret_joined, struct sp_error *err)
+{
+    struct sp_axis_ranges *joined = SP_NEW_ARRAY(arena, held->rank, struct sp_axis_ranges);
+    double box = 1, all = 0; /* exact up to 2^53 */
+    enum sp_status status = SP_OK;
+    if (joined == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t axis = 0; axis < held->rank && status == SP_OK; axis++) {
+        status = unite_axis(arena, held, axis, &joined[axis], err);
+        box *= status == SP_OK ? (double)count_indices(&joined[axis]) : 1;
+    }
+    for (uint32_t i = 0; i < held->shard_count; i++) { /* no two have an element in common */
+        double own = 1;
+        for (uint32_t axis = 0; axis < held->rank; axis++)
+            own *= (double)count_indices(&held->shards[i * held->rank + axis]);
+        all += own;
+    }
+    if (status != SP_OK)
+        return status;
+    *ret_joined = held->shard_count > 0 && box == all;
+    if (*ret_joined)
+        *held = (struct sp_held){held->rank, 1, joined};
     return SP_OK;
 }
 

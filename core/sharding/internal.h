@@ -32,6 +32,16 @@ static inline struct sp_range sp_block_range(int64_t extent, int64_t shards, int
     return (struct sp_range){start, extent - start < size ? extent : start + size};
 }
 
+/* Shard `index` of a part of this extent: a block, or several that follow one another. */
+static inline struct sp_range sp_part_range(const struct sp_block_part *part, int64_t extent, int64_t index)
+{
+    if (part->bounds == NULL)
+        return sp_block_range(extent, part->shards, index);
+    const int64_t *bounds = part->bounds, blocks = bounds[part->shards];
+    return (struct sp_range){sp_block_range(extent, blocks, bounds[index]).start,
+                             sp_block_range(extent, blocks, bounds[index + 1] - 1).limit};
+}
+
 /* The extents of an axis's parts (part_count of them, at most SP_MAX_SHARDING_AXES), the open one filled in, for an
    axis of this extent. */
 enum sp_status sp_block_extents(const struct sp_block_dim *dim, uint32_t axis, int64_t extent, int64_t *ret_extents,

@@ -58,6 +58,9 @@ struct sp_block_part {
     int64_t extent;    /* of this part, 0: what is left of the axis */
     const char *param; /* the symbol it was written with, or NULL; informative */
     int64_t shards;    /* 1 or more */
+    /* Of a cut (infer/view/axis_cuts.h), never of a sharding: shards + 1 numbers, ascending from 0. The part has
+       bounds[shards] blocks, and shard i is those from bounds[i] to bounds[i + 1]. NULL: a block each. */
+    const int64_t *bounds;
 };
 
 struct sp_block_dim {
@@ -161,6 +164,10 @@ enum sp_status sp_sharding_holders(struct sp_arena *arena, const struct sp_shard
    A device that the sharding does not name holds nothing. MANUAL and UNKNOWN are SP_ERR_REQUEST "HOLDING_UNKNOWN". */
 enum sp_status sp_sharding_held(struct sp_arena *arena, const struct sp_sharding *sharding, uint32_t rank,
                                 const int64_t *shape, int64_t device, struct sp_held *ret_held, struct sp_error *err);
+
+/* Several shards that are together a box (each axis' indices with each other's) as one shard; *ret_joined is false, and
+   they stay as they are, where they are none. */
+enum sp_status sp_held_join(struct sp_arena *arena, struct sp_held *held, bool *ret_joined, struct sp_error *err);
 
 /* One device's tile, by tensor axis: its coordinate among the tiles, and the elements that it has. */
 struct sp_tile {

@@ -1,9 +1,9 @@
 // The models of devices, for one of so many ways of splitting an operator of simulate_cases and each target; TAP on
 // standard output.
 //
-//     node device_cases.mjs [--program PATH] [--every N] [--only OPERATOR] [--target ort|tensorrt|sessions]
+//     node device_cases.mjs [--program PATH] [--every N] [--shares N] [--only OPERATOR] [--target ort|tensorrt|sessions]
 //
-// PATH is the built device_cases. What the devices give together must be what the original gives. Not counted: what the
+// PATH is the built device_cases. --every takes one of so many ways in equal shards, --shares in shards of unequal size. What the devices give together must be what the original gives. Not counted: what the
 // runtime has no kernel for in old operator sets, and models whose inputs or outputs the binding cannot take.
 import fs from 'node:fs';
 import os from 'node:os';
@@ -18,8 +18,8 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data');
 const archive = path.join(data, 'onnx-backend-tests.tar.gz');
 const values = {
-  program: path.join(here, '../../build/sanitized/tests/conformance/device_cases'), every: '23',
-  ...readArguments(['program', 'every', 'only', 'target'], []) };
+  program: path.join(here, '../../build/sanitized/tests/conformance/device_cases'), every: '23', shares: '199',
+  ...readArguments(['program', 'every', 'shares', 'only', 'target'], []) };
 const targets = values.target ? [values.target] : ['ort', 'tensorrt', 'sessions'];
 process.env.ALLOW_RELEASED_ONNX_OPSET_ONLY = '0'; // operator sets that are not released yet are taken too
 
@@ -55,7 +55,7 @@ try {
     console.log(`ok device_cases # SKIP ${archive} is not there`);
   } else {
     run('tar', '-xzf', archive, '-C', folder);
-    run(values.program, folder, '--pairs', 'none', '--every', values.every, ...(values.only ? ['--only', values.only] : []));
+    run(values.program, folder, '--pairs', 'none', '--every', values.every, '--shares', values.shares, ...(values.only ? ['--only', values.only] : []));
     const lines = readLines(path.join(folder, 'list.jsonl')).filter((line) => line.cuts && !line.failure);
     const counts = new Map(targets.map((target) => [target, { passed: 0, failed: 0, passedOver: 0 }]));
     for (const line of lines) {

@@ -25,6 +25,7 @@
 struct simulate_cut {
     uint8_t factor;
     int64_t shards;
+    const int64_t *shares; /* per shard, of as many equal blocks as they are together; NULL: each shard is a block */
     int64_t row; /* not 0: each so many elements of the factor are cut in shards, so that a device has several ranges */
 };
 struct simulate_way {
@@ -37,6 +38,9 @@ struct simulate_way {
 
 /* Whether a factor may be cut in so many shards, of which each has elements and is a multiple of the factor's block. */
 bool simulate_may_cut(const struct sp_factor *factor, int64_t shards);
+
+/* The equal blocks that a cut is made of: its shards, or their shares. */
+int64_t simulate_blocks(const struct simulate_cut *cut);
 
 /* The shortest row of a factor that may be cut in so many shards, of several rows, or 0. */
 int64_t simulate_row(const struct sp_factor *factor, int64_t shards);

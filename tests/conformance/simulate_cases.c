@@ -1,10 +1,11 @@
 /*
- * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N]: every way of splitting the
- * operators of ONNX's backend tests, or one of N ways, as simulations for the real ONNX Runtime.
+ * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N] [--shares N]: every way of
+ * splitting the operators of ONNX's backend tests, or one of N ways, as simulations for the real ONNX Runtime.
  *
  * For each published case of one node: each factor that may be split, in 2, 3 and 4 shards on as many devices, and each
  * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()); each reduction also with its
- * results in parts. For each case of several nodes, or
+ * results in parts. With --shares the same, or one of N ways, in shards of unequal size: 3 to 1, 2 to 1, 1 to 2 to 1.
+ * For each case of several nodes, or
  * with graphs inside ("(several nodes)" for --only): each axis of each input, and what propagation makes of it. The
  * simulations and the list of them go to FOLDER (simulate.h). Run it through simulate_cases.mjs, which runs the list
  * and reports:
@@ -183,6 +184,8 @@ static bool read_arguments(struct simulate_program *program, int count, char **a
             program->pairs = arguments[i + 1];
         else if (strcmp(arguments[i], "--every") == 0 && strtoul(arguments[i + 1], NULL, 10) > 0)
             program->every = (unsigned)strtoul(arguments[i + 1], NULL, 10);
+        else if (strcmp(arguments[i], "--shares") == 0)
+            program->shares = (unsigned)strtoul(arguments[i + 1], NULL, 10);
         else
             return false;
     }
@@ -231,7 +234,7 @@ int main(int count, char **arguments)
     int status = 0;
     if (!read_arguments(&program, count, arguments)) {
         (void)fprintf(stderr, "usage: simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] "
-                              "[--every N]\n");
+                              "[--every N] [--shares N]\n");
         return 2;
     }
     struct simulate_progress *progress =

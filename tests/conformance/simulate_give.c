@@ -33,6 +33,25 @@ static const struct simulate_cut *cut_of(const struct giving *giving, uint8_t fa
     return NULL;
 }
 
+int64_t simulate_blocks(const struct simulate_cut *cut)
+{
+    int64_t blocks = 0;
+    for (int64_t i = 0; cut->shares != NULL && i < cut->shards; i++)
+        blocks += cut->shares[i];
+    return cut->shares != NULL ? blocks : cut->shards;
+}
+
+/* The shard that has a block. */
+static int64_t shard_of(const struct simulate_cut *cut, int64_t block)
+{
+    int64_t shard = 0;
+    if (cut->shares == NULL)
+        return block;
+    while (block >= cut->shares[shard])
+        block -= cut->shares[shard++];
+    return shard;
+}
+
 static bool has_empty_shard(int64_t extent, int64_t shards)
 {
     int64_t block = (extent + shards - 1) / shards;
@@ -77,11 +96,11 @@ static bool give_axis(struct giving *giving, uint32_t axis, struct sp_block_dim 
             dim->parts[dim->part_count++] = (struct sp_block_part){own / found->row, NULL, 1};
             own = found->row;
         }
-        dim->parts[dim->part_count++] = (struct sp_block_part){own, NULL, found == NULL ? 1 : found->shards};
+        dim->parts[dim->part_count++] = (struct sp_block_part){own, NULL, found == NULL ? 1 : simulate_blocks(found)};
     }
     if (is_product)
         return true;
-    dim->parts[0] = (struct sp_block_part){0, NULL, cut->shards};
+    dim->parts[0] = (struct sp_block_part){0, NULL, simulate_blocks(cut)};
     return mapped->count == 1 || refuse(giving, "an axis of several factors is not their product");
 }
 
@@ -106,16 +125,20 @@ static int by_device(const void *a, const void *b)
 static void place(struct giving *giving, struct sp_sharding *blocks)
 {
     uint32_t *first = SP_NEW_ARRAY(giving->arena, (size_t)blocks->shard_count + 1, uint32_t);
-    int64_t *devices = SP_NEW_ARRAY(giving->arena, (size_t)giving->position_count, int64_t);
+    int64_t *devices = SP_NEW_ARRAY(giving->arena, (size_t)(giving->position_count * blocks->shard_count), int64_t);
     uint32_t count = 0;
     for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
         for (int64_t position = 0; position < giving->position_count; position++) {
-            int64_t coordinates[SP_RULE_MAX_FACTORS], rest = position, number = 0;
+            int64_t coordinates[SP_RULE_MAX_FACTORS], rest = position, block = shard;
+            bool has_it = true;
             for (uint32_t i = giving->cut_count; i-- > 0; rest /= giving->cuts[i].shards)
                 coordinates[i] = rest % giving->cuts[i].shards;
-            for (uint32_t i = 0; i < giving->order_count; i++)
-                number = number * giving->cuts[giving->order[i]].shards + coordinates[giving->order[i]];
-            if (number == shard)
+            for (uint32_t i = giving->order_count; i-- > 0;) {
+                const struct simulate_cut *cut = &giving->cuts[giving->order[i]];
+                has_it = has_it && shard_of(cut, block % simulate_blocks(cut)) == coordinates[giving->order[i]];
+                block /= simulate_blocks(cut);
+            }
+            if (has_it)
                 devices[count++] = giving->devices == NULL ? position : giving->devices[position];
         }
         qsort(devices + first[shard], count - first[shard], sizeof(*devices), by_device);
@@ -139,7 +162,7 @@ static struct sp_sharding *give_operand(struct giving *giving)
     if (!check_extents(giving, blocks))
         return NULL;
     for (uint32_t i = 0; i < giving->order_count; i++)
-        blocks->shard_count *= giving->cuts[giving->order[i]].shards;
+        blocks->shard_count *= simulate_blocks(&giving->cuts[giving->order[i]]);
     place(giving, blocks);
     return blocks;
 }
@@ -147,7 +170,7 @@ static struct sp_sharding *give_operand(struct giving *giving)
 /* An axis of an output that the only cut does not cut, in as many shards: what is reduced is scattered along it. */
 static bool scatter(struct giving *giving, struct sp_sharding *blocks)
 {
-    int64_t shards = giving->cuts[0].shards;
+    int64_t shards = simulate_blocks(&giving->cuts[0]);
     if (giving->order_count > 0)
         return refuse(giving, "the result is cut already");
     for (uint32_t axis = 0; axis < blocks->rank && axis < giving->operand->rank; axis++) {

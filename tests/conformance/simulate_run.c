@@ -20,7 +20,10 @@ static void family_of(const char *name, char *family)
 /* How a factor is cut: as its kind says, but for what is seen apart. */
 static const char *cut_kind(const struct simulate_way *way, uint32_t i, const struct sp_factor *factor)
 {
-    return way->cuts[i].row > 0 ? "in rows" : way->scatters ? "scattered" : kind_names[factor->kind];
+    return way->cuts[i].shares != NULL ? "in shares"
+           : way->cuts[i].row > 0      ? "in rows"
+           : way->scatters             ? "scattered"
+                                       : kind_names[factor->kind];
 }
 
 static json_t *cuts_line(const struct sp_rule *rule, const struct simulate_way *way)
@@ -68,6 +71,9 @@ static void name_run(const struct simulate_subject *subject, const struct simula
                              way->cuts[i].row > 0 ? "-rows"
                              : way->scatters      ? "-scatter"
                                                   : "");
+    for (int64_t i = 0; way->count > 0 && way->cuts[0].shares != NULL && i < way->cuts[0].shards && length < size; i++)
+        length += (size_t)snprintf(name + length, size - length, "%s%lld", i == 0 ? "-shares" : "_",
+                                   (long long)way->cuts[0].shares[i]);
     for (char *at = name; *at != '\0'; at++)
         *at = *at == '/' ? '_' : *at;
 }
@@ -127,10 +133,16 @@ static bool is_taken(struct simulate_program *program)
     return program->progress->ways++ % program->every == 0;
 }
 
+/* Of ways with unequal shares others are taken. */
+static bool is_share_taken(struct simulate_program *program)
+{
+    return program->shares > 0 && program->progress->share_ways++ % program->shares == 0;
+}
+
 static void run_way(struct simulate_program *program, const struct simulate_subject *subject,
                     const struct simulate_way *way)
 {
-    if (!is_taken(program))
+    if (way->count > 0 && way->cuts[0].shares != NULL ? !is_share_taken(program) : !is_taken(program))
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
@@ -207,6 +219,34 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
     }
 }
 
+/* A factor in shards of unequal size, whole and in rows, with results in parts too; and with another in two. */
+static void run_shares(struct simulate_program *program, const struct simulate_subject *subject, uint8_t factor)
+{
+    static const int64_t patterns[][3] = {{3, 1}, {2, 1}, {1, 2, 1}};
+    const struct sp_rule *rule = subject->opened.rule;
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        struct simulate_cut cut = {.factor = factor, .shards = patterns[i][2] > 0 ? 3 : 2, .shares = patterns[i]};
+        struct simulate_way way = {.count = 1, .cuts = {cut}};
+        if (!simulate_may_cut(&rule->factors[factor], simulate_blocks(&cut)))
+            continue;
+        run_way(program, subject, &way);
+        way.scatters = true;
+        if (rule->factors[factor].kind == SP_FACTOR_REDUCTION)
+            run_way(program, subject, &way);
+        way.scatters = false;
+        way.cuts[0].row = simulate_row(&rule->factors[factor], simulate_blocks(&cut));
+        if (way.cuts[0].row > 0)
+            run_way(program, subject, &way);
+        way.cuts[0].row = 0;
+        for (uint8_t k = 0; k < rule->factor_count && i == 0; k++) {
+            way.count = 2;
+            way.cuts[1] = (struct simulate_cut){.factor = k, .shards = 2};
+            if (k != factor && simulate_may_cut(&rule->factors[k], 2))
+                run_way(program, subject, &way);
+        }
+    }
+}
+
 void simulate_node(struct simulate_program *program, struct simulate_subject *subject)
 {
     const struct sp_rule *rule = subject->opened.rule;
@@ -226,6 +266,7 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
             if (way.cuts[0].row > 0)
                 run_way(program, subject, &way);
         }
+        run_shares(program, subject, i);
     }
     if (!is_cut) /* computed whole on each of two devices */
         run_way(program, subject, &(struct simulate_way){0});
@@ -235,7 +276,21 @@ void simulate_node(struct simulate_program *program, struct simulate_subject *su
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
-/* The axis of a model input in so many shards; propagation finds the rest. */
+/* One axis in four blocks, three on device 0 and one on device 1. */
+static struct sp_sharding *in_shares(struct sp_arena *arena, uint32_t rank, uint32_t axis)
+{
+    static const uint32_t first[] = {0, 1, 2, 3, 4};
+    static const int64_t devices[] = {0, 0, 0, 1};
+    struct sp_sharding *blocks = SP_NEW(arena, struct sp_sharding);
+    *blocks = (struct sp_sharding){
+        .kind = SP_SHARDING_BLOCKS, .rank = rank, .shard_count = 4, .first = first, .devices = devices};
+    blocks->blocks = SP_NEW_ARRAY(arena, rank, struct sp_block_dim);
+    blocks->blocks[axis] = (struct sp_block_dim){1, SP_NEW(arena, struct sp_block_part)};
+    blocks->blocks[axis].parts[0].shards = 4;
+    return blocks;
+}
+
+/* The axis of a model input in so many shards, 1: in shares; propagation finds the rest. */
 static enum sp_status write_axis(const struct simulate_subject *subject, struct sp_arena *arena,
                                  const struct sp_value *input, uint32_t axis, int64_t shards, const char *path,
                                  struct simulate_account *account, struct sp_error *err)
@@ -245,16 +300,20 @@ static enum sp_status write_axis(const struct simulate_subject *subject, struct 
     struct sp_sharding *sharding = NULL;
     struct sp_assignment *assignment = NULL;
     struct sp_axis_ref *ref = SP_NEW(arena, struct sp_axis_ref);
-    enum sp_status status = sp_mesh_create(arena, 1, &mesh_axis, NULL, &mesh, err);
-    if (status == SP_OK)
+    enum sp_status status = shards == 1 ? SP_OK : sp_mesh_create(arena, 1, &mesh_axis, NULL, &mesh, err);
+    if (status == SP_OK && shards > 1)
         status = sp_sharding_create_axes(arena, mesh, input->type.shape.rank, &sharding, err);
     if (status != SP_OK)
         return status;
-    *ref = sp_axis_full(mesh, 0);
-    sharding->dims[axis].axes = (struct sp_axis_list){1, ref};
+    if (shards > 1) {
+        *ref = sp_axis_full(mesh, 0);
+        sharding->dims[axis].axes = (struct sp_axis_list){1, ref};
+    } else {
+        sharding = in_shares(arena, input->type.shape.rank, axis);
+    }
     struct sp_set_spec set = {input->name, sharding};
-    status = sp_assignment_create(arena, subject->opened.dataflow, NULL, shards, &(struct sp_set_specs){1, &set},
-                                  &assignment, err);
+    status = sp_assignment_create(arena, subject->opened.dataflow, NULL, shards == 1 ? 2 : shards,
+                                  &(struct sp_set_specs){1, &set}, &assignment, err);
     if (status == SP_OK)
         status = sp_infer_propagate(assignment, mesh, err);
     return status == SP_OK ? simulate_write(arena, subject->opened.model, assignment, path, account, err) : status;
@@ -263,7 +322,7 @@ static enum sp_status write_axis(const struct simulate_subject *subject, struct 
 static void run_axis(struct simulate_program *program, const struct simulate_subject *subject,
                      const struct sp_value *input, uint32_t axis, int64_t shards)
 {
-    if (!is_taken(program))
+    if (shards == 1 ? !is_share_taken(program) : !is_taken(program))
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
@@ -316,6 +375,8 @@ void simulate_graph(struct simulate_program *program, struct simulate_subject *s
         const struct sp_value *input = graph->inputs[i];
         for (uint32_t axis = 0; input->tensor == NULL && axis < input->type.shape.rank; axis++) {
             struct sp_dim extent = input->type.shape.dims[axis];
+            if (sp_dim_is_known(extent) && extent.value > 0 && extent.value % 4 == 0)
+                run_axis(program, subject, input, axis, 1);
             for (int64_t shards = 2; shards <= 3; shards++) {
                 if (sp_dim_is_known(extent) && extent.value >= shards && (shards == 2 || extent.value != 4))
                     run_axis(program, subject, input, axis, shards);

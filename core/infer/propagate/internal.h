@@ -3,7 +3,8 @@
  * internal - what the files of sp_infer_propagate() (propagate.h) share.
  *
  * Shardings are computed on positions 0..N-1 of one mesh. Which devices stand on these positions may differ from node
- * to node (stages of a pipeline): a place is a list of N devices in the order of positions.
+ * to node (stages of a pipeline): a place is a list of N devices in the order of positions. A device that has more of
+ * an axis than another stands on several positions, each of which is an equal shard.
  */
 #include "base/limits.h"
 #include "infer/interned_shardings.h"
@@ -86,7 +87,8 @@ enum sp_status sp_resolve_node(struct sp_interned *kept, struct sp_arena *scratc
 struct sp_infer_place {
     int64_t count;
     const int64_t *devices;     /* by position */
-    const struct sp_mesh *mesh; /* with these devices; NULL: not made yet */
+    bool has_shares;            /* a device stands on several positions */
+    const struct sp_mesh *mesh; /* with these devices, or positions where one has shares; NULL: not made yet */
 };
 
 enum sp_infer_reason {
@@ -111,6 +113,8 @@ struct sp_infer_told {
 /* A spec that was stated: of one tensor, or of several alike. */
 struct sp_statement {
     const struct sp_sharding *source; /* the entry's */
+    const struct sp_sharding *equal;  /* the same with a device of its own for each shard and replica */
+    const int64_t *devices;           /* which these are; NULL: `equal` is `source` */
     const int64_t *shape;             /* of the tensor */
     const struct sp_refined *parts;   /* what the layout's axes are; NULL: the tensor's own */
     struct sp_position_layout layout;
@@ -145,6 +149,7 @@ struct sp_infer_given {
     uint32_t stated_count, place_count;
     struct sp_stated *stated;
     struct sp_infer_place *places;  /* SP_MAX_SPEC_PLACES; NULL: nothing is stated */
+    uint32_t first_place;           /* that has as many positions as the mesh */
     const struct sp_mesh *base;     /* on which specs are read */
     const struct sp_mesh *odd_mesh; /* of the spec that was read last, */
     uint32_t odd_node, odd_operand; /* which is this one */

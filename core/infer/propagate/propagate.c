@@ -11,8 +11,11 @@
  */
 #include <string.h>
 
+#include "base/sorted.h"
 #include "infer/propagate/internal.h"
 #include "infer/settle.h"
+#include "infer/view/axis_cuts.h"
+#include "sharding/convert_forms.h"
 
 /* ---- relate ----------------------------------------------------------------------------------------------------- */
 
@@ -347,18 +350,20 @@ static enum sp_status place_nodes(struct sp_inference *all)
 
 /* ---- finish ----------------------------------------------------------------------------------------------------- */
 
-/* The mesh with a place's devices on its positions. */
-static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, const struct sp_mesh **ret_mesh)
+/* The mesh with a place's devices on its positions; with the positions themselves where a device is on several. */
+static enum sp_status mesh_of_place(struct sp_inference *all, uint32_t index, const struct sp_mesh **ret_mesh,
+                                    bool *ret_has_shares)
 {
     struct sp_infer_place *place = &all->given.places[index];
     struct sp_device_order order;
     struct sp_mesh *mesh = NULL;
+    *ret_has_shares = place->has_shares;
     if (place->mesh != NULL) {
         *ret_mesh = place->mesh;
         return SP_OK;
     }
     bool is_range = true;
-    for (int64_t i = 0; i < place->count; i++)
+    for (int64_t i = 0; i < place->count && !place->has_shares; i++)
         is_range = is_range && place->devices[i] == i;
     enum sp_status status =
         is_range ? SP_OK : sp_device_order_list(all->arena, place->count, place->devices, &order, all->err);
@@ -379,6 +384,48 @@ static enum sp_status copy_on(struct sp_inference *all, const struct sp_sharding
         status = sp_axes_copy(all->arena, &sharding->dims[axis].axes, &own->dims[axis].axes, all->err);
     if (status == SP_OK)
         *ret_sharding = own;
+    return status;
+}
+
+SP_ASCENDING_NUMBERS(by_number, int64_t)
+
+/* A sharding of positions on the devices that stand on them. Where they are not together what a device may have of an
+   axis, it has all. */
+static enum sp_status place_shares(struct sp_inference *all, const struct sp_infer_place *place, uint32_t tensor,
+                                   const struct sp_sharding **sharding)
+{
+    const uint32_t rank = all->tensor.values[tensor]->type.shape.rank;
+    const struct sp_sharding *regular = NULL;
+    struct sp_sharding *blocks = NULL;
+    const int64_t *shape = NULL;
+    enum sp_status status = sp_sharding_to_blocks(all->arena, *sharding, rank, place->count, &blocks, NULL, all->err);
+    if (status != SP_OK)
+        return status;
+    uint32_t *first = SP_NEW_ARRAY(all->arena, (size_t)blocks->shard_count + 1, uint32_t), used = 0;
+    int64_t *devices = SP_NEW_ARRAY(all->arena, blocks->first[blocks->shard_count], int64_t);
+    if (first == NULL || devices == NULL)
+        return sp_fail_memory(all->err);
+    for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
+        const uint32_t begin = used;
+        for (uint32_t i = blocks->first[shard]; i < blocks->first[shard + 1]; i++)
+            devices[used++] = place->devices[blocks->devices[i]];
+        sp_sort(devices + begin, used - begin, sizeof *devices, by_number);
+        for (uint32_t i = begin, end = used, kept = used = begin; i < end; i++, kept = used)
+            if (kept == begin || devices[kept - 1] != devices[i])
+                devices[used++] = devices[i];
+        first[shard + 1] = used;
+    }
+    blocks->first = first;
+    blocks->devices = devices;
+    blocks->run = SP_RUN_UNKNOWN;
+    status = sp_infer_extents(all, all->tensor.values[tensor], &shape);
+    if (status == SP_OK)
+        status = sp_sharding_regular(all->passing, blocks, shape, &regular, all->err);
+    if (status == SP_OK && regular == NULL)
+        status = sp_view_cache_whole(all->assignment->cache, rank, all->assignment->device_count, 1,
+                                     &(const struct sp_sharding *){blocks}, sharding, all->err);
+    else
+        *sharding = blocks;
     return status;
 }
 
@@ -416,11 +463,14 @@ static enum sp_status realize(struct sp_inference *all, uint32_t place, uint32_t
         *ret_sharding = same->result;
         return SP_OK;
     }
-    enum sp_status status = mesh_of_place(all, place, &mesh);
+    bool has_shares = false;
+    enum sp_status status = mesh_of_place(all, place, &mesh, &has_shares);
     if (status == SP_OK && wanted.refined != NULL)
         status = sp_infer_join(all->arena, wanted.refined, wanted.rank, sharding, mesh, &wanted.result, all->err);
     else if (status == SP_OK)
         status = copy_on(all, sharding, wanted.rank, mesh, &wanted.result);
+    if (status == SP_OK && has_shares)
+        status = place_shares(all, &all->given.places[place], tensor, &wanted.result);
     if (status != SP_OK)
         return status;
     struct realized *own = SP_NEW(all->scratch, struct realized);
@@ -438,7 +488,8 @@ static enum sp_status write_entry(struct sp_inference *all, uint32_t flow_id, ui
     struct sp_spec_entry *entry = sp_spec_of(all->assignment, relation->node_id, operand);
     uint32_t tensor = all->flow.items[flow_id].tensors[operand];
     uint32_t place = all->place_of[relation->node_id];
-    enum sp_status status = realize(all, place == 0 ? 0 : place - 1, tensor, resolved->result, &entry->sharding);
+    enum sp_status status =
+        realize(all, place == 0 ? all->given.first_place : place - 1, tensor, resolved->result, &entry->sharding);
     if (status == SP_OK)
         status = sp_infer_reason(all, flow_id, operand, resolved, entry);
     return status;

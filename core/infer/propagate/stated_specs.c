@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "infer/propagate/internal.h"
+#include "infer/view/axis_cuts.h"
 #include "sharding/convert_forms.h"
 
 enum sp_status sp_infer_extents(struct sp_inference *all, const struct sp_value *value, const int64_t **ret_shape)
@@ -26,7 +27,8 @@ static bool is_place(const void *item, const void *key)
 }
 
 /* The place of these devices, new if need be; the layout gets its list of them. */
-static enum sp_status find_place(struct sp_inference *all, struct sp_position_layout *layout, uint32_t *ret_place)
+static enum sp_status find_place(struct sp_inference *all, struct sp_position_layout *layout, bool has_shares,
+                                 uint32_t *ret_place)
 {
     struct sp_digest digest;
     const size_t bytes = (size_t)layout->count * sizeof(int64_t);
@@ -44,11 +46,43 @@ static enum sp_status find_place(struct sp_inference *all, struct sp_position_la
         if (devices == NULL || !sp_hash_set_add(&all->given.placed, hash, place))
             return sp_fail_memory(all->err);
         memcpy(devices, layout->devices, bytes);
-        *place = (struct sp_infer_place){.count = layout->count, .devices = devices};
+        *place = (struct sp_infer_place){.count = layout->count, .devices = devices, .has_shares = has_shares};
         all->given.place_count++;
     }
     layout->devices = place->devices;
     *ret_place = (uint32_t)(place - all->given.places);
+    return SP_OK;
+}
+
+/* Where devices have several shards that follow one another, each shard and replica as a position of its own. */
+static enum sp_status number_shares(struct sp_inference *all, uint32_t rank, struct sp_statement *says)
+{
+    const struct sp_sharding *source = says->source, *regular = NULL;
+    says->equal = source;
+    if (source->kind != SP_SHARDING_BLOCKS || source->first == NULL || source->rank != rank)
+        return SP_OK;
+    const int64_t shards = source->shard_count, copies = source->first[1];
+    for (int64_t shard = 0; shard < shards; shard++)
+        if (source->first[shard + 1] - source->first[shard] != copies)
+            return SP_OK;
+    enum sp_status status = sp_sharding_regular(all->passing, source, says->shape, &regular, all->err);
+    if (status != SP_OK || regular == NULL || !sp_sharding_has_shares(regular))
+        return status;
+    struct sp_sharding *equal = SP_NEW(all->scratch, struct sp_sharding);
+    uint32_t *first = SP_NEW_ARRAY(all->scratch, (size_t)shards + 1, uint32_t);
+    int64_t *numbers = SP_NEW_ARRAY(all->scratch, (size_t)(shards * copies), int64_t);
+    if (equal == NULL || first == NULL || numbers == NULL)
+        return sp_fail_memory(all->err);
+    for (int64_t shard = 0; shard <= shards; shard++)
+        first[shard] = (uint32_t)(shard * copies);
+    for (int64_t i = 0; i < shards * copies; i++)
+        numbers[i] = i;
+    *equal = *source;
+    equal->first = first;
+    equal->devices = numbers;
+    equal->run = SP_RUN_UNKNOWN;
+    says->equal = equal;
+    says->devices = source->devices;
     return SP_OK;
 }
 
@@ -60,10 +94,12 @@ static enum sp_status to_axes(struct sp_inference *all, struct sp_arena *arena, 
     struct sp_error again = {0};
     struct sp_dialect_context of = {
         .rank = rank, .shape = stated->shape, .device_count = all->assignment->device_count};
-    enum sp_status status = sp_sharding_to_axes(arena, stated->source, &of, ret_axes, NULL, err);
+    if (stated->devices != NULL)
+        of.device_count = stated->equal->first[stated->equal->shard_count];
+    enum sp_status status = sp_sharding_to_axes(arena, stated->equal, &of, ret_axes, NULL, err);
     if (status != SP_ERR_UNSUPPORTED || stated->source->kind != SP_SHARDING_BLOCKS)
         return status;
-    if (sp_infer_parts(all->scratch, stated->source, rank, stated->shape, &blocks, &stated->parts, &again) ==
+    if (sp_infer_parts(all->scratch, stated->equal, rank, stated->shape, &blocks, &stated->parts, &again) ==
         SP_ERR_MEMORY)
         return sp_fail_memory(err);
     if (stated->parts == NULL)
@@ -107,6 +143,18 @@ static enum sp_status spend(struct sp_inference *all, const struct sp_sharding *
                          all->assignment->configuration);
 }
 
+/* Positions of equal shards are of devices. */
+static enum sp_status name_devices(struct sp_inference *all, struct sp_statement *says)
+{
+    int64_t *devices = SP_NEW_ARRAY(all->passing, (size_t)says->layout.count, int64_t);
+    if (devices == NULL)
+        return sp_fail_memory(all->err);
+    for (int64_t i = 0; i < says->layout.count; i++)
+        devices[i] = says->devices[says->layout.devices[i]];
+    says->layout.devices = devices;
+    return SP_OK;
+}
+
 /* Reads one statement; it says why where no mesh can say it. */
 static enum sp_status read_statement(struct sp_inference *all, uint32_t rank, const struct sp_mesh *base,
                                      struct sp_statement *says, bool *ret_is_linear)
@@ -115,6 +163,8 @@ static enum sp_status read_statement(struct sp_inference *all, uint32_t rank, co
     struct sp_sharding *axes = NULL;
     struct sp_error why = {0};
     enum sp_status status = spend(all, says->source);
+    if (status == SP_OK)
+        status = number_shares(all, rank, says);
     if (status != SP_OK)
         return status;
     status = to_axes(all, all->passing, rank, says, &axes, &why);
@@ -127,9 +177,12 @@ static enum sp_status read_statement(struct sp_inference *all, uint32_t rank, co
         *all->err = why;
         return status;
     }
-    status = sp_layout_create(all->passing, axes, base, &says->layout, ret_is_linear, all->err);
+    status = sp_layout_create(all->passing, axes, says->devices == NULL ? base : NULL, &says->layout, ret_is_linear,
+                              all->err);
+    if (status == SP_OK && says->devices != NULL)
+        status = name_devices(all, says);
     if (status == SP_OK && *ret_is_linear)
-        status = find_place(all, &says->layout, &says->place);
+        status = find_place(all, &says->layout, says->devices != NULL, &says->place);
     if (status == SP_OK && *ret_is_linear)
         status = keep_layout(all, &says->layout);
     sp_arena_rewind(all->passing, mark);
@@ -219,7 +272,7 @@ static enum sp_status read_all_stated(struct sp_inference *all, const struct sp_
         for (int64_t i = 0; i < base->order.count; i++)
             devices[i] = sp_device_order_at(&base->order, i);
         struct sp_position_layout whole = {.count = base->order.count, .devices = devices};
-        enum sp_status status = find_place(all, &whole, &first);
+        enum sp_status status = find_place(all, &whole, false, &first);
         if (status != SP_OK)
             return status;
     }
@@ -247,19 +300,25 @@ static bool is_split(const struct sp_position_layout *layout)
     return false;
 }
 
-/* The mesh of positions that all specs fit, where none is given. */
+static int rank_of(const struct sp_statement *says)
+{
+    return !is_split(&says->layout) ? 0 : says->devices != NULL ? 1 : 2;
+}
+
+/* The mesh of positions that all specs fit, where none is given. Shards of unequal size that do not fit what is in
+   equal ones are not carried on. */
 static enum sp_status find_mesh(struct sp_inference *all)
 {
     struct sp_cuts cuts = {0};
     uint32_t opponent = 0, first = 0;
-    for (uint32_t i = 0; i < all->given.stated_count; i++) {
-        if (is_split(&all->given.stated[i].says->layout) && !is_split(&all->given.stated[first].says->layout))
+    for (uint32_t i = 0; i < all->given.stated_count; i++) { /* what is in equal shards counts more */
+        if (rank_of(all->given.stated[i].says) > rank_of(all->given.stated[first].says))
             first = i;
     }
     for (uint32_t k = 0; k < all->given.stated_count; k++) {
         uint32_t i = k == 0 ? first : k == first ? 0 : k;
         if (cuts.count > 0 && all->given.stated[i].says->layout.count != cuts.positions) {
-            if (is_split(&all->given.stated[i].says->layout))
+            if (rank_of(all->given.stated[i].says) == 2)
                 return fail_meshes(all, &all->given.stated[first], &all->given.stated[i]);
             continue;
         }
@@ -293,6 +352,17 @@ static void copy_wishes(const struct sp_inference *all, const struct sp_statemen
     }
 }
 
+static enum sp_status tell_left_out(struct sp_inference *all, const struct sp_stated *stated)
+{
+    const struct sp_node *node = all->assignment->dataflow->nodes[stated->node];
+    const char *name = sp_infer_operand(node, stated->operand)->name;
+    return sp_assignment_stop(all->assignment, "NO_MESH_FORM", node, name, all->err,
+                              "The spec of '%.120s' is not carried on: its %" PRId64
+                              " shards, several of them on one device, do not fit the mesh of %" PRId64
+                              " devices that other specs are on.",
+                              name, stated->says->layout.count, all->positions);
+}
+
 /* Writes every stated spec on the mesh. One of other devices, and whole, says nothing about positions. */
 static enum sp_status write_stated(struct sp_inference *all)
 {
@@ -300,9 +370,13 @@ static enum sp_status write_stated(struct sp_inference *all)
         const struct sp_stated *stated = &all->given.stated[i];
         struct sp_statement *says = stated->says;
         bool fits = says->layout.count == all->positions;
-        if (says->axes != NULL || (!fits && !is_split(&says->layout)))
-            continue;
         enum sp_status status = SP_OK;
+        if (!fits && says->devices != NULL)
+            status = tell_left_out(all, stated);
+        if (status != SP_OK)
+            return status;
+        if (says->axes != NULL || (!fits && (!is_split(&says->layout) || says->devices != NULL)))
+            continue;
         if (fits)
             status = sp_layout_to_axes(all->arena, &says->layout, all->mesh, &says->axes, &fits, all->err);
         if (status == SP_OK && !fits) {
@@ -361,6 +435,9 @@ enum sp_status sp_infer_collect(struct sp_inference *all, const struct sp_mesh *
     } else if (status == SP_OK && all->given.stated_count > 0) {
         status = find_mesh(all);
     }
+    while (status == SP_OK && all->given.first_place + 1 < all->given.place_count &&
+           all->given.places[all->given.first_place].count != all->positions)
+        all->given.first_place++;
     if (status == SP_OK && all->mesh != NULL)
         status = write_stated(all);
     return status;

@@ -12,13 +12,48 @@ int64_t sp_cut_shards(const struct sp_block_dim *cut)
     return shards;
 }
 
+int64_t sp_part_blocks(const struct sp_block_part *part)
+{
+    return part->bounds == NULL ? part->shards : part->bounds[part->shards];
+}
+
+/* Whether two parts in as many shards give each the same share. */
+static bool same_shares(const struct sp_block_part *a, const struct sp_block_part *b)
+{
+    if (a->bounds == NULL || b->bounds == NULL)
+        return a->bounds == b->bounds;
+    return memcmp(a->bounds, b->bounds, ((size_t)a->shards + 1) * sizeof *a->bounds) == 0;
+}
+
+bool sp_part_has_empty(const struct sp_block_part *part, int64_t extent)
+{
+    int64_t blocks = sp_part_blocks(part), size = extent / blocks + (extent % blocks != 0);
+    int64_t last = part->bounds == NULL ? part->shards - 1 : part->bounds[part->shards - 1];
+    return size == 0 || last * size >= extent;
+}
+
+int64_t sp_part_run(const struct sp_block_part *part, int64_t extent)
+{
+    int64_t blocks = sp_part_blocks(part), size = extent / blocks + (extent % blocks != 0), run = 0;
+    if (part->bounds == NULL)
+        return size;
+    for (int64_t i = 1; i < part->shards; i++)
+        for (int64_t rest = part->bounds[i]; rest != 0;) {
+            int64_t next = run % rest;
+            run = rest;
+            rest = next;
+        }
+    return sp_mul_i64(run, size, &run) ? run : -1;
+}
+
 bool sp_cut_equal(const struct sp_block_dim *a, const struct sp_block_dim *b)
 {
     if (a->part_count != b->part_count)
         return false;
     for (uint32_t i = 0; i < a->part_count; i++) {
         int64_t x = a->parts[i].extent, y = b->parts[i].extent;
-        if (a->parts[i].shards != b->parts[i].shards || (x != y && x > 0 && y > 0))
+        if (a->parts[i].shards != b->parts[i].shards || (x != y && x > 0 && y > 0) ||
+            !same_shares(&a->parts[i], &b->parts[i]))
             return false;
     }
     return true;
@@ -29,7 +64,7 @@ bool sp_cut_equal(const struct sp_block_dim *a, const struct sp_block_dim *b)
 /* Whether blocks of a part stay even: its shards divide it, or it is not known and taken to be so. */
 static bool is_even(const struct sp_block_part *part)
 {
-    return part->extent == 0 || part->extent % part->shards == 0;
+    return part->extent == 0 || part->extent % sp_part_blocks(part) == 0;
 }
 
 /* Joins two neighbours that are one cut; false when they are not. */
@@ -37,7 +72,7 @@ static bool join_parts(struct sp_block_part *major, const struct sp_block_part *
 {
     bool is_whole = major->shards == 1 && minor->shards == 1;
     bool is_block = minor->shards == 1 && is_even(major);
-    bool is_full = major->extent > 0 && major->shards == major->extent && is_even(minor);
+    bool is_full = major->extent > 0 && major->shards == major->extent && minor->bounds == NULL && is_even(minor);
     int64_t extent = 0;
     if (!is_whole && !is_block && !is_full)
         return false;
@@ -75,10 +110,10 @@ struct dealer {
     const int64_t *extents;
 };
 
-static void give(struct dealer *dealer, int64_t extent, int64_t shards)
+static void give(struct dealer *dealer, int64_t extent, int64_t shards, const int64_t *bounds)
 {
     struct sp_block_dim *cut = &dealer->cuts[dealer->at];
-    cut->parts[cut->part_count++] = (struct sp_block_part){extent < 0 ? 0 : extent, NULL, shards};
+    cut->parts[cut->part_count++] = (struct sp_block_part){extent < 0 ? 0 : extent, NULL, shards, bounds};
 }
 
 static void next_factor(struct dealer *dealer)
@@ -87,17 +122,29 @@ static void next_factor(struct dealer *dealer)
         dealer->left = dealer->extents[dealer->at];
 }
 
+/* Whether the shares are the same in each of so many equal runs of a part. */
+static bool repeats_shares(const struct sp_block_part *part, int64_t runs)
+{
+    int64_t each = part->shards / runs, blocks = sp_part_blocks(part) / runs;
+    for (int64_t i = 0; part->bounds != NULL && i < part->shards; i++)
+        if (part->bounds[i] != i / each * blocks + part->bounds[i % each])
+            return false;
+    return part->bounds == NULL || part->bounds[each] == blocks;
+}
+
 /* A part that reaches over the end of the factor: what the factor takes of it. */
 static bool give_end(struct dealer *dealer, struct sp_block_part *part)
 {
-    int64_t left = dealer->left;
-    if (!is_even(part) || (left % part->shards != 0 && part->shards % left != 0))
+    int64_t left = dealer->left, blocks = sp_part_blocks(part);
+    bool has_all = left % blocks == 0, has_some = blocks % left == 0 && part->shards % left == 0;
+    if (!is_even(part) || (!has_all && (!has_some || !repeats_shares(part, left))))
         return false;
-    if (left % part->shards == 0) {
-        give(dealer, left, part->shards);
+    if (has_all) {
+        give(dealer, left, part->shards, part->bounds);
         part->shards = 1;
+        part->bounds = NULL;
     } else {
-        give(dealer, left, left);
+        give(dealer, left, left, NULL);
         part->shards /= left;
     }
     if (part->extent > 0)
@@ -114,12 +161,12 @@ static bool deal_part(struct dealer *dealer, struct sp_block_part part)
         if (dealer->left == 1 && dealer->at + 1 < dealer->count) {
             next_factor(dealer);
         } else if (dealer->left < 0 || (part.extent == 0 && dealer->at + 1 == dealer->count)) {
-            give(dealer, part.extent, part.shards); /* nothing says that the factor ends inside it */
+            give(dealer, part.extent, part.shards, part.bounds); /* nothing says that the factor ends inside it */
             return true;
         } else if (part.extent > 0 && part.extent <= dealer->left) {
             if (dealer->left % part.extent != 0)
                 return false;
-            give(dealer, part.extent, part.shards);
+            give(dealer, part.extent, part.shards, part.bounds);
             dealer->left /= part.extent;
             if (dealer->left == 1)
                 next_factor(dealer);

@@ -125,13 +125,26 @@ static void *copy(struct sp_arena *arena, const void *from, size_t count, size_t
     return to;
 }
 
+static bool copy_bounds(struct sp_arena *arena, struct sp_block_dim *cut)
+{
+    for (uint32_t i = 0; i < cut->part_count; i++) {
+        struct sp_block_part *part = &cut->parts[i];
+        if (part->bounds == NULL)
+            continue;
+        part->bounds = copy(arena, part->bounds, (size_t)part->shards + 1, sizeof *part->bounds);
+        if (part->bounds == NULL)
+            return false;
+    }
+    return true;
+}
+
 static bool copy_splits(struct sp_arena *arena, const struct sp_view *from, struct sp_view *to)
 {
     uint32_t factors = from->rule->factor_count;
     to->splits = copy(arena, from->splits, factors, sizeof *to->splits);
     for (uint32_t f = 0; to->splits != NULL && f < factors; f++) {
         to->splits[f].parts = copy(arena, from->splits[f].parts, from->splits[f].part_count, sizeof *to->splits->parts);
-        if (to->splits[f].parts == NULL)
+        if (to->splits[f].parts == NULL || !copy_bounds(arena, &to->splits[f]))
             return false;
     }
     return to->splits != NULL;
@@ -174,6 +187,10 @@ static size_t bytes_of(const struct sp_viewer *viewer, const struct sp_view_cach
         each += view->coordinates != NULL && view->coordinates[f] != NULL ? sizeof **view->coordinates : 0;
         bytes +=
             sizeof *view->splits + sizeof *view->coordinates + view->splits[f].part_count * sizeof *view->splits->parts;
+        for (uint32_t i = 0; i < view->splits[f].part_count; i++)
+            bytes += view->splits[f].parts[i].bounds == NULL
+                         ? 0
+                         : ((size_t)view->splits[f].parts[i].shards + 1) * sizeof(int64_t);
     }
     return bytes + (size_t)view->participant_count * each + view->conflict_count * (size_t)SP_ERROR_MESSAGE_SIZE;
 }

@@ -95,6 +95,8 @@ enum sp_status sp_view_part(struct sp_arena *arena, const struct sp_view *view, 
         (struct sp_sharding){.kind = SP_SHARDING_BLOCKS, .rank = operand->rank, .blocks = dims, .shard_count = shards};
     status = place_shards(arena, view, operand, part, err);
     if (status == SP_OK)
+        status = sp_sharding_written(arena, part, err);
+    if (status == SP_OK)
         *ret_part = part;
     return status;
 }

@@ -221,8 +221,8 @@ static int64_t run_of(const struct sp_block_dim *cut, int64_t extent)
         if (own <= 0)
             return -1;
         if (cut->parts[i].shards > 1) {
-            int64_t block = own / cut->parts[i].shards + (own % cut->parts[i].shards != 0);
-            return sp_mul_i64(run, block, &run) ? run : -1;
+            int64_t block = sp_part_run(&cut->parts[i], own);
+            return block >= 0 && sp_mul_i64(run, block, &run) ? run : -1;
         }
         if (!sp_mul_i64(run, own, &run))
             return -1;

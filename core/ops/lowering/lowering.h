@@ -24,8 +24,8 @@
  *
  * Glossary
  *  piece    a tensor (or a value of another type) of one device's program
- *  shard    a part of a factor; shard i of n of an extent D is [i*c, min((i+1)*c, D)) with c = ceil(D/n), or, where the
- *           cut is that of a compound axis, several ranges
+ *  shard    a part of a factor; shard i of n of an extent D is [i*c, min((i+1)*c, D)) with c = ceil(D/n), or several
+ *           such blocks that follow one another, or, where the cut is that of a compound axis, several ranges
  *  part     what a device has of an operand: for each axis the indices that the shards of its factors select
  *
  * Errors are sticky: after the first one every function returns NULL (or does nothing) and takes NULL. A lowering checks
@@ -58,6 +58,7 @@ struct sp_lower_factor {
     bool is_split;
     int64_t extent;               /* of the whole, -1 where not known */
     int64_t shards, shard;        /* 1 and 0 where it is not split */
+    const int64_t *bounds;        /* blocks before each shard and in all; NULL: each shard is one, or several ranges */
     struct sp_axis_ranges ranges; /* this device's indices; {0, extent} where it is not split (limit -1: not known) */
     int64_t start, size;          /* the first index, and how many there are (-1: not known) */
     bool is_contiguous;           /* `ranges` is one range */

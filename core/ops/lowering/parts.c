@@ -17,10 +17,14 @@ bool sp_lower_is_split(const struct sp_lowering *lower, uint8_t factor)
 
 struct sp_range sp_lower_shard(const struct sp_lower_factor *factor, int64_t shard)
 {
-    int64_t chunk = factor->extent / factor->shards + (factor->extent % factor->shards != 0), start, limit;
-    if (!sp_mul_i64(shard, chunk, &start) || start > factor->extent)
+    const int64_t *bounds = factor->bounds;
+    if (bounds != NULL && (shard < 0 || shard >= factor->shards))
+        return (struct sp_range){factor->extent, factor->extent};
+    int64_t blocks = bounds != NULL ? bounds[factor->shards] : factor->shards, start, limit;
+    int64_t chunk = factor->extent / blocks + (factor->extent % blocks != 0);
+    if (!sp_mul_i64(bounds != NULL ? bounds[shard] : shard, chunk, &start) || start > factor->extent)
         start = factor->extent;
-    if (!sp_add_i64(start, chunk, &limit) || limit > factor->extent)
+    if (!sp_mul_i64(bounds != NULL ? bounds[shard + 1] : shard + 1, chunk, &limit) || limit > factor->extent)
         limit = factor->extent;
     return (struct sp_range){start, limit};
 }

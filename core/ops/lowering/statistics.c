@@ -2,6 +2,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
+#include "ops/lowering/parts.h"
 #include "ops/lowering/places.h"
 
 struct sp_lower_span sp_lower_reductions(struct sp_lowering *lower, uint32_t input)
@@ -237,9 +238,8 @@ struct sp_piece *sp_lower_first_of_all(struct sp_lowering *lower, struct sp_piec
 bool sp_lower_is_even(const struct sp_lowering *lower, uint8_t factor)
 {
     const struct sp_lower_factor *own = &lower->factors[factor];
-    int64_t block = (own->extent + own->shards - 1) / own->shards, start = own->shard * block;
-    int64_t limit = start + block < own->extent ? start + block : own->extent;
-    return own->is_contiguous && own->start == start && own->start + own->size == limit;
+    struct sp_range range = sp_lower_shard(own, own->shard);
+    return own->is_contiguous && own->start == range.start && own->start + own->size == range.limit;
 }
 
 struct sp_piece *sp_lower_along_channels(struct sp_lowering *lower, struct sp_piece *vector, uint32_t rank)

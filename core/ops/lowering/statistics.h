@@ -79,7 +79,7 @@ struct sp_piece *sp_lower_candidates(struct sp_lowering *lower, struct sp_piece 
 struct sp_piece *sp_lower_first_of_all(struct sp_lowering *lower, struct sp_piece *candidates, int64_t count,
                                        bool is_last, const struct sp_lower_span *span);
 
-/* Whether the shards of a factor are in the order of its indices: shard i has [i*c, (i+1)*c). */
+/* Whether the shards of a factor are in the order of its indices, each one range. */
 bool sp_lower_is_even(const struct sp_lowering *lower, uint8_t factor);
 
 /* A vector's elements along axis 1 of a tensor with `rank` axes: [c] becomes [c, 1, ..]. */

@@ -152,6 +152,8 @@ static const struct check_case devices[] = {
     {"4 shards on 2", ONE(DEVICES_01 AXIS("1", SHARDS("4"))), "DEVICES_TOO_FEW", "4 shards, but its device list has 2"},
     {"2 shards on 4", ON_C(DEVICES_0123 AXIS("0", SHARDS("2"))), "DEVICES_TOO_MANY",
      "2 shards, but its device list has 4"},
+    {"three shards on a device, one on another", ONE("2:0 2:0 2:0 2:1 " AXIS("0", SHARDS("4"))), ""},
+    {"shards of a device that are apart", ONE("2:0 2:1 2:0 2:0 " AXIS("0", SHARDS("4"))), "DEVICE_HOLDS_TWO_SHARDS"},
     {"one device, two shards", ONE("2:0 2:0 " AXIS("0", SHARDS("2"))), "DEVICE_HOLDS_TWO_SHARDS",
      "shard 0 and shard 1"},
     {"one device in two groups, two shards",

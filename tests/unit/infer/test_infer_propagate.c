@@ -556,6 +556,48 @@ Test(infer_propagate, leaves_parts_of_one_element)
     EXPECT_SPEC(fused, 1, "axis 1 as {24 in 1} * {1 in 2} on devices 0, 1");
 }
 
+/* ---- shares of unequal size ---- */
+
+/* Device 0 has three blocks of four: carried like four shards, and whole where another part of an axis would be in
+   pieces. */
+Test(infer_propagate, carries_shares)
+{
+    start(18);
+    input("x", "6,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,16");
+    build_weight(&build, "v", SP_DTYPE_FLOAT, "16,6");
+    up = build_node(&build, "MatMul", "x w", "h");
+    struct sp_node *relu = build_node(&build, "Relu", "h", "r");
+    down = build_node(&build, "MatMul", "r v", "y");
+    plan(2);
+    given(up, "w", "| 4", "0; 0; 0; 1");
+    propagate();
+    EXPECT_SPEC(up, 2, "axis 1 in 4 on devices 0, 0, 0, 1");
+    EXPECT_SPEC(relu, 1, "axis 1 in 4 on devices 0, 0, 0, 1");
+    EXPECT_SPEC(down, 1, "axis 0 in 4 on devices 0, 0, 0, 1");
+    EXPECT_SPEC(down, 2, "whole on devices 0, 1");
+    cr_expect_eq(count_communications("all-reduce"), 1);
+    cr_expect_eq(count_communications(NULL), 1);
+    expect_no_conflicts();
+}
+
+/* Beside shards on two devices, four of which three are on one do not fit the mesh: they stay what they are. */
+Test(infer_propagate, leaves_shares_beside_equal_shards)
+{
+    start(18);
+    input("x", "6,8");
+    build_weight(&build, "w", SP_DTYPE_FLOAT, "8,16");
+    up = build_node(&build, "MatMul", "x w", "h");
+    struct sp_node *relu = build_node(&build, "Relu", "h", "r");
+    plan(2);
+    given(up, "w", "| 4", "0; 0; 0; 1");
+    given(relu, "r", "2 |", "0; 1");
+    propagate();
+    cr_expect_eq(assignment->stop_count, 1);
+    cr_expect_str_eq(assignment->stops[0].code, "NO_MESH_FORM");
+    EXPECT_SPEC(relu, 0, "axis 0 in 2 on devices 0, 1");
+}
+
 /* ---- stated specs that cannot go together ---- */
 
 /* Rows and columns on the same devices: no device has all of a column's parts; the result follows the first. */

@@ -218,6 +218,72 @@ Test(view, takes_repeated_devices)
     EXPECT_CONFLICTS(node, "SEVERAL");
 }
 
+/* Device 0 has three quarters of what it takes and makes. */
+Test(view, takes_shares)
+{
+    struct sp_node *matmul = binary("MatMul", "4,8", "8,16", 2);
+    given(matmul, "A", "1 | 1", "0 1");
+    given(matmul, "B", "| 4", "0; 0; 0; 1");
+    EXPECT_CONFLICTS(matmul, "");
+    EXPECT_RESULT(matmul, 0, "axis 1 in 4 on devices 0, 0, 0, 1");
+    struct sp_view *view = view_of(matmul);
+    for (uint32_t f = 0; f < view->rule->factor_count; f++)
+        if (view->splits[f].part_count > 0) {
+            cr_expect_eq(view->splits[f].parts[0].shards, 2);
+            cr_expect_arr_eq(view->splits[f].parts[0].bounds, ((int64_t[]){0, 3, 4}), 3 * sizeof(int64_t));
+        }
+}
+
+/* The reduction is cut the same way in both, or they contradict each other. */
+Test(view, compares_shares)
+{
+    struct sp_node *matmul = binary("MatMul", "4,8", "8,4", 2);
+    given(matmul, "A", "| 4", "0; 0; 0; 1");
+    given(matmul, "B", "4 |", "0; 0; 0; 1");
+    EXPECT_CONFLICTS(matmul, "");
+    EXPECT_RESULT(matmul, 0, "whole on devices 0, 1");
+    given(matmul, "B", "4 |", "0; 1; 1; 1");
+    EXPECT_CONFLICTS(matmul, "SPLIT");
+    given(matmul, "B", "2 |", "0; 1");
+    EXPECT_CONFLICTS(matmul, "SPLIT");
+}
+
+/* Shares beside a split in equal parts, and of both axes. */
+Test(view, takes_shares_of_two_axes)
+{
+    struct sp_node *add = binary("Add", "4,8", "4,8", 4);
+    given(add, "A", "2 | 4", "0; 0; 0; 1; 2; 2; 2; 3");
+    given(add, "B", "2 | 4", "0; 0; 0; 1; 2; 2; 2; 3");
+    EXPECT_CONFLICTS(add, "");
+    EXPECT_RESULT(add, 0, "axis 0 in 2, axis 1 in 4 on devices 0, 0, 0, 1, 2, 2, ..");
+    given(add, "A", "4 | 2", "0; 1; 0; 1; 0; 1; 2; 3");
+    given(add, "B", "4 | 2", "0; 1; 0; 1; 0; 1; 2; 3");
+    EXPECT_CONFLICTS(add, "");
+    EXPECT_RESULT(add, 0, "axis 0 in 4, axis 1 in 2 on devices 0, 1, 0, 1, 0, 1, ..");
+}
+
+/* Heads in shares: the axis is two loops, of which the major one is cut; blocks are joined as far as nothing depends on
+   them. */
+Test(view, deals_shares_to_loops)
+{
+    struct sp_node *node = reshape("16", 2, (int64_t[]){8, 2}, 2);
+    given(node, "X", "4", "0; 0; 0; 1");
+    EXPECT_CONFLICTS(node, "");
+    EXPECT_RESULT(node, 0, "axis 0 in 4 on devices 0, 0, 0, 1");
+    given(node, "X", "8", "0; 0; 0; 0; 0; 0; 1; 1");
+    EXPECT_CONFLICTS(node, "");
+}
+
+Test(view, deals_shares_that_repeat)
+{
+    struct sp_node *node = reshape("16", 2, (int64_t[]){2, 8}, 4);
+    given(node, "X", "8", "0; 0; 0; 1; 2; 2; 2; 3");
+    EXPECT_CONFLICTS(node, "");
+    EXPECT_RESULT(node, 0, "axis 0 in 2, axis 1 in 4 on devices 0, 0, 0, 1, 2, 2, ..");
+    given(node, "X", "4", "0; 0; 0; 1");
+    EXPECT_CONFLICTS(node, "FACTORS");
+}
+
 /* ---- kinds of factors ------------------------------------------------------------------------------------------- */
 
 Test(view, gathers_what_is_needed_whole)

@@ -8,6 +8,7 @@
  */
 #include "base/limits.h"
 #include "ops/lowering/functions.h"
+#include "ops/lowering/parts.h"
 #include "ops/lowering/statistics.h"
 
 /* ---- TopK ------------------------------------------------------------------------------------------------------- */
@@ -58,9 +59,10 @@ static struct sp_piece *pick(struct sp_lowering *lower, struct sp_piece *x, stru
 /* How many elements all shards give that have `k` or, where they are shorter, all of theirs. */
 static int64_t gathered(const struct sp_lower_factor *factor, int64_t k)
 {
-    int64_t block = (factor->extent + factor->shards - 1) / factor->shards, count = 0;
+    int64_t count = 0;
     for (int64_t shard = 0; shard < factor->shards; shard++) {
-        int64_t left = factor->extent - shard * block, size = left < block ? left : block;
+        struct sp_range range = sp_lower_shard(factor, shard);
+        int64_t size = range.limit - range.start;
         count += size < k ? size : k;
     }
     return count;
