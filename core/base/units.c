@@ -63,3 +63,20 @@ void sp_text_scaled(struct sp_buf *buf, double value)
     else
         sp_buf_printf(buf, "%.2f %s", value, prefix);
 }
+
+static uint32_t number_at(const uint32_t *numbers, uint32_t index)
+{
+    return numbers == NULL ? index : numbers[index];
+}
+
+void sp_text_numbers(struct sp_buf *buf, const uint32_t *numbers, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0, end; i < count; i = end) {
+        const uint32_t number = number_at(numbers, first + i);
+        for (end = i + 1; end < count && number_at(numbers, first + end) == number + (end - i);)
+            end++;
+        sp_buf_printf(buf, "%s%u", i > 0 ? ", " : "", number);
+        if (end > i + 1)
+            sp_buf_printf(buf, "-%u", number + (end - i) - 1);
+    }
+}

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * units - seconds and bytes as people read them, appended to a buffer. Never locale dependent.
+ * units - seconds, bytes and lists of numbers as people read them, appended to a buffer. Never locale dependent.
  *
  * Decimal prefixes throughout, as datasheets use them: 1 kB = 1000 bytes, 1 GFLOP = 1e9 operations.
  */
@@ -14,3 +14,6 @@ void sp_text_bytes(struct sp_buf *buf, double bytes);
 
 /* "8.21 G", "312 T": with the unit appended by the caller. */
 void sp_text_scaled(struct sp_buf *buf, double value);
+
+/* "0-3, 8": numbers[first .. first + count - 1] in their order, neighbours as ranges; NULL: the indices themselves. */
+void sp_text_numbers(struct sp_buf *buf, const uint32_t *numbers, uint32_t first, uint32_t count);

@@ -72,3 +72,26 @@ size_t sp_utf8_cut(const void *bytes, size_t size, size_t limit)
         limit--;
     return limit;
 }
+
+/* After a mismatch the latest `*` takes one character more. */
+bool sp_pattern_matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *resume = NULL;
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == *name || *pattern == '?') {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}

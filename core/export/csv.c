@@ -195,7 +195,7 @@ static void write_device_figures(struct sp_export *out, int64_t device, const ui
     }
     const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
     const struct sp_stage_cost *cost = sp_evaluation_device(plan->result->evaluation, stage);
-    next_int(out, number);
+    next_int(out, sp_cluster_number(plan->cluster, number));
     next_int(out, stage);
     next_number(out, cost->flops);
     next_number(out, cost->compute_seconds);

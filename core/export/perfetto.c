@@ -16,11 +16,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "export/internal.h"
 #include "perfetto_trace.pb-c.h"
 #include "plan/explain/schedule.h"
 
-#define NO_FLOW 0
+#define LIST_BYTES ((size_t)1 << 20) /* the devices of one block */
+#define NO_FLOW    0
 
 /* Rows of a block: numbers that differ between all of them. */
 enum row { ROW_DEVICE, ROW_COMPUTE, ROW_COLLECTIVES, ROW_MEMORY, ROW_COUNT };
@@ -115,11 +117,13 @@ static void put_block(struct trace *trace, uint32_t stage, uint32_t replica)
     const uint32_t size = sp_placement_size(&trace->plan->result->placement, stage);
     const uint32_t device = trace->evaluation->stages[stage].device + replica * size;
     const uint32_t block = trace->first_block[stage] + replica;
-    char name[SP_DEVICE_NAME_SIZE + 64], last[16] = "";
-    if (size > 1)
-        (void)snprintf(last, sizeof last, "-%u", device + size - 1);
-    (void)snprintf(name, sizeof name, "stage %u on %s:%u%s", stage,
-                   sp_cluster_device(trace->plan->cluster, device)->name, device, last);
+    char name[SP_DEVICE_NAME_SIZE + 64];
+    struct sp_buf list;
+    sp_buf_init(&list, LIST_BYTES);
+    sp_text_numbers(&list, trace->plan->cluster->number, device, size);
+    (void)snprintf(name, sizeof name, "stage %u on %s:%.30s", stage,
+                   sp_cluster_device(trace->plan->cluster, device)->name, sp_buf_failed(&list) ? "" : list.data);
+    sp_buf_release(&list);
     process.has_pid = 1;
     process.pid = (int32_t)block + 1;
     process.process_name = name;

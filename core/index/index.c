@@ -213,10 +213,13 @@ static bool check_alive(const struct sp_index *index, uint32_t stage)
 
 /* Marks the devices of a stage; false where one of them is another stage's, or beyond what a cluster has. Where devices
    are shared, a stage has one. */
-static bool take_devices(const struct sp_index_stage *stage, bool shares, unsigned char *taken)
+static bool take_devices(const struct sp_index *index, const struct sp_index_stage *stage, unsigned char *taken)
 {
+    const bool shares = index->shares_devices;
     const uint64_t count = (uint64_t)stage->device_count * stage->replicas;
     if (count == 0 || count > SP_MAX_DEVICES || stage->first_device > SP_MAX_DEVICES - count)
+        return false;
+    if (index->numbers != NULL && stage->first_device + count > index->count.numbers)
         return false;
     if (shares)
         return count == 1;
@@ -234,7 +237,7 @@ static bool check_stages(const struct sp_index *index)
     uint32_t slices = 0, points = 0, alive = 0, nodes = 0;
     for (uint32_t s = 0; s < index->count.stages; s++) {
         const struct sp_index_stage *stage = &index->stages[s];
-        if (!take_devices(stage, index->shares_devices, taken) || !is_text(index, stage->device_name) ||
+        if (!take_devices(index, stage, taken) || !is_text(index, stage->device_name) ||
             !takes(&nodes, index->count.nodes, nodes, stage->node_count) ||
             !takes(&slices, index->count.slices, stage->slices.first, stage->slices.count) ||
             !takes(&points, index->count.points, stage->points.first, stage->points.count) ||
@@ -293,6 +296,7 @@ static bool read_head(const char *bytes, uint64_t size, struct sp_index *index)
                   .tensors = (uint32_t)head.counts[SP_TABLE_TENSORS],
                   .operands = (uint32_t)head.counts[SP_TABLE_OPERANDS],
                   .consumers = (uint32_t)head.counts[SP_TABLE_CONSUMERS],
+                  .numbers = (uint32_t)head.counts[SP_TABLE_NUMBERS],
                   .collectives = (uint32_t)head.counts[SP_TABLE_COLLECTIVES],
                   .findings = (uint32_t)head.counts[SP_TABLE_FINDINGS],
                   .stages = (uint32_t)head.counts[SP_TABLE_STAGES],
@@ -306,6 +310,7 @@ static bool read_head(const char *bytes, uint64_t size, struct sp_index *index)
         .nodes = tables[SP_TABLE_NODES],
         .tensors = tables[SP_TABLE_TENSORS],
         .operands = tables[SP_TABLE_OPERANDS],
+        .numbers = head.counts[SP_TABLE_NUMBERS] > 0 ? tables[SP_TABLE_NUMBERS] : NULL,
         .consumers = tables[SP_TABLE_CONSUMERS],
         .collectives = tables[SP_TABLE_COLLECTIVES],
         .findings = tables[SP_TABLE_FINDINGS],

@@ -138,7 +138,7 @@ struct sp_index_json {
 
 /* Entries of the tables. */
 struct sp_index_counts {
-    uint32_t nodes, tensors, operands, consumers, collectives, findings, stages, slices, points, alive;
+    uint32_t nodes, tensors, operands, consumers, numbers, collectives, findings, stages, slices, points, alive;
     uint64_t texts; /* bytes */
 };
 
@@ -151,6 +151,7 @@ struct sp_index {
     const struct sp_index_node *nodes;
     const struct sp_index_tensor *tensors;
     const uint32_t *operands, *consumers;
+    const uint32_t *numbers; /* what people call each device; NULL: the same */
     const struct sp_index_collective *collectives;
     const struct sp_index_finding *findings;
     const struct sp_index_stage *stages;
@@ -177,6 +178,6 @@ enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *
  * Where the line stands in a file of `size` bytes that begins with these SP_INDEX_HEAD_BYTES: for lists, which read
  * nothing else of it. Errors as those of sp_index_open(); what stands there is not looked at.
  */
-#define SP_INDEX_HEAD_BYTES 200
+#define SP_INDEX_HEAD_BYTES 216
 enum sp_status sp_index_find_line(const void *head, uint64_t size, struct sp_index_row *ret_place,
                                   struct sp_error *err);

@@ -13,7 +13,7 @@
 #include "index/index.h"
 
 #define SP_INDEX_MAGIC   "shardsht"
-#define SP_INDEX_VERSION 1
+#define SP_INDEX_VERSION 2
 
 enum sp_table_place {
     SP_TABLE_NODES,
@@ -26,6 +26,7 @@ enum sp_table_place {
     SP_TABLE_ALIVE,
     SP_TABLE_OPERANDS,
     SP_TABLE_CONSUMERS,
+    SP_TABLE_NUMBERS,
     SP_TABLE_TEXTS,
     SP_TABLE_SUMMARY,
     SP_TABLE_LINE,
@@ -53,6 +54,7 @@ static const uint32_t index_sizes[SP_TABLE_TABLES] = {
     [SP_TABLE_ALIVE] = sizeof(struct sp_index_alive),
     [SP_TABLE_OPERANDS] = sizeof(uint32_t),
     [SP_TABLE_CONSUMERS] = sizeof(uint32_t),
+    [SP_TABLE_NUMBERS] = sizeof(uint32_t),
     [SP_TABLE_TEXTS] = 1,
     [SP_TABLE_SUMMARY] = 1,
     [SP_TABLE_LINE] = 1,

@@ -1,4 +1,5 @@
 /* What a device holds in the course of a request, and at the peak. */
+#include "index/label.h"
 #include "index/timeline.h"
 
 static const char *const hold_names[] = {
@@ -88,9 +89,10 @@ enum sp_status sp_index_memory(const struct sp_index *index, uint32_t stage_inde
     sp_json_member_int(json, "stage", stage_index);
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
-    sp_json_int(json, stage->first_device);
+    sp_json_int(json, index->numbers == NULL ? stage->first_device : index->numbers[stage->first_device]);
     sp_json_int(json, (int64_t)stage->device_count * stage->replicas);
     sp_json_end_array(json);
+    sp_index_list_devices(index, stage->first_device, stage->device_count * stage->replicas, json);
     sp_json_member_double(json, "capacity_bytes", stage->capacity_bytes);
     sp_json_member_double(json, "weights_bytes", stage->weights_bytes);
     sp_json_member_double(json, "cache_bytes", stage->cache_bytes);

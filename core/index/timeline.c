@@ -179,8 +179,10 @@ static void write_lane(const struct timeline *timeline, uint32_t lane, uint32_t 
     sp_json_member_int(json, "lane", lane);
     sp_json_member_int(json, "stage", stage_index);
     sp_json_member_int(json, "replica", replica);
-    sp_json_member_int(json, "first_device", stage->first_device + (int64_t)replica * stage->device_count);
+    const uint32_t first = stage->first_device + replica * stage->device_count;
+    sp_json_member_int(json, "first_device", index->numbers == NULL ? first : index->numbers[first]);
     sp_json_member_int(json, "devices", stage->device_count);
+    sp_index_list_devices(index, first, stage->device_count, json);
     sp_json_member_string(json, "device", sp_index_text(index, stage->device_name));
     /* The path is that of the first request, which the first replica computes. */
     sp_json_member_bool(json, "critical", stage->is_critical != 0 && replica == 0);

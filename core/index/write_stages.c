@@ -300,6 +300,11 @@ void sp_writing_stages(struct sp_writing *writing)
         stages.told = &told[s];
         add_stage(&stages);
     }
+    if (plan->cluster->number != NULL) {
+        uint32_t *numbers = sp_writing_add(writing, SP_TABLE_NUMBERS, plan->cluster->device_count);
+        if (numbers != NULL)
+            memcpy(numbers, plan->cluster->number, plan->cluster->device_count * sizeof *numbers);
+    }
     for (uint32_t s = sp_plan_last_stage(plan); s != SP_NO_STAGE; s = plan->result->evaluation->stages[s].waits_for)
         told[s].is_critical = 1;
 }

@@ -165,3 +165,6 @@ enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotat
 /* For each device of the cluster its stage, the first where devices are shared, or SP_NO_STAGE; in the plan's arena,
    NULL without memory. */
 uint32_t *sp_plan_device_stages(const struct sp_plan *plan);
+
+/* US dollars an hour of the devices that are used; 0 where the group of one of them states none. */
+double sp_plan_price(const struct sp_plan *plan);

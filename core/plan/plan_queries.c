@@ -33,6 +33,19 @@ uint32_t *sp_plan_device_stages(const struct sp_plan *plan)
     return stages;
 }
 
+double sp_plan_price(const struct sp_plan *plan)
+{
+    const uint32_t *stages = sp_plan_device_stages(plan);
+    double price = 0;
+    for (uint32_t d = 0; stages != NULL && d < plan->cluster->device_count; d++) {
+        const double of_device = sp_cluster_price(plan->cluster, d);
+        if (stages[d] != SP_NO_STAGE && of_device <= 0)
+            return 0;
+        price += stages[d] != SP_NO_STAGE ? of_device : 0;
+    }
+    return price;
+}
+
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)
 {
     const struct sp_work_tensor *t = &plan->workload->tensors[tensor];

@@ -224,7 +224,8 @@ static enum sp_status place_costs(struct sp_subject *subject, const struct sp_pl
     subject->stage_count = (int32_t)placement->stage_count;
     for (uint32_t d = 0; d < subject->device_count; d++) {
         const uint32_t device = subject->cluster_devices[d];
-        names[d] = sp_arena_printf(plan->arena, "%s:%u", sp_cluster_device(plan->cluster, device)->name, device);
+        names[d] = sp_arena_printf(plan->arena, "%s:%u", sp_cluster_device(plan->cluster, device)->name,
+                                   sp_cluster_number(plan->cluster, device));
         if (names[d] == NULL)
             return sp_fail_memory(err);
         numbers[device] = d;

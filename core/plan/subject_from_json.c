@@ -63,8 +63,9 @@ static enum sp_status compare_stages(const json_t *stages, const struct sp_plan 
         is_same = json_array_size(devices) == sp_plan_stage_devices(plan, s);
         for (size_t i = 0; is_same && i < json_array_size(devices); i++) {
             const json_t *device = json_array_get(devices, i);
-            is_same =
-                json_is_integer(device) && json_integer_value(device) == placement->stage_device[s] + (json_int_t)i;
+            is_same = json_is_integer(device) &&
+                      json_integer_value(device) ==
+                          sp_cluster_number(plan->cluster, placement->stage_device[s] + (uint32_t)i);
         }
     }
     for (uint32_t n = 0; is_same && n < plan->workload->node_count; n++) {

@@ -204,7 +204,8 @@ static enum sp_status check_ranges(const struct sp_constraints *constraints, con
         if (device != SP_UNPINNED && !can_run(workload, n, device))
             return conflict(err, constraints->device_where[n], NULL,
                             "Node '%.80s' is pinned to device %u (%.80s), which cannot run it.",
-                            workload->nodes[n].name, device, sp_cluster_device(cluster, device)->name);
+                            workload->nodes[n].name, sp_cluster_number(cluster, device),
+                            sp_cluster_device(cluster, device)->name);
     }
     return SP_OK;
 }

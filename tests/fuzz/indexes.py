@@ -2,9 +2,10 @@
 import struct
 
 NONE = 0xFFFFFFFF
-MAGIC, VERSION = b"shardsht", 1
+MAGIC, VERSION = b"shardsht", 2
 TABLES = {"nodes": "8I5d", "tensors": "8I2d2Q", "collectives": "6I2d2Q", "findings": "6I2Q", "stages": "14I9d",
-          "slices": "2d2I", "moments": "2d2I", "alive": "d4I", "operands": "I", "consumers": "I"}
+          "slices": "2d2I", "moments": "2d2I", "alive": "d4I", "operands": "I", "consumers": "I",
+          "numbers": "I"}
 
 
 def index(texts, summary="{}", line="", plan_size=1000, requests=3, **tables):
@@ -17,7 +18,7 @@ def index(texts, summary="{}", line="", plan_size=1000, requests=3, **tables):
         parts.append(text.encode())
         counts.append(len(parts[-1]))
         sizes.append(1)
-    head = struct.pack("<8s2I2dQ13Q14I", MAGIC, VERSION, requests, 3.5, 2.0, plan_size, *counts, *sizes, 0)
+    head = struct.pack("<8s2I2dQ14Q15I4x", MAGIC, VERSION, requests, 3.5, 2.0, plan_size, *counts, *sizes, 0)
     return head + b"".join(part + b"\0" * (-len(part) % 8) for part in parts)
 
 
@@ -58,6 +59,8 @@ INDEXES = {
     "one-stage": index(["x"], stages=[STAGE]),
     "no-stage": index([]),
     "same-devices": index(["x"], stages=[STAGE, STAGE]),
+    "numbered": small(numbers=[(0,), (2,), (1,), (5,)]),
+    "few-numbers": small(numbers=[(0,), (2,), (1,)]),
     "not-finite": small(moments=[(0.0, float("inf"), 0, 0), (0.0, 40.0, 1, 0)]),
     "no-such-node": small(consumers=[(1,), (0,), (2,)]),
     "not-ordered": small(consumers=[(1,), (1,), (0,)]),

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cost/cluster/internal.h"
+
 static uint64_t mesh_devices(const struct sp_cluster *cluster)
 {
     uint64_t product = 1;
@@ -24,6 +26,23 @@ static struct sp_cluster *copy_cluster(struct sp_arena *arena, const struct sp_c
     memcpy(copy->groups, cluster->groups, cluster->group_count * sizeof *copy->groups);
     memcpy(copy->levels, cluster->levels, cluster->level_count * sizeof *copy->levels);
     return copy;
+}
+
+/* A description of its own, which may be changed; one more group has room. */
+static struct sp_cluster_stated *copy_stated(struct sp_arena *arena, struct sp_cluster *cluster)
+{
+    struct sp_cluster_stated *stated = SP_NEW(arena, struct sp_cluster_stated);
+    if (stated == NULL)
+        return NULL;
+    *stated = *cluster->stated;
+    stated->groups = SP_NEW_ARRAY(arena, (size_t)stated->group_count + 1, struct sp_device_group_spec);
+    stated->levels = SP_NEW_ARRAY(arena, stated->level_count, struct sp_mesh_level);
+    if (stated->groups == NULL || stated->levels == NULL)
+        return NULL;
+    memcpy(stated->groups, cluster->stated->groups, stated->group_count * sizeof *stated->groups);
+    memcpy(stated->levels, cluster->stated->levels, stated->level_count * sizeof *stated->levels);
+    cluster->stated = stated;
+    return stated;
 }
 
 /* Numbers the devices of changed groups. */
@@ -74,9 +93,36 @@ bool sp_cluster_can_grow(const struct sp_cluster *cluster, uint32_t group)
     const uint64_t product = mesh_devices(cluster);
     if (cluster->device_count >= SP_MAX_DEVICES || !has_link(cluster))
         return false;
+    if (cluster->stated != NULL && (cluster->level_count > 1 || cluster->stated->device_count >= SP_MAX_DEVICES ||
+                                    cluster->stated->group_count >= SP_MAX_DEVICE_GROUPS))
+        return false;
     if (group + 1 < cluster->group_count && cluster->group_count >= SP_MAX_DEVICE_GROUPS)
         return false;
     return level == cluster->level_count || product + product / cluster->levels[level].size <= SP_MAX_DEVICES;
+}
+
+/* The last device of an arranged cluster of one level is described as one behind all others. */
+static bool state_one_more(struct sp_arena *arena, struct sp_cluster *more, uint32_t group)
+{
+    const uint32_t last = more->device_count - 1, described = more->stated->device_count;
+    struct sp_cluster_stated *stated = copy_stated(arena, more);
+    uint32_t *number = SP_NEW_ARRAY(arena, more->device_count, uint32_t);
+    uint32_t *numbered = SP_NEW_ARRAY(arena, (size_t)described + 1, uint32_t);
+    if (stated == NULL || number == NULL || numbered == NULL)
+        return false;
+    struct sp_device_group_spec *added = &stated->groups[stated->group_count++];
+    *added = more->groups[group];
+    added->count = 1;
+    added->name = sp_arena_printf(arena, "%s (one more)", added->name);
+    stated->levels[0].size = ++stated->device_count;
+    memset(numbered, 0xff, described * sizeof *numbered);
+    for (uint32_t d = 0; d <= last; d++) {
+        number[d] = d == last ? described : sp_cluster_number(more, d);
+        numbered[number[d]] = d;
+    }
+    more->number = number;
+    more->numbered = numbered;
+    return added->name != NULL;
 }
 
 struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t group)
@@ -98,6 +144,8 @@ struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_c
             return NULL;
     }
     more->device_count++;
+    if (more->stated != NULL && !state_one_more(arena, more, group))
+        return NULL;
     return number_devices(arena, more);
 }
 
@@ -106,6 +154,23 @@ struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_c
 bool sp_cluster_can_shrink(const struct sp_cluster *cluster, uint32_t group)
 {
     return cluster->device_count > 1 && (group + 1 == cluster->group_count || cluster->level_count == 1);
+}
+
+/* The devices behind `gone` move up by one, and keep their numbers. */
+static bool leave_out(struct sp_arena *arena, struct sp_cluster *fewer, uint32_t gone)
+{
+    uint32_t *number = SP_NEW_ARRAY(arena, fewer->device_count, uint32_t);
+    uint32_t *numbered = SP_NEW_ARRAY(arena, fewer->stated->device_count, uint32_t);
+    if (number == NULL || numbered == NULL)
+        return false;
+    memset(numbered, 0xff, fewer->stated->device_count * sizeof *numbered);
+    for (uint32_t d = 0; d < fewer->device_count; d++) {
+        number[d] = sp_cluster_number(fewer, d + (d >= gone));
+        numbered[number[d]] = d;
+    }
+    fewer->number = number;
+    fewer->numbered = numbered;
+    return true;
 }
 
 struct sp_cluster *sp_cluster_one_fewer(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t group)
@@ -122,6 +187,8 @@ struct sp_cluster *sp_cluster_one_fewer(struct sp_arena *arena, const struct sp_
         memmove(&fewer->groups[group], &fewer->groups[group + 1], (fewer->group_count - group) * sizeof *fewer->groups);
     }
     sp_level_resize(&fewer->levels[0], fewer->device_count);
+    if (fewer->stated != NULL && !leave_out(arena, fewer, sp_cluster_last_device(cluster, group)))
+        return NULL;
     return number_devices(arena, fewer);
 }
 
@@ -132,6 +199,12 @@ struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp
 {
     struct sp_cluster *scaled = copy_cluster(arena, cluster);
     const struct sp_link_forms *known = cluster->levels[level].forms;
+    if (scaled != NULL && scaled->stated != NULL) {
+        struct sp_cluster_stated *stated = copy_stated(arena, scaled);
+        if (stated == NULL)
+            return NULL;
+        stated->levels[level].bandwidth *= factor;
+    }
     if (scaled == NULL || known == NULL) {
         if (scaled != NULL) {
             scaled->levels[level].bandwidth *= factor;
@@ -155,14 +228,10 @@ struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp
     return scaled;
 }
 
-struct sp_cluster *sp_cluster_scale(struct sp_arena *arena, const struct sp_cluster *cluster,
-                                    const struct sp_cluster_scale *scale)
+static void scale_groups(uint32_t count, struct sp_device_group_spec *groups, const struct sp_cluster_scale *scale)
 {
-    struct sp_cluster *scaled = copy_cluster(arena, cluster);
-    if (scaled == NULL)
-        return NULL;
-    for (uint32_t g = 0; g < scaled->group_count; g++) {
-        struct sp_device *device = &scaled->groups[g].device;
+    for (uint32_t g = 0; g < count; g++) {
+        struct sp_device *device = &groups[g].device;
         device->memory_bytes *= scale->memory;
         device->memory_reported_bytes *= scale->memory;
         device->memory_bandwidth *= scale->bandwidth;
@@ -170,6 +239,21 @@ struct sp_cluster *sp_cluster_scale(struct sp_arena *arena, const struct sp_clus
         device->functions_per_second *= scale->compute;
         for (int dtype = 0; dtype < SP_DTYPE_COUNT; dtype++)
             device->flops[dtype] *= scale->compute;
+    }
+}
+
+struct sp_cluster *sp_cluster_scale(struct sp_arena *arena, const struct sp_cluster *cluster,
+                                    const struct sp_cluster_scale *scale)
+{
+    struct sp_cluster *scaled = copy_cluster(arena, cluster);
+    if (scaled == NULL)
+        return NULL;
+    scale_groups(scaled->group_count, scaled->groups, scale);
+    if (scaled->stated != NULL) {
+        struct sp_cluster_stated *stated = copy_stated(arena, scaled);
+        if (stated == NULL)
+            return NULL;
+        scale_groups(stated->group_count, stated->groups, scale);
     }
     scaled->memory_limit_bytes *= scale->memory;
     return scaled;

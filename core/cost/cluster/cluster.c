@@ -51,28 +51,63 @@ enum sp_status sp_cluster_unknown_device(const char *name, struct sp_error *err)
     return SP_ERR_REQUEST;
 }
 
+/* How many devices of each group are used; all together are returned. */
+static uint32_t count_used(const struct sp_cluster_parts *parts, uint32_t used[SP_MAX_DEVICE_GROUPS])
+{
+    uint32_t all = 0;
+    for (uint32_t g = 0, number = 0; g < parts->group_count; g++) {
+        used[g] = 0;
+        for (uint32_t i = 0; i < parts->groups[g].count; i++, number++)
+            used[g] += parts->excluded == NULL || !parts->excluded[number];
+        all += used[g];
+    }
+    return all;
+}
+
 /* The level of a cluster without a mesh. A single device talks to nobody; its level only has to be well-formed. */
 static bool default_level(const struct sp_cluster_parts *parts, uint32_t device_count, struct sp_mesh_level *ret_level,
                           uint32_t *ret_linkless)
 {
     struct sp_mesh_level level = {.name = DEFAULT_LEVEL_NAME, .size = device_count};
+    uint32_t used[SP_MAX_DEVICE_GROUPS];
+    const uint32_t used_count = count_used(parts, used);
 
     for (uint32_t i = 0; i < parts->group_count; i++) {
         const struct sp_device *device = &parts->groups[i].device;
         double bandwidth = sp_cluster_device_link(device);
-        if (bandwidth <= 0 && device_count == 1)
+        if (used[i] == 0)
+            continue;
+        if (bandwidth <= 0 && used_count == 1)
             bandwidth = device->memory_bandwidth;
         if (bandwidth <= 0) {
             *ret_linkless = i;
             return false;
         }
-        if (i == 0 || bandwidth < level.bandwidth)
+        if (level.bandwidth <= 0 || bandwidth < level.bandwidth)
             level.bandwidth = bandwidth;
         if (device->link_latency > level.latency)
             level.latency = device->link_latency;
     }
     *ret_level = level;
     return true;
+}
+
+/* What was stated of a cluster that is not as it was stated: for whoever writes it. */
+static enum sp_status keep_stated(struct sp_arena *arena, const struct sp_cluster_parts *parts,
+                                  struct sp_cluster *cluster, struct sp_error *err)
+{
+    struct sp_cluster_stated *stated = SP_NEW(arena, struct sp_cluster_stated);
+    struct sp_mesh_level *levels = SP_NEW_ARRAY(arena, cluster->level_count, struct sp_mesh_level);
+    if (stated == NULL || levels == NULL)
+        return sp_fail_memory(err);
+    memcpy(levels, cluster->levels, cluster->level_count * sizeof *levels);
+    *stated = (struct sp_cluster_stated){.group_count = parts->group_count,
+                                         .device_count = cluster->device_count,
+                                         .level_count = cluster->level_count,
+                                         .groups = parts->groups,
+                                         .levels = levels};
+    cluster->stated = stated;
+    return SP_OK;
 }
 
 enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_parts *parts,
@@ -112,7 +147,14 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
         for (uint32_t i = 0; i < parts->groups[group].count; i++)
             cluster->group_of[device++] = group;
     }
-    enum sp_status status = sp_cluster_measured_links(arena, cluster, err);
+    enum sp_status status = SP_OK;
+    if (sp_cluster_is_irregular(parts)) {
+        status = keep_stated(arena, parts, cluster, err);
+        if (status == SP_OK)
+            status = sp_cluster_arrange(arena, parts, cluster, err);
+    }
+    if (status == SP_OK)
+        status = sp_cluster_measured_links(arena, cluster, err);
     if (status == SP_OK)
         *ret_cluster = cluster;
     return status;
@@ -179,7 +221,7 @@ struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_clu
     for (uint32_t i = 0; i + 1 < prefix->group_count; i++)
         rest -= prefix->groups[i].count;
     prefix->groups[prefix->group_count - 1].count = rest;
-    shrink_levels(prefix->levels, prefix->level_count, count);
+    shrink_levels(prefix->levels, prefix->level_count, cluster->place == NULL ? count : cluster->place[count - 1] + 1);
     return prefix;
 }
 
@@ -202,13 +244,43 @@ double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
     double limit = cluster->memory_limit_bytes;
     if (limit > 0 && limit < memory)
         memory = limit;
-    return memory > cluster->reserved_bytes ? memory - cluster->reserved_bytes : 0;
+    memory -= cluster->reserved_bytes + cluster->groups[cluster->group_of[device]].reserved_bytes;
+    return fmax(memory, 0);
+}
+
+uint32_t sp_cluster_numbered(const struct sp_cluster *cluster, uint32_t number)
+{
+    if (cluster->number != NULL)
+        number = number < cluster->stated->device_count ? cluster->numbered[number] : UINT32_MAX;
+    return number < cluster->device_count ? number : UINT32_MAX;
+}
+
+uint32_t sp_cluster_described(const struct sp_cluster *cluster)
+{
+    return cluster->stated != NULL ? cluster->stated->device_count : cluster->device_count;
+}
+
+bool sp_cluster_numbered_links(struct sp_arena *arena, const struct sp_cluster *cluster, struct sp_links *ret_links)
+{
+    const uint32_t count = sp_cluster_described(cluster);
+    uint32_t *place = SP_NEW_ARRAY(arena, count, uint32_t);
+    if (place == NULL)
+        return false;
+    for (uint32_t number = 0; number < count; number++) {
+        const uint32_t device = sp_cluster_numbered(cluster, number);
+        place[number] = device == UINT32_MAX || cluster->place == NULL ? device : cluster->place[device];
+    }
+    *ret_links =
+        (struct sp_links){cluster->level_count, cluster->levels, cluster->stated == NULL ? NULL : place, count};
+    return true;
 }
 
 const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, uint32_t a, uint32_t b)
 {
     uint32_t level = cluster->level_count - 1;
 
+    a = cluster->place == NULL ? a : cluster->place[a];
+    b = cluster->place == NULL ? b : cluster->place[b];
     /* Indices within ever larger blocks: the level below which both are in one block is the outermost that differs. */
     while (level > 0) {
         a /= cluster->levels[level].size;

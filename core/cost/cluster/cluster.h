@@ -12,19 +12,29 @@
  *
  * JSON forms
  *   short   {"device": NAME or {..}, "count": N}
- *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime"}, ..], "device_count": N}
+ *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime", "reserved_bytes", "price_per_hour"}, ..],
+ *            "device_count": N}
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
- *           "launch_seconds", "runtime"
+ *           "launch_seconds", "runtime", "exclude": [number or pattern, ..]
  *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted the
  *           other members of api/schema/device.schema.json, which the files of api/devices have too
  *
  * Required: device and count, or groups with device and count in each; size and bandwidth of a level; the four members
  * of a described device. Everything else has a default. A group without a runtime has the cluster's. "device_count"
- * plans on the first N devices only; it keeps the numbering of a mesh of which only a part is used. Unknown members
- * are errors; an error's `where` is the JSON pointer of the member, its message says what is expected there.
+ * plans on the first N devices only; it keeps the numbering of a mesh of which only a part is used. "exclude" leaves
+ * devices out, by number or by a pattern of group names (`*` is any characters, `?` any one). Unknown members are
+ * errors; an error's `where` is the JSON pointer of the member, its message says what is expected there.
+ *
+ * Whoever plans wants devices that belong together to be neighbours. So a cluster of which devices are left out, or in
+ * which groups alike stand apart, is *arranged*: inside it devices have numbers without gaps, each is at a place of the
+ * mesh, and sp_cluster_number() is the number that the description gives it. People see that one only.
+ *
+ *   3 devices, exclude [1]      device  0 1    number  0 2
+ *   2 x A, 1 x B, 2 x A         device  0 1 2 3 4    number  0 1 3 4 2
+ *   mesh [{2},{3}], exclude [1] device  0 1 2 3 4    number  3 4 5 0 2    the full node first
  *
  * Invariants: 1 <= device_count <= SP_MAX_DEVICES; group counts add up to it; level sizes multiply to it, or to more
- * when sp_cluster_prefix() cut a mesh in the middle. All figures are finite and positive (latencies may be 0).
+ * where places are not used. Places ascend. All figures are finite and positive (latencies may be 0).
  */
 #include <jansson.h>
 
@@ -39,7 +49,11 @@ struct sp_device_group_spec {
     const char *name;
     uint32_t count;
     struct sp_device device;
+    double reserved_bytes; /* of each device's memory, for others */
+    double price_per_hour; /* US dollars of one device; 0: not stated */
 };
+
+struct sp_cluster_stated; /* the description of an arranged cluster: internal.h */
 
 struct sp_cluster {
     uint32_t device_count, group_count, level_count;
@@ -51,6 +65,10 @@ struct sp_cluster {
     double efficiency;            /* share of peaks that kernels of all devices reach, (0, 1]; 0: the devices' own */
     double launch_seconds;        /* to start a kernel of any device; below 0: the devices' own */
     double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
+    const uint32_t *number;       /* device -> its number in the description; NULL: the same */
+    const uint32_t *numbered;     /* with `number`: number -> device, or one that there is not */
+    const uint32_t *place;        /* device -> its place in the mesh, row-major; NULL: the same */
+    const struct sp_cluster_stated *stated; /* NULL: groups and levels are as they were stated */
 };
 
 /* Of devices without a kind, where nothing is stated: 0.7 for compute and memory, 7e-6 s (autoparallel's published
@@ -81,6 +99,18 @@ enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, cons
  */
 struct sp_cluster *sp_cluster_prefix(struct sp_arena *arena, const struct sp_cluster *cluster, uint32_t count);
 
+/* The number that the description gives a device. */
+static inline uint32_t sp_cluster_number(const struct sp_cluster *cluster, uint32_t device)
+{
+    return cluster->number == NULL ? device : cluster->number[device];
+}
+
+/* The device that the description numbers so; UINT32_MAX: it is left out, or there is none. */
+uint32_t sp_cluster_numbered(const struct sp_cluster *cluster, uint32_t number);
+
+/* Numbers are below this. */
+uint32_t sp_cluster_described(const struct sp_cluster *cluster);
+
 /* What device `device` is; it lives as long as the cluster. */
 const struct sp_device *sp_cluster_device(const struct sp_cluster *cluster, uint32_t device);
 
@@ -91,11 +121,20 @@ double sp_device_usable_bytes(const struct sp_device *device);
 /* The same, at most the cluster's limit, less what is reserved. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
 
+/* US dollars of a device and hour, as its group states; 0: it does not. */
+static inline double sp_cluster_price(const struct sp_cluster *cluster, uint32_t device)
+{
+    return cluster->groups[cluster->group_of[device]].price_per_hour;
+}
+
 /* The link levels, for what is costed by them; they live as long as the cluster. */
 static inline struct sp_links sp_cluster_links(const struct sp_cluster *cluster)
 {
-    return (struct sp_links){cluster->level_count, cluster->levels};
+    return (struct sp_links){cluster->level_count, cluster->levels, cluster->place, cluster->device_count};
 }
+
+/* The same for shardings on devices as the description numbers them; false without memory. */
+bool sp_cluster_numbered_links(struct sp_arena *arena, const struct sp_cluster *cluster, struct sp_links *ret_links);
 
 /* The link level between two different devices. */
 const struct sp_mesh_level *sp_cluster_link(const struct sp_cluster *cluster, uint32_t a, uint32_t b);

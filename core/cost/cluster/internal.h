@@ -11,7 +11,27 @@ struct sp_cluster_parts {
     struct sp_device_group_spec *groups;
     struct sp_mesh_level *levels;
     double memory_limit_bytes, efficiency, launch_seconds;
+    const bool *excluded; /* per number; NULL: none is */
 };
+
+/* What an arranged cluster was described by: all groups in the order of the numbers, and the mesh over all of them. */
+struct sp_cluster_stated {
+    uint32_t group_count, device_count, level_count;
+    struct sp_device_group_spec *groups;
+    struct sp_mesh_level *levels;
+};
+
+/* Whether devices have to be arranged: some are left out, or groups alike stand apart where all links are the same. */
+bool sp_cluster_is_irregular(const struct sp_cluster_parts *parts);
+
+/* Arranges the devices of `cluster`, whose levels are those of all that are numbered: makes number, place, groups,
+   group_of, and levels as large as what is used. */
+enum sp_status sp_cluster_arrange(struct sp_arena *arena, const struct sp_cluster_parts *parts,
+                                  struct sp_cluster *cluster, struct sp_error *err);
+
+/* Reads "exclude" of a cluster of `parts`. */
+enum sp_status sp_cluster_parse_exclude(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                        struct sp_cluster_parts *parts);
 
 /*
  * Numbers the devices. The parts must be checked already (counts, figures, sizes), but for one thing: without levels,

@@ -7,12 +7,15 @@
 
 #define COUNT_OF(array)    (sizeof array / sizeof array[0])
 #define INTERN_SEED        0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
-#define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime"
+#define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime", "exclude"
+#define MEMBERS_OF_GROUP   "count", "device", "reserved_bytes", "price_per_hour"
 #define MAX_RUNTIME_BYTES  64
 
 static const struct sp_members_range figure_bytes = {"a number of bytes", 1, SP_MAX_FIGURE};
 static const struct sp_members_range figure_bandwidth = {"a number of bytes per second", 1, SP_MAX_FIGURE};
 static const struct sp_members_range figure_seconds = {"a number of seconds", 0, SP_MAX_SECONDS};
+static const struct sp_members_range figure_price = {"US dollars of one device and hour", 0, SP_MAX_FIGURE};
+static const struct sp_members_range figure_reserved = {"a number of bytes", 0, SP_MAX_FIGURE};
 static const struct sp_members_range figure_efficiency = {"a share of peak", SP_MIN_EFFICIENCY, 1};
 
 /* The member "runtime", where it is there. */
@@ -31,18 +34,26 @@ static enum sp_status read_runtime(struct sp_members_reader *reader, const json_
                              "There is no runtime '%s'; it is onnxruntime, tensorrt, vllm or generic.", name);
 }
 
-/* Device and count; members and name are the caller's. */
+/* All but the name and the runtime, which only groups have; which members there may be is the caller's. */
 static enum sp_status read_group(struct sp_members_reader *reader, const json_t *json, const char *pointer,
                                  uint32_t devices_left, struct sp_device_group_spec *group)
 {
     enum sp_status status = sp_cluster_parse_device(reader, json, pointer, &group->device);
-    return status == SP_OK ? sp_members_count(reader, json, pointer, "count", devices_left, &group->count) : status;
+    if (status == SP_OK)
+        status = sp_members_count(reader, json, pointer, "count", devices_left, &group->count);
+    if (status == SP_OK)
+        status =
+            sp_members_number(reader, json, pointer, "reserved_bytes", &figure_reserved, false, &group->reserved_bytes);
+    if (status == SP_OK)
+        status =
+            sp_members_number(reader, json, pointer, "price_per_hour", &figure_price, false, &group->price_per_hour);
+    return status;
 }
 
 static enum sp_status read_groups(struct sp_members_reader *reader, const json_t *json, const char *pointer,
                                   struct sp_cluster_parts *parts)
 {
-    static const char *const members[] = {"name", "count", "device", "runtime"};
+    static const char *const members[] = {"name", MEMBERS_OF_GROUP, "runtime"};
     const char *at = sp_members_child(reader, pointer, "groups");
     const json_t *groups = json_object_get(json, "groups");
     size_t count = json_array_size(groups);
@@ -147,7 +158,7 @@ static enum sp_status read_mesh(struct sp_members_reader *reader, const json_t *
 static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                  struct sp_cluster_parts *parts)
 {
-    static const char *const short_members[] = {"device", "count", MEMBERS_OF_CLUSTER};
+    static const char *const short_members[] = {MEMBERS_OF_GROUP, MEMBERS_OF_CLUSTER};
     static const char *const full_members[] = {"groups", "device_count", MEMBERS_OF_CLUSTER};
     bool full = json_object_get(json, "groups") != NULL;
     struct sp_device common = {0}; /* its runtime */
@@ -176,6 +187,8 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     if (status == SP_OK)
         status = read_mesh(reader, json, pointer, device_count, parts);
     if (status == SP_OK)
+        status = sp_cluster_parse_exclude(reader, json, pointer, parts);
+    if (status == SP_OK)
         status = sp_members_number(reader, json, pointer, "memory_limit_bytes", &figure_bytes, false,
                                    &parts->memory_limit_bytes);
     if (status == SP_OK)
@@ -193,6 +206,29 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     return status;
 }
 
+/* Of devices that are arranged the first ones are those with the lowest numbers. */
+static enum sp_status exclude_behind(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                     struct sp_cluster_parts *parts)
+{
+    uint32_t all = 0, count = 0, left = 0;
+    for (uint32_t g = 0; g < parts->group_count; g++)
+        all += parts->groups[g].count;
+    bool *excluded = SP_NEW_ARRAY(reader->arena, all, bool);
+    if (excluded == NULL)
+        return sp_fail_memory(reader->err);
+    enum sp_status status = sp_members_count(reader, json, pointer, "device_count", all, &count);
+    for (uint32_t d = 0; status == SP_OK && d < all; d++) {
+        excluded[d] = d >= count || (parts->excluded != NULL && parts->excluded[d]);
+        left += !excluded[d];
+    }
+    if (status == SP_OK && left == 0)
+        status = sp_members_refuse(reader, sp_members_child(reader, pointer, "exclude"), "CLUSTER_EXCLUDE",
+                                   "The first %u devices are all left out; keep at least one.", count);
+    if (status == SP_OK && left < all)
+        parts->excluded = excluded;
+    return status;
+}
+
 enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 struct sp_cluster **ret_cluster, struct sp_error *err)
 {
@@ -204,6 +240,10 @@ enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, cons
     /* jansson's iterators take no const objects; nothing here changes one. */
     enum sp_status status = read_parts(&reader, (json_t *)(uintptr_t)json, pointer, &parts);
 
+    if (status == SP_OK && is_prefix && sp_cluster_is_irregular(&parts)) {
+        status = exclude_behind(&reader, json, pointer, &parts);
+        is_prefix = false;
+    }
     if (status != SP_OK)
         return status;
     status = sp_cluster_build(arena, &parts, &cluster, &linkless, err);

@@ -51,7 +51,8 @@ static bool number_devices(struct context *c)
         if (stage_of[d] == SP_NO_STAGE)
             continue;
         char label[SP_DEVICE_LABEL_SIZE];
-        int length = snprintf(label, sizeof label, "%s:%u", sp_cluster_device(plan->cluster, d)->name, d);
+        int length = snprintf(label, sizeof label, "%s:%u", sp_cluster_device(plan->cluster, d)->name,
+                              sp_cluster_number(plan->cluster, d));
         char *name = sp_arena_string(plan->arena, label, (size_t)length);
         if (name == NULL)
             return false;

@@ -80,6 +80,8 @@ static void write_estimate(struct sp_plan_json *c)
     write_range(json, "memory_range", &bars->memory_bytes);
     sp_json_member_double(json, "communication_bytes", evaluation->communication_bytes);
     sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
+    if (sp_plan_price(c->plan) > 0)
+        sp_json_member_double(json, "price_per_hour", sp_plan_price(c->plan));
     sp_json_member_double(json, "lower_bound_seconds", gap.bound_seconds);
     sp_json_member_double(json, "gap", gap.gap);
     sp_json_member_double(json, "best_found_seconds", gap.best_seconds);
@@ -233,11 +235,14 @@ static void write_devices(struct sp_plan_json *c)
     struct sp_json *json = c->json;
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
-    for (uint32_t d = 0; d < c->plan->cluster->device_count; d++) {
+    for (uint32_t number = 0; number < sp_cluster_described(c->plan->cluster); number++) {
+        const uint32_t d = sp_cluster_numbered(c->plan->cluster, number);
+        if (d == UINT32_MAX)
+            continue;
         uint32_t stage = c->stage_of_device[d];
         const struct sp_stage_cost *cost = stage == SP_NO_STAGE ? &unused : sp_evaluation_device(evaluation, stage);
         sp_json_begin_object(json);
-        sp_json_member_int(json, "id", d);
+        sp_json_member_int(json, "id", number);
         sp_json_member_string(json, "name", sp_cluster_device(c->plan->cluster, d)->name);
         sp_json_key(json, "stage");
         if (stage == SP_NO_STAGE)

@@ -31,7 +31,7 @@ static inline void sp_plan_json_devices(struct sp_plan_json *c, const char *name
     sp_json_key(c->json, name);
     sp_json_begin_array(c->json);
     for (uint32_t i = 0; i < count; i++)
-        sp_json_int(c->json, first + i);
+        sp_json_int(c->json, sp_cluster_number(c->plan->cluster, first + i));
     sp_json_end_array(c->json);
 }
 

@@ -38,6 +38,19 @@ static void write_spec_of(struct sp_plan_json *c, const struct sp_sharding_spec 
     sp_json_end_object(json);
 }
 
+/* The devices of a spec as people number them. */
+static void number_devices(const struct sp_cluster *cluster, struct sp_sharding_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->device_count; i++) {
+        if (spec->group_count == 0) /* else these are the groups' keys */
+            spec->devices[i] = sp_cluster_number(cluster, (uint32_t)spec->devices[i]);
+    }
+    for (uint32_t g = 0; g < spec->group_count; g++) {
+        for (uint32_t i = 0; i < spec->groups[g].count; i++)
+            spec->groups[g].devices[i] = sp_cluster_number(cluster, (uint32_t)spec->groups[g].devices[i]);
+    }
+}
+
 /* A tensor as it is in one place. */
 static void write_place_spec(struct sp_plan_json *c, const char *name, const struct sp_plan_place *place, uint32_t rank)
 {
@@ -48,6 +61,7 @@ static void write_place_spec(struct sp_plan_json *c, const char *name, const str
         c->json->failed = true;
     } else {
         spec.tensor_name = name;
+        number_devices(c->plan->cluster, &spec);
         write_spec_of(c, &spec, place->stage, place->layout, rank);
     }
     sp_arena_rewind(c->plan->arena, mark);
@@ -69,7 +83,7 @@ static void write_whole_spec(struct sp_plan_json *c, const char *name, uint32_t 
     for (uint32_t i = 0; i < c->places.count; i++) {
         const uint32_t stage = c->places.stages[i], first = c->plan->result->placement.stage_device[stage];
         for (uint32_t d = 0; d < sp_plan_stage_devices(c->plan, stage); d++)
-            spec.devices[spec.device_count++] = first + d;
+            spec.devices[spec.device_count++] = sp_cluster_number(c->plan->cluster, first + d);
     }
     write_spec_of(c, &spec, 0, 0, rank);
     sp_arena_rewind(c->plan->arena, mark);
@@ -184,7 +198,7 @@ static void write_sends(struct sp_plan_json *c)
         sp_json_begin_array(json);
         for (uint32_t k = 0; k < 2; k++) {
             for (uint32_t d = 0; d < sp_placement_size(placement, stages[k]); d++)
-                sp_json_int(json, placement->stage_device[stages[k]] + d);
+                sp_json_int(json, sp_cluster_number(c->plan->cluster, placement->stage_device[stages[k]] + d));
         }
         sp_json_end_array(json);
         sp_json_member_int(json, "from_stage", transfer->from_stage);

@@ -298,6 +298,8 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_
     sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
     if (sp_plan_devices_used(plan) < plan->cluster->device_count)
         sp_buf_printf(buf, "Devices     %u of %u are used\n", sp_plan_devices_used(plan), plan->cluster->device_count);
+    if (sp_plan_price(plan) > 0)
+        sp_buf_printf(buf, "Price       %.2f US dollars an hour for the devices that are used\n", sp_plan_price(plan));
     sp_buf_text(buf, "Bottleneck  ");
     sp_text_wrapped(buf, plan->bottleneck, 12, SP_TEXT_COLUMNS);
 }

@@ -147,10 +147,16 @@ static enum sp_status take_cluster(struct resharding *resharding, const json_t *
     resharding->is_assumed = given == NULL;
     if (given != NULL) {
         status = sp_cluster_parse(reader->arena, given, "/cluster", &resharding->cluster, reader->err);
-        if (status == SP_OK && resharding->cluster->device_count < count)
+        const uint32_t devices = status == SP_OK ? sp_cluster_described(resharding->cluster) : 0;
+        if (status == SP_OK && devices < count)
             status = sp_members_refuse(reader, "/cluster", "CLUSTER_TOO_SMALL",
-                                       "The cluster has %u devices, but the shardings are on %lld.",
-                                       (unsigned)resharding->cluster->device_count, (long long)count);
+                                       "The cluster has %u devices, but the shardings are on %lld.", (unsigned)devices,
+                                       (long long)count);
+        for (uint32_t number = 0; status == SP_OK && number < count; number++) {
+            if (sp_cluster_numbered(resharding->cluster, number) == UINT32_MAX)
+                status = sp_members_refuse(reader, "/cluster/exclude", "CLUSTER_EXCLUDE",
+                                           "The cluster leaves out device %u, which the shardings are on.", number);
+        }
         return status;
     }
     if (count == 0)
@@ -210,7 +216,8 @@ static enum sp_status write_shardings(struct resharding *resharding)
 
 static enum sp_status plan(struct resharding *resharding)
 {
-    resharding->links = sp_cluster_links(resharding->cluster);
+    if (!sp_cluster_numbered_links(resharding->reader.arena, resharding->cluster, &resharding->links))
+        return sp_fail_memory(resharding->reader.err);
     const struct sp_reshard_request request = {
         .links = &resharding->links,
         .rank = (uint32_t)resharding->context.rank,

@@ -201,9 +201,10 @@ static void reason_shared_stage(const struct sp_plan *plan, uint32_t stage, stru
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_stage_cost *cost = stage_cost(plan, stage), *device = sp_evaluation_device(evaluation, stage);
     if (device->node_count == cost->node_count)
-        sp_buf_printf(buf, "has device %u alone, and takes ", cost->device);
+        sp_buf_printf(buf, "has device %u alone, and takes ", sp_cluster_number(plan->cluster, cost->device));
     else
-        sp_buf_printf(buf, "shares device %u with other stages, which with it take ", cost->device);
+        sp_buf_printf(buf, "shares device %u with other stages, which with it take ",
+                      sp_cluster_number(plan->cluster, cost->device));
     sp_text_seconds(buf, device->interval_seconds);
     sp_buf_text(buf, " of the interval of ");
     sp_text_seconds(buf, evaluation->interval_seconds);
@@ -253,7 +254,7 @@ static void device_called(const struct sp_plan *plan, uint32_t stage, bool is_de
 {
     uint32_t device = plan->result->placement.stage_device[stage];
     if (is_device && plan->result->placement.shares_devices) {
-        sp_buf_printf(buf, "Device %u", device);
+        sp_buf_printf(buf, "Device %u", sp_cluster_number(plan->cluster, device));
     } else {
         sp_buf_printf(buf, "Stage %u on ", stage);
         stage_devices(plan, stage, buf);

@@ -1,4 +1,5 @@
 /* Why operators are split as they are, and what that gives; in the words of the sentences of reason.c. */
+#include "base/units.h"
 #include "plan/answer/readable_text.h"
 #include "plan/internal.h"
 
@@ -7,9 +8,7 @@
 void sp_reason_devices(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
 {
     const uint32_t first = plan->result->placement.stage_device[stage], count = sp_plan_stage_devices(plan, stage);
-    sp_buf_printf(buf, "%u", first);
-    if (count > 1)
-        sp_buf_printf(buf, "-%u", first + count - 1);
+    sp_text_numbers(buf, plan->cluster->number, first, count);
 }
 
 /* The names of the factors that are laid on the mesh axes for which `wanted` has a bit: "n", "m and k". */

@@ -203,7 +203,7 @@ static void bind_memory(const struct sp_plan *plan, struct sp_why *why, struct s
         sp_text_seconds(buf, why->better_seconds);
         sp_buf_printf(buf, ", %.1f %% less", 100 * (value - why->better_seconds) / value);
     }
-    sp_buf_printf(buf, ", but device %u lacks ", beyond->device);
+    sp_buf_printf(buf, ", but device %u lacks ", sp_cluster_number(plan->cluster, beyond->device));
     sp_text_bytes(buf, beyond->needed_bytes - beyond->capacity_bytes);
     sp_buf_text(buf, " of the ");
     sp_text_bytes(buf, beyond->needed_bytes);
@@ -465,7 +465,7 @@ bool sp_plan_why(const struct sp_plan *plan, struct sp_why *ret_why)
     return done;
 }
 
-static void write_binding(const struct sp_why *why, struct sp_json *json)
+static void write_binding(const struct sp_plan *plan, const struct sp_why *why, struct sp_json *json)
 {
     sp_json_key(json, "binding");
     sp_json_begin_object(json);
@@ -478,7 +478,7 @@ static void write_binding(const struct sp_why *why, struct sp_json *json)
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < why->device_count; i++)
-        sp_json_int(json, why->first_device + i);
+        sp_json_int(json, sp_cluster_number(plan->cluster, why->first_device + i));
     sp_json_end_array(json);
     sp_json_member_string(json, "node", why->node);
     sp_json_member_double(json, "seconds", why->seconds);
@@ -562,7 +562,7 @@ void sp_why_write_json(const struct sp_plan *plan, struct sp_json *json)
     }
     sp_json_key(json, "why");
     sp_json_begin_object(json);
-    write_binding(&why, json);
+    write_binding(plan, &why, json);
     write_second(plan, &why, json);
     if (why.second == NULL)
         sp_json_member_string(json, "no_second_best", why.second_sentence);

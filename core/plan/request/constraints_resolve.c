@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "plan/request/constraints_internal.h"
 
 struct resolving {
@@ -31,29 +32,6 @@ static enum sp_status refuse(const struct resolving *r, const char *where, const
 
 /* ---- patterns ---------------------------------------------------------------------------------------------------- */
 
-/* `*` is any number of characters, `?` any one. After a mismatch the latest `*` takes one character more. */
-static bool matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *resume = NULL;
-    while (*name != '\0') {
-        if (*pattern == '*') {
-            star = pattern++;
-            resume = name;
-        } else if (*pattern == *name || *pattern == '?') {
-            pattern++;
-            name++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            name = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
-
 typedef enum sp_status take_node(struct resolving *r, uint32_t node, const char *where, const void *context);
 
 /* Calls `take` for each running node that a pattern fits, as a node of the searched workload. */
@@ -63,7 +41,7 @@ static enum sp_status each_node(struct resolving *r, const struct sp_demand_node
     for (uint32_t p = 0; p < nodes->count; p++) {
         bool found = false, folded = false;
         for (uint32_t n = 0; n < r->of->workload->node_count; n++) {
-            if (!matches(nodes->patterns[p], r->of->workload->nodes[n].name))
+            if (!sp_pattern_matches(nodes->patterns[p], r->of->workload->nodes[n].name))
                 continue;
             if (r->of->workload->nodes[n].folded) {
                 folded = true;
@@ -91,17 +69,27 @@ static enum sp_status each_node(struct resolving *r, const struct sp_demand_node
 static enum sp_status take_pin(struct resolving *r, uint32_t node, const char *where, const void *context)
 {
     const struct sp_demand_pin *pin = context;
+    const struct sp_cluster *cluster = r->of->cluster;
     uint32_t *of = pin->is_device ? r->device_of : r->stage_of;
     const char **places = pin->is_device ? r->device_where : r->stage_where;
     (void)where;
     if (of == NULL || places == NULL)
         return sp_fail_memory(r->err);
-    if (of[node] != SP_UNPINNED && of[node] != pin->number)
+    uint32_t number = pin->number;
+    if (pin->is_device && cluster->stated != NULL) {
+        number = sp_cluster_numbered(cluster, pin->number);
+        if (number == UINT32_MAX)
+            return refuse(r, pin->where, "CONSTRAINT_CONFLICT",
+                          "Node '%.80s' is pinned to device %u, which the cluster leaves out or does not have.",
+                          r->of->contraction->workload->nodes[node].name, pin->number);
+    }
+    if (of[node] != SP_UNPINNED && of[node] != number)
         return refuse(r, pin->where, "CONSTRAINT_CONFLICT",
                       "Node '%.80s' is pinned to %s %u and to %s %u (%.80s against %.80s).",
-                      r->of->contraction->workload->nodes[node].name, pin->is_device ? "device" : "stage", of[node],
+                      r->of->contraction->workload->nodes[node].name, pin->is_device ? "device" : "stage",
+                      pin->is_device && cluster->stated != NULL ? sp_cluster_number(cluster, of[node]) : of[node],
                       pin->is_device ? "device" : "stage", pin->number, places[node], pin->where);
-    of[node] = pin->number;
+    of[node] = number;
     places[node] = pin->where;
     return SP_OK;
 }
@@ -376,8 +364,9 @@ static enum sp_status check_reserved(const struct resolving *r)
     for (uint32_t d = 0; d < r->of->cluster->device_count; d++) {
         if (r->demands->reserved_bytes > 0 && sp_cluster_memory(r->of->cluster, d) <= r->demands->reserved_bytes)
             return refuse(r, r->demands->where, "CONSTRAINT_CONFLICT",
-                          "Of device %u's %.0f bytes %.0f are reserved (%.80s/reserved_bytes): nothing is left.", d,
-                          sp_cluster_memory(r->of->cluster, d), r->demands->reserved_bytes, r->demands->where);
+                          "Of device %u's %.0f bytes %.0f are reserved (%.80s/reserved_bytes): nothing is left.",
+                          sp_cluster_number(r->of->cluster, d), sp_cluster_memory(r->of->cluster, d),
+                          r->demands->reserved_bytes, r->demands->where);
     }
     return SP_OK;
 }

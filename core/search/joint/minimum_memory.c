@@ -46,7 +46,7 @@ static bool tick(void *context, const char *phase, double fraction, double best_
 static double own_memory(const struct sp_cluster *cluster, const struct sp_device_group_spec *group)
 {
     const double limit = cluster->memory_limit_bytes, usable = sp_device_usable_bytes(&group->device);
-    return limit > 0 && limit < usable ? limit : usable;
+    return fmax((limit > 0 && limit < usable ? limit : usable) - group->reserved_bytes, 0);
 }
 
 /* The cluster whose devices have at least `bytes`; NULL without memory. */
@@ -58,8 +58,9 @@ static struct sp_cluster *raise(struct sp_arena *arena, const struct sp_cluster 
         return NULL;
     for (uint32_t g = 0; g < cluster->group_count; g++) {
         groups[g] = cluster->groups[g];
+        groups[g].reserved_bytes = 0; /* counted in what is its own */
         struct sp_device *device = &groups[g].device;
-        device->memory_bytes = fmax(own_memory(cluster, &groups[g]), bytes);
+        device->memory_bytes = fmax(own_memory(cluster, &cluster->groups[g]), bytes);
         device->memory_reported_bytes = device->memory_bytes + sp_device_context_bytes(device);
     }
     *raised = *cluster;

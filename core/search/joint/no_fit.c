@@ -39,7 +39,8 @@ static void describe_stage(const struct sp_workload *workload, const struct sp_c
                            struct sp_buf *buf)
 {
     sp_text_bytes(buf, cost->total_bytes - capacity);
-    sp_buf_printf(buf, " on device %u (%s): it needs ", cost->device, sp_cluster_device(cluster, cost->device)->name);
+    sp_buf_printf(buf, " on device %u (%s): it needs ", sp_cluster_number(cluster, cost->device),
+                  sp_cluster_device(cluster, cost->device)->name);
     sp_text_bytes(buf, cost->total_bytes);
     sp_buf_text(buf, " of ");
     sp_text_bytes(buf, capacity);
@@ -131,8 +132,8 @@ static enum sp_status fail_node(const struct sp_joint *joint, uint32_t id, doubl
     (void)sp_fail(err, SP_ERR_NOFIT, "NODE_TOO_LARGE",
                   "Node \"%s\" needs %.0f bytes by itself (weights, inputs and results), but device %u (%s) has %.0f: "
                   "it lacks %.0f bytes, and no number of devices helps.",
-                  joint->workload->nodes[id].name, bytes, device, sp_cluster_device(joint->cluster, device)->name,
-                  capacity, bytes - capacity);
+                  joint->workload->nodes[id].name, bytes, sp_cluster_number(joint->cluster, device),
+                  sp_cluster_device(joint->cluster, device)->name, capacity, bytes - capacity);
     return fail_devices(err, 0, bytes - capacity, bytes);
 }
 
@@ -150,8 +151,8 @@ static enum sp_status fail_unable(const struct sp_joint *joint, const struct sp_
                       "No placement was found in which every node is on a device that it has seconds for and all fits: "
                       "in the closest one node \"%.200s\" is on device %u (%s), which has none. Stages follow each "
                       "other on %u devices; give more devices of the kinds that are needed, or the missing seconds.",
-                      workload->nodes[id].name, device, sp_cluster_device(joint->cluster, device)->name,
-                      joint->cluster->device_count);
+                      workload->nodes[id].name, sp_cluster_number(joint->cluster, device),
+                      sp_cluster_device(joint->cluster, device)->name, joint->cluster->device_count);
         err->limit = "devices";
         err->limit_value = 0;
         return SP_ERR_NOFIT;
@@ -179,6 +180,8 @@ static struct sp_cluster *extend_cluster(struct sp_arena *arena, const struct sp
     extended->groups = group;
     extended->levels = level;
     extended->group_of = group_of;
+    extended->number = extended->numbered = extended->place = NULL;
+    extended->stated = NULL;
     return extended;
 }
 
@@ -276,7 +279,7 @@ static enum sp_status fail_whole(const struct sp_joint *joint, const struct sp_j
     (void)sp_fail(err, SP_ERR_NOFIT, "NO_FIT",
                   "The model does not fit: in the best placement found, on %u of %u devices, device %u (%s) lacks %.0f "
                   "bytes of the %.0f it would need%s",
-                  evaluation->stage_count, cluster->device_count, cost->device,
+                  evaluation->stage_count, cluster->device_count, sp_cluster_number(cluster, cost->device),
                   sp_cluster_device(cluster, cost->device)->name, lacking, needed, help);
     return fail_devices(err, count, lacking, needed);
 }

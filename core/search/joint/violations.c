@@ -71,7 +71,8 @@ static enum sp_status keep_pins(const struct keeping *k)
         if (c->device_of != NULL && c->device_of[n] != SP_UNPINNED && !has_device(k->placement, stage, c->device_of[n]))
             return broken(k, c->device_where[n],
                           "Node '%.80s' is pinned to device %u, but its stage has the devices from %u on.", node->name,
-                          c->device_of[n], k->placement->stage_device[stage]);
+                          sp_cluster_number(k->cluster, c->device_of[n]),
+                          sp_cluster_number(k->cluster, k->placement->stage_device[stage]));
     }
     return SP_OK;
 }

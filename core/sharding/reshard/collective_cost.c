@@ -361,6 +361,8 @@ uint32_t sp_links_between(const struct sp_links *links, int64_t a, int64_t b)
 
     if (a == b)
         return links->level_count;
+    a = sp_links_place(links, a);
+    b = sp_links_place(links, b);
     for (uint32_t l = 0; l < links->level_count; l++) {
         if (__builtin_mul_overflow(inside, (int64_t)links->levels[l].size, &inside))
             inside = INT64_MAX;

@@ -87,11 +87,19 @@ static inline double sp_level_latency(const struct sp_mesh_level *level)
     return level->stated_bandwidth > 0 ? level->stated_latency : level->latency;
 }
 
-/* The levels of a cluster, outermost first; the devices are numbered row-major over them. */
+/* The levels of a cluster, outermost first; the devices are numbered row-major over them, or have places there. */
 struct sp_links {
     uint32_t level_count;
     const struct sp_mesh_level *levels;
+    const uint32_t *place; /* of each device; NULL: its number */
+    uint32_t device_count; /* entries of `place` */
 };
+
+/* Where a device is in the row-major order of the levels; those beyond all are further places. */
+static inline int64_t sp_links_place(const struct sp_links *links, int64_t device)
+{
+    return links->place == NULL || device >= links->device_count ? device : links->place[device];
+}
 
 /* "all-gather", "all-slice", ..; static. */
 const char *sp_collective_name(enum sp_collective kind);

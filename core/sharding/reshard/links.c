@@ -130,7 +130,8 @@ enum sp_status sp_grid_measure(struct sp_grid *grid, struct sp_error *err)
     const struct sp_links *links = grid->links;
     /* With one kind of links all devices are equally far from each other, whatever their numbers. */
     bool is_flat = links->level_count == 1;
-    bool in_range = !is_flat && largest_device(&grid->mesh->order) < level_product(links);
+    /* Of devices with places of their own the numbers say nothing: they are looked at one by one. */
+    bool in_range = !is_flat && links->place == NULL && largest_device(&grid->mesh->order) < level_product(links);
 
     grid->is_nested = is_flat || (in_range && are_ordered(links));
     for (uint32_t d = 0; d < grid->count; d++) {
@@ -166,7 +167,8 @@ struct spans {
 /* Where a device is on a level; devices beyond all levels are further places of the outermost one. */
 static int64_t coordinate(const struct sp_grid *grid, uint32_t level, int64_t inside, int64_t device)
 {
-    return level == 0 ? device / inside : device / inside % grid->links->levels[level].size;
+    const int64_t place = sp_links_place(grid->links, device);
+    return level == 0 ? place / inside : place / inside % grid->links->levels[level].size;
 }
 
 /* How the group of the device of rank `base` lies on the levels. */

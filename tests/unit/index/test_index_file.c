@@ -607,11 +607,11 @@ Test(index_file, is_sound_or_refused_whatever_its_bytes)
  */
 Test(index_file, knows_the_files_of_the_corpus)
 {
-    static const char *const sound[] = {"small", "one-stage"};
+    static const char *const sound[] = {"small", "one-stage", "numbered"};
     static const char *const others[] = {"no-stage",    "same-devices",   "not-finite",     "no-such-node",
                                          "not-ordered", "no-such-tensor", "range-too-long", "outside-of-plan",
                                          "no-text",     "not-utf8",       "half-a-text",    "too-many-requests",
-                                         "truncated",   "text",           "same-consumer"};
+                                         "truncated",   "text",           "same-consumer",  "few-numbers"};
     const size_t sound_count = sizeof sound / sizeof sound[0], count = sound_count + sizeof others / sizeof others[0];
     for (size_t i = 0; i < count; i++) {
         const char *name = i < sound_count ? sound[i] : others[i - sound_count];

@@ -48,6 +48,10 @@ export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? '–' : value.toLocaleString('en');
 }
 
+export function dollars(value: number | null | undefined): string {
+  return value === null || value === undefined ? '–' : `$${value.toFixed(2)}`;
+}
+
 export function share(value: number | null | undefined): string {
   if (value === null || value === undefined) return '–';
   const percent = value * 100;
@@ -70,8 +74,9 @@ export function devices(list: number[]): string {
   return parts.join(', ');
 }
 
-export function range(first: number, count: number): string {
-  return count > 1 ? `${first}–${first + count - 1}` : `${first}`;
+/** A list of the daemon's, "0-3, 8". */
+export function dashed(list: string): string {
+  return list.replaceAll('-', '–');
 }
 
 export function time(stamp: string | null | undefined): string {

@@ -225,6 +225,7 @@ export interface Summary {
     throughput_per_second: number;
     communication_bytes: number;
     devices_used: number;
+    price_per_hour?: number;
     lower_bound_seconds: number;
     gap: number;
     bottleneck: string;
@@ -352,6 +353,7 @@ export interface Lane {
   stage: number;
   replica: number;
   first_device: number;
+  device_list: string;
   devices: number;
   device: string;
   critical: boolean;
@@ -365,6 +367,7 @@ export type Slice = [number, number, number, number, number, number, string];
 export interface Memory {
   stage: number;
   devices: [number, number];
+  device_list: string;
   capacity_bytes: number;
   weights_bytes: number;
   cache_bytes: number;

@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import { query } from '../lib/api';
 import { useFetched } from '../lib/fetched';
-import { bytes, count, plural, range, seconds, share } from '../lib/format';
+import { bytes, count, dashed, devices, plural, seconds, share } from '../lib/format';
 import { choose, chosen } from '../lib/route';
 import type { Device, Memory, Summary } from '../lib/types';
 import { Lines } from '../ui/lines';
@@ -21,8 +21,7 @@ const PARTS = [
 const MOST_SCALE = 4; // as many times as high as what is held may a scale be
 
 interface Group {
-  first: number;
-  count: number;
+  ids: number[];
   device: Device;
 }
 
@@ -36,8 +35,8 @@ function grouped(devices: Device[]): Group[] {
       last.device.stage === device.stage &&
       last.device.name === device.name &&
       JSON.stringify(last.device.memory) === JSON.stringify(device.memory);
-    if (same) last.count++;
-    else groups.push({ first: device.id, count: 1, device });
+    if (same) last.ids.push(device.id);
+    else groups.push({ ids: [device.id], device });
   }
   return groups;
 }
@@ -65,7 +64,7 @@ function Bars(props: { groups: Group[]; stage: number }) {
           const { memory, stage } = group.device;
           return (
             <button
-              key={group.first}
+              key={group.ids[0]}
               type="button"
               class="stack-row plain"
               disabled={stage === null}
@@ -74,7 +73,7 @@ function Bars(props: { groups: Group[]; stage: number }) {
             >
               <span class="stack-name">
                 <span class="visually-hidden">device </span>
-                {range(group.first, group.count)} <span class="visually-hidden">stage </span>
+                {devices(group.ids)} <span class="visually-hidden">stage </span>
                 <StageChip stage={stage} />
               </span>
               <span class="stack">
@@ -134,7 +133,7 @@ function Course(props: { memory: Memory }) {
   }, [memory]);
   return (
     <Figure
-      title={`Device ${range(...memory.devices)} in the course of a request`}
+      title={`Device ${dashed(memory.device_list)} in the course of a request`}
       note={`Most is in use ${seconds(memory.peak?.at_seconds)} after the request has come to the stage: ${bytes(memory.total_bytes)} of ${bytes(memory.capacity_bytes)}.`}
       picture={() => <Lines label="Memory over time" across="After" at={at} lines={lines} acrossText={seconds} text={bytes} />}
       table={() => (

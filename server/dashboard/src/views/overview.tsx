@@ -1,5 +1,6 @@
 // The plan in short: what it achieves, what keeps it from being better, which devices do what.
-import { bytes, count, devices, flops, perSecond, seconds, share } from '../lib/format';
+import type { ComponentChildren } from 'preact';
+import { bytes, count, devices, dollars, flops, perSecond, seconds, share } from '../lib/format';
 import { link } from '../lib/route';
 import type { Range, Stage, Summary } from '../lib/types';
 import { Bar, Card, Exact, Facts, StageChip } from '../ui/parts';
@@ -43,6 +44,7 @@ function Estimate(props: { summary: Summary }) {
               </>,
             ],
             ['Devices used', <><Exact name="devices_used" value={estimate.devices_used} as={count} /> of {count(all.length)}</>],
+            ...(estimate.price_per_hour === undefined ? [] : [priceFact(estimate.price_per_hour)]),
             ['Gap to bound', <Exact name="gap" value={estimate.gap} as={share} />],
           ]}
         />
@@ -184,6 +186,10 @@ function Stages(props: { summary: Summary; id: string }) {
       />
     </Card>
   );
+}
+
+function priceFact(price: number): [string, ComponentChildren] {
+  return ['Price', <><Exact name="price_per_hour" value={price} as={dollars} /> an hour</>];
 }
 
 export function Overview(props: ViewProps) {

@@ -37,7 +37,7 @@ function Nodes(props: { id: string; tensor: string }) {
 /** The stage that a spec is of: that of its first device. */
 function stageOf(summary: Summary, row: TensorRow): number | undefined {
   const first = (row.spec.onnx['device'] as number[] | undefined)?.[0];
-  return first === undefined ? undefined : (summary.devices[first]?.stage ?? undefined);
+  return first === undefined ? undefined : (summary.devices.find((device) => device.id === first)?.stage ?? undefined);
 }
 
 function Details(props: ViewProps & { name: string }) {

@@ -1,7 +1,7 @@
 // What each device does when: computes, exchanges, waits. A picture to go about in, and tables that say the same.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, Problem, query } from '../lib/api';
-import { count, plural, range, seconds, share } from '../lib/format';
+import { count, dashed, devices, plural, seconds, share } from '../lib/format';
 import { choose, chosen, link } from '../lib/route';
 import { painted } from '../lib/theme';
 import type { CriticalStep, Lane, RowName, Slice, Stage, Timeline } from '../lib/types';
@@ -45,7 +45,7 @@ function Details(props: { id: string; hit: Hit }) {
       <Facts
         facts={[
           ['What', hit.row],
-          ['Devices', range(hit.lane.first_device, hit.lane.devices)],
+          ['Devices', dashed(hit.lane.device_list)],
           ['Stage', <StageChip stage={hit.lane.stage} />],
           ['Request', request],
           ['Begins', <Exact value={begin} as={seconds} />],
@@ -65,7 +65,7 @@ function LaneTable(props: { lane: Lane; span: Span }) {
   );
   return (
     <Table
-      caption={`What device ${range(props.lane.first_device, props.lane.devices)} does within the span`}
+      caption={`What device ${dashed(props.lane.device_list)} does within the span`}
       rows={rows}
       rowKey={(one) => one.key}
       columns={[
@@ -89,7 +89,7 @@ function StageTable(props: { stages: Stage[]; interval: number }) {
       rowKey={(stage) => stage.index}
       columns={[
         { key: 'index', label: 'Stage', value: (stage) => stage.index, cell: (stage) => <StageChip stage={stage.index} /> },
-        { key: 'devices', label: 'Devices', numeric: true, value: (stage) => stage.devices[0], cell: (stage) => range(stage.devices[0] ?? 0, stage.devices.length) },
+        { key: 'devices', label: 'Devices', numeric: true, value: (stage) => stage.devices[0], cell: (stage) => devices(stage.devices) },
         figure('replicas', 'Replicas', count),
         ...figures.map((name, at) => figure<Stage>(name, labels[at] ?? '', seconds)),
         { key: 'idle', label: 'Idle', numeric: true, cell: (stage) => share(Math.max(0, 1 - stage.compute_seconds / (props.interval * stage.replicas))) },

@@ -1,4 +1,5 @@
 // The timeline's picture: lanes of devices over time, drawn from slices that are already here.
+import { dashed } from '../lib/format';
 import { colour, stageColour } from '../lib/theme';
 import type { Lane, RowName, Timeline } from '../lib/types';
 
@@ -106,8 +107,7 @@ export function draw(canvas: HTMLCanvasElement, picture: Picture) {
     context.fillRect(NAMES_WIDTH, top + 3, width, 14);
     drawLane(context, lane, top, picture.span, width);
     context.fillStyle = colours[lane.critical ? '--critical' : '--text'] ?? '';
-    const last = lane.first_device + lane.devices - 1;
-    context.fillText(`${lane.first_device}${lane.devices > 1 ? `–${last}` : ''}${lane.bottleneck ? ' ◆' : ''}`, 4, top + 14, NAMES_WIDTH - 8);
+    context.fillText(`${dashed(lane.device_list)}${lane.bottleneck ? ' ◆' : ''}`, 4, top + 14, NAMES_WIDTH - 8);
     if (lane.critical) context.fillRect(0, top + 2, 2, LANE_HEIGHT - 4);
     context.fillStyle = colours['--line'] ?? '';
     context.fillRect(0, top + LANE_HEIGHT - 1, full, 1);

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Clusters as they are: devices left out, groups in any order, memory for others, prices. Numbers are those of the file."""
+
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+from test_variants import DEVICE, valid  # noqa: E402
+
+
+class Clusters(test_cli.Case):
+    def cluster(self, **members):
+        return self.file("cluster.json", json.dumps({"count": 4, "device": DEVICE, **members}).encode())
+
+    def planned(self, *options, **members):
+        return valid(self.json("plan", self.mlp(), "--cluster", self.cluster(**members), *options))
+
+    def test_devices_that_are_left_out(self):
+        plan = self.planned("--objective", "latency", "--strategy", "tensor", exclude=[1])
+        self.assertEqual([device["id"] for device in plan["devices"]], [0, 2, 3])
+        self.assertEqual(plan["cluster"]["exclude"], [1])
+        for stage in plan["stages"]:
+            self.assertLessEqual(set(stage["devices"]), {0, 2, 3})
+        used = {device for stage in plan["stages"] for device in stage["devices"]}
+        for tensor in plan["tensors"]:
+            spec = tensor["spec"]["onnx"]
+            self.assertLessEqual({int(d) for d in spec["device"]}, used)
+        self.assertEqual({device["id"] for device in plan["devices"] if device["stage"] is not None}, used)
+
+    def test_the_same_devices_cost_the_same_wherever_they_stand(self):
+        alone = self.planned(count=3)
+        for exclude in ([0], [1], [3]):
+            with self.subTest(exclude=exclude):
+                other = self.planned(exclude=exclude)
+                self.assertEqual(other["estimate"]["interval_seconds"], alone["estimate"]["interval_seconds"])
+        group = {"count": 1, "device": DEVICE}
+        slow = {"count": 1, "device": {**DEVICE, "name": "slow", "flops": {"float32": 1e11}}}
+        path = self.file("mixed.json", json.dumps({"groups": [group, slow, {**group, "count": 2}]}).encode())
+        last = self.file("last.json", json.dumps({"groups": [{**group, "count": 3}, slow]}).encode())
+        for objective in ("latency", "throughput"):
+            plans = [self.json("plan", self.mlp(), "--cluster", cluster, "--objective", objective)
+                     for cluster in (path, last)]
+            self.assertEqual(*(plan["estimate"]["latency_seconds"] for plan in plans))
+            names = [[device["name"] for device in plan["devices"]] for plan in plans]
+            self.assertEqual(names, [["small", "slow", "small", "small"], ["small", "small", "small", "slow"]])
+
+    def test_pins_name_devices_by_their_numbers(self):
+        pins = self.file("pins.json", json.dumps({"pins": [{"nodes": "*", "device": 3}], "max_stages": 1}).encode())
+        plan = self.planned("--constraints", pins, "--strategy", "pipeline", exclude=[0, 1])
+        self.assertEqual([stage["devices"] for stage in plan["stages"]], [[3]])
+        error = self.done("plan", self.mlp(), "--cluster", self.cluster(exclude=[3]), "--constraints", pins, status=2)
+        self.assertIn("device 3, which the cluster leaves out", error.stderr.decode())
+
+    def test_files_of_such_a_plan(self):
+        folder = os.path.join(self.folder, "out")
+        self.planned("--objective", "latency", "--strategy", "tensor", "--emit", folder, exclude=[0])
+        annotated = os.path.join(folder, "annotated.onnx")
+        names = self.json("inspect", annotated)["configurations"][0]["devices"]
+        self.assertTrue(names)
+        self.assertLessEqual(set(names), {"small:1", "small:2", "small:3"})
+        text = self.done("export", os.path.join(folder, "plan.json"), "--model", self.mlp(), "--format", "csv-devices")
+        rows = [line.split(",") for line in text.stdout.decode().splitlines()]
+        numbers = [row[rows[0].index("cluster_device")] for row in rows[1:]]
+        self.assertEqual(["small:" + number for number in numbers], [row[1] for row in rows[1:]])
+
+    def test_memory_for_others(self):
+        whole = self.planned(count=1)["devices"][0]["memory"]
+        self.assertEqual(self.planned(count=1, reserved_bytes=4e8)["devices"][0]["memory"]["capacity_bytes"],
+                         whole["capacity_bytes"] - 4e8)
+        self.done("plan", self.mlp(), "--cluster", self.cluster(count=1, reserved_bytes=0.9999e9), status=3)
+
+    def test_prices(self):
+        self.assertNotIn("price_per_hour", self.planned()["estimate"])
+        plan = self.planned(price_per_hour=1.5)
+        self.assertEqual(plan["estimate"]["price_per_hour"], 1.5 * plan["estimate"]["devices_used"])
+        text = self.done("plan", self.mlp(), "--cluster", self.cluster(price_per_hour=1.5)).stdout
+        self.assertIn(b"US dollars an hour", text)
+
+    def test_what_would_help(self):
+        plan = self.planned("--what-if", exclude=[1])
+        changes = [row["change"] for row in plan["what_if"]]
+        self.assertIn("one more small", changes)
+        self.assertIn("one small fewer", changes)
+
+
+if __name__ == "__main__":
+    unittest.main()
