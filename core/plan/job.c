@@ -8,6 +8,7 @@
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/undivided.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
 
@@ -342,7 +343,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     plan->workload = workload;
     status = find_result(job, plan, &contraction, dataflow, &joint, found, err);
     plan->result = job->result;
-    return status;
+    return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }
 
 static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *cluster,

@@ -73,6 +73,9 @@ struct sp_strategies {
     const struct sp_strategy *items; /* item 0: nothing is split */
 };
 
+/* Whether a factor is of a kind and an extent that shards behind `before` of its elements can be, in whole blocks. */
+bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards);
+
 /* One mesh's strategies of all nodes of a workload. */
 struct sp_strategy_table;
 

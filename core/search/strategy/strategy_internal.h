@@ -190,9 +190,6 @@ struct sp_strategy_way {
 /* The extent of an operand's axis, -1 where it is not known or no tensor's. */
 int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis);
 
-/* Whether a factor is of a kind and an extent that shards behind `before` of its elements can be, in whole blocks. */
-bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards);
-
 /* The cuts and layouts of all operands, from the way's factor_of, shards and before; *ret_ok is false where one cannot
    be. */
 enum sp_status sp_strategy_cut_operands(const struct sp_strategy_way *way, struct sp_strategy_cut *cuts,
