@@ -162,7 +162,9 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     if (work->kind == SP_KERNEL_DECODE)
         memory += absent_bytes(&work->attention, dtype, reach.tile_keys) / bandwidth / reach.memory_share;
     if (work->flops > 0)
-        compute = work->flops / sp_device_flops(device, dtype) / reach.flops_share;
+        compute =
+            work->flops / reach.flops_share /
+            (work->kind == SP_KERNEL_PRODUCT ? sp_device_product_flops(device, dtype) : sp_device_flops(device, dtype));
     if (work->kind == SP_KERNEL_PREFILL)
         compute *= prefill_slowness(device, &work->attention, reach.half_queries);
     if (work->functions > 0 && device->functions_per_second > 0)
@@ -221,6 +223,6 @@ enum sp_dtype sp_node_dtype(const struct sp_device *device, const struct sp_node
 {
     const enum sp_dtype stated = stated_type(node), narrow = quantized_type(node);
     const bool is_faster =
-        narrow != SP_DTYPE_UNDEFINED && sp_device_flops(device, narrow) > sp_device_flops(device, stated);
+        narrow != SP_DTYPE_UNDEFINED && sp_device_flops(device, narrow) > sp_device_product_flops(device, stated);
     return is_faster ? narrow : stated;
 }

@@ -95,3 +95,15 @@ double sp_device_flops(const struct sp_device *device, enum sp_dtype dtype)
         return float32_figure(device);
     }
 }
+
+bool sp_device_rounds_products(const struct sp_device *device)
+{
+    return device->kind == SP_DEVICE_GPU && sp_device_runtime(device)->rounds_products &&
+           device->products[SP_DTYPE_FLOAT].flops_share <= 0 && device->flops_tf32 > device->flops[SP_DTYPE_FLOAT];
+}
+
+double sp_device_product_flops(const struct sp_device *device, enum sp_dtype dtype)
+{
+    return dtype == SP_DTYPE_FLOAT && sp_device_rounds_products(device) ? device->flops_tf32
+                                                                        : sp_device_flops(device, dtype);
+}

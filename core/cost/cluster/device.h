@@ -22,8 +22,8 @@
  * device and direction: vendors quote the sum of both directions, the catalog holds half of it.
  *
  * TF32 is no element type: models say float32, and whether a runtime may round the factors of a float32 product to TF32
- * is its own setting. So float32 has the plain FP32 figure. Whoever runs with TF32 describes a device of their own with
- * that figure under "float32".
+ * is its own setting (sp_runtime.rounds_products). So float32 has the plain FP32 figure, and TF32 one of its own. Where
+ * it was measured what float32 products reach, their shares are of the plain figure, however they were rounded.
  *
  * Message latencies are not in data sheets. The catalog uses NCCL's published per-step constants (tuning.cc, protocol
  * LL128), rounded: 1.9 us over NVLink, taken as 2e-6 s for every scale-up link; 2.5 us (LL128) to 5.7 us (Simple) over
@@ -271,3 +271,7 @@ double sp_device_link_share(const struct sp_device_collective *collective, uint3
  * Never 0 for a valid device, that is one with a positive figure for any type.
  */
 double sp_device_flops(const struct sp_device *device, enum sp_dtype dtype);
+
+/* Whether its runtime rounds float32 products to TF32, and the peak of products and convolutions of a type with that. */
+bool sp_device_rounds_products(const struct sp_device *device);
+double sp_device_product_flops(const struct sp_device *device, enum sp_dtype dtype);

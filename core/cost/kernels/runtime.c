@@ -7,6 +7,10 @@
  * 2.9 us that are launched one behind the other on a stream take 3.8 us each, in a graph 3.4 us.
  * collective_seconds: 39 us to start a collective with nccl-tests on DGX A100 without graphs, 8 us in a graph; both from
  * https://github.com/ai-dynamo/aiconfigurator, tables of the same machine.
+ * rounds_products: ONNX Runtime's CUDA provider has use_tf32 on by default, for products and convolutions
+ * (onnxruntime/core/providers/cuda/cuda_execution_provider_info.h), TensorRT BuilderFlag::kTF32 (NvInfer.h: "Enabled by
+ * default"). PyTorch, and so vLLM, has it off for products and on for convolutions, of which its models have few
+ * (pytorch.org/docs/stable/notes/cuda.html, TensorFloat-32).
  * context_bytes: 0.72 GB measured on an H100 with the libraries for products, convolutions and attention loaded, and no
  * allocator.
  * What serving runtimes take for communication, graphs and workspaces on each device is stated by none of them: 4 GB
@@ -23,6 +27,7 @@ static const struct sp_runtime runtimes[SP_RUNTIME_COUNT] = {
                                 .joins_functions = true,
                                 .epilogue = SP_EPILOGUE_CONSTANTS,
                                 .caches = SP_CACHES_APART,
+                                .rounds_products = true,
                                 .kernel_seconds = LAUNCH_SECONDS,
                                 .collective_seconds = EAGER_COLLECTIVE_SECONDS,
                                 .context_bytes = CONTEXT_BYTES,
@@ -40,6 +45,7 @@ static const struct sp_runtime runtimes[SP_RUNTIME_COUNT] = {
                              .caches = SP_CACHES_IN_ONE_BUFFER,
                              .narrows_in_passes = true,
                              .narrows_in_attention = true,
+                             .rounds_products = true,
                              .context_bytes = SERVING_CONTEXT_BYTES,
                              .library = "tensorrt_llm",
                              .source = "docs.nvidia.com/deeplearning/tensorrt, Types of Fusions: pointwise, reduce, "

@@ -46,6 +46,7 @@ struct sp_runtime {
     bool narrows_in_passes;    /* activations of narrow products are quantised by a kernel where no chain of elementwise
                                  operators and normalisations does it (sp_device_narrowing) */
     bool narrows_in_attention; /* attention writes its result narrow */
+    bool rounds_products;      /* factors of float32 products are rounded to TF32 where a device has it */
     double kernel_seconds;     /* each kernel on a GPU takes at least this: the host starts one after the other */
     double collective_seconds; /* what the host adds to the start of each collective of a GPU */
     double context_bytes;      /* of a GPU's memory, that the process takes beside the model's tensors */

@@ -112,11 +112,19 @@ static void tell_kernels(struct telling *telling, const struct sp_device *device
 
 static void tell_tf32(struct telling *telling, const struct sp_device *device)
 {
-    const bool is_tf32 = device->flops_tf32 > 0 && device->flops[SP_DTYPE_FLOAT] >= device->flops_tf32;
+    const bool is_stated = device->flops_tf32 > 0 && device->flops[SP_DTYPE_FLOAT] >= device->flops_tf32;
+    const bool is_rounded = sp_device_rounds_products(device);
     if (device->kind != SP_DEVICE_GPU && device->flops_tf32 <= 0)
         return;
-    sp_buf_printf(&telling->sentence, "float32 products %s TF32", is_tf32 ? "use" : "do not use");
-    tell(telling, device->name, "device.flops.float32");
+    if (device->products[SP_DTYPE_FLOAT].flops_share > 0)
+        sp_buf_text(&telling->sentence, "float32 products with TF32 or not as they were measured");
+    else
+        sp_buf_printf(&telling->sentence, "float32 products %s TF32", is_stated || is_rounded ? "use" : "do not use");
+    if (is_rounded)
+        sp_buf_printf(&telling->sentence, ", as is the default of %s", sp_device_runtime(device)->name);
+    else if (device->flops_tf32 <= 0 && sp_device_runtime(device)->rounds_products)
+        sp_buf_text(&telling->sentence, ", for which there is no figure");
+    tell(telling, device->name, is_rounded ? "device.flops_tf32" : "device.flops.float32");
 }
 
 /* ---- where figures come from ------------------------------------------------------------------------------------ */

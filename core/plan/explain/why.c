@@ -43,9 +43,10 @@ static enum sp_binding split_node(const struct sp_plan *plan, uint32_t node, uin
     const uint32_t kind = plan->workload->kind_of[plan->result->placement.stage_device[stage]];
     *ret_launch = work->start_seconds != NULL ? fmin(seconds, work->start_seconds[kind]) : 0;
     *ret_seconds -= *ret_launch;
-    return flops / sp_device_flops(device, sp_node_dtype(device, work->node)) >= bytes / device->memory_bandwidth
-               ? SP_BINDING_COMPUTE
-               : SP_BINDING_MEMORY_BANDWIDTH;
+    const enum sp_dtype dtype = sp_node_dtype(device, work->node);
+    const bool is_product = work->classes != NULL && work->classes[kind] <= SP_DEVICE_CLASS_NARROW_PRODUCTS;
+    const double peak = is_product ? sp_device_product_flops(device, dtype) : sp_device_flops(device, dtype);
+    return flops / peak >= bytes / device->memory_bandwidth ? SP_BINDING_COMPUTE : SP_BINDING_MEMORY_BANDWIDTH;
 }
 
 /* Adds what one stage computes. */

@@ -88,11 +88,15 @@ Test(assumptions, of_a_measured_device)
     EXPECT_SAYS(assumed(&p, h100, "efficiency"), "float32 products reach 78.3 % of peak and 82 % of memory bandwidth, "
                                                  "as in the nearest type with figures");
     EXPECT_SAYS(assumed(&p, h100, "launch_seconds"), "a kernel takes 3.80 us to start");
-    cr_expect_str_eq(assumed(&p, h100, "device.flops.float32"), "float32 products do not use TF32");
+    cr_expect_str_eq(assumed(&p, h100, "device.flops_tf32"),
+                     "float32 products use TF32, as is the default of onnxruntime");
     cr_expect_str_eq(assumed(&p, h100, "device"),
                      "peaks of data sheets; measured: products, attention, other kernels, collectives");
     EXPECT_SAYS(assumed(&p, NULL, "mesh"), "450.0 GB/s and 2.00 us a message");
     cr_expect_str_eq(warned(&p), "");
+    release(&p);
+    make(&p, "{\"device\": \"h100-sxm-80gb\", \"count\": 1, \"runtime\": \"vllm\"}");
+    cr_expect_str_eq(assumed(&p, h100, "device.flops.float32"), "float32 products do not use TF32");
     release(&p);
 }
 
@@ -113,7 +117,7 @@ Test(assumptions, of_what_a_cluster_states)
     "\"name\": \"mine\", \"memory_bytes\": 48e9, \"memory_bandwidth\": 9e11, \"flops\": {\"float32\": 4e13}, "         \
     "\"link_bandwidth\": 5e10"
 
-/* Whoever wants TF32 describes the device with that peak. */
+/* Whoever wants TF32 with any runtime describes the device with that peak. */
 Test(assumptions, of_described_devices)
 {
     struct planned p;
@@ -130,6 +134,11 @@ Test(assumptions, of_described_devices)
                      "calibrated: ONNX Runtime 1.30, 2026-11-26; measured: other kernels; "
                      "defaults of the kind gpu: products, attention");
     cr_expect_str_eq(assumed(&p, "mine", "device.flops.float32"), "float32 products use TF32");
+    release(&p);
+    make(&p, "{\"device\": {" MINE ", \"kind\": \"gpu\", \"flops_tf32\": 8e13, \"products\": {\"float32\": "
+             "{\"start_seconds\": 2e-6, \"flops_share\": 1.2, \"memory_share\": 0.8}}}, \"count\": 1}");
+    cr_expect_str_eq(assumed(&p, "mine", "device.flops.float32"),
+                     "float32 products with TF32 or not as they were measured");
     release(&p);
 }
 
