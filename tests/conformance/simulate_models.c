@@ -20,6 +20,7 @@
 #include "onnx/reader.h"
 #include "ops/shapes/shapes.h"
 #include "plan/job.h"
+#include "sharding/convert_forms.h"
 #include "sharding/dialect.h"
 #include "simulate.h"
 #include "simulate_random.h"
@@ -176,6 +177,47 @@ static enum sp_status move_mesh(struct test *test, int64_t by)
                : sp_mesh_create(test->arena, mesh->axis_count, mesh->axes, &order, &test->meshes[1], &test->err);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* A sharding of the mesh's positions on the devices that stand on them. */
+static enum sp_status share(struct test *test, struct sp_set_spec *set, uint32_t rank)
+{
+    struct sp_sharding *blocks = NULL;
+    enum sp_status status = sp_sharding_to_blocks(test->arena, set->sharding, rank, test->meshes[0]->order.count,
+                                                  &blocks, NULL, &test->err);
+    if (status != SP_OK)
+        return status;
+    uint32_t *first = SP_NEW_ARRAY(test->arena, (size_t)blocks->shard_count + 1, uint32_t), used = 0;
+    int64_t *devices = SP_NEW_ARRAY(test->arena, blocks->first[blocks->shard_count], int64_t);
+    for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
+        for (uint32_t i = blocks->first[shard]; i < blocks->first[shard + 1]; i++)
+            devices[used++] = test->strategy->shares[blocks->devices[i]];
+        uint32_t kept = first[shard];
+        qsort(devices + kept, used - kept, sizeof(*devices), by_number);
+        for (uint32_t i = kept; i < used; i++)
+            if (kept == first[shard] || devices[kept - 1] != devices[i])
+                devices[kept++] = devices[i];
+        first[shard + 1] = used = kept;
+    }
+    blocks->first = first;
+    blocks->devices = devices;
+    blocks->run = SP_RUN_UNKNOWN;
+    set->sharding = blocks;
+    return SP_OK;
+}
+
+static enum sp_status share_all(struct test *test)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < test->set_count && status == SP_OK; i++)
+        status = share(test, &test->sets[i], sp_graph_value(test->model->graph, test->sets[i].tensor)->type.shape.rank);
+    return status;
+}
+
 static enum sp_status set_all(struct test *test)
 {
     const struct simulate_strategy *strategy = test->strategy;
@@ -191,7 +233,7 @@ static enum sp_status set_all(struct test *test)
         if (!set_split(test, &strategy->splits[i]))
             return sp_fail(&test->err, SP_ERR_REQUEST, "NO_SUCH_TENSOR", "Nothing is '%s'.", strategy->splits[i].what);
     }
-    return SP_OK;
+    return strategy->shares != NULL ? share_all(test) : SP_OK;
 }
 
 /* ---- the library's own plan ------------------------------------------------------------------------------------- */
@@ -330,7 +372,8 @@ static enum sp_status prepare(struct test *test)
     test->assignment->gathers_contradictions = true;
     if (is_plan || test->strategy->is_forward)
         return sp_infer_forward(test->assignment, &test->err);
-    return sp_infer_propagate(test->assignment, test->meshes[1] == NULL ? test->meshes[0] : NULL, &test->err);
+    const bool has_mesh = test->meshes[1] == NULL && test->strategy->shares == NULL;
+    return sp_infer_propagate(test->assignment, has_mesh ? test->meshes[0] : NULL, &test->err);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */

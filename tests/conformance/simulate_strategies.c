@@ -48,6 +48,9 @@
 #define BERT_INPUTS(axis, mesh_axis)                                                                                   \
     SPLIT("@ids", axis, mesh_axis), SPLIT("@tt", axis, mesh_axis), SPLIT("@mask", axis, mesh_axis)
 
+static const int64_t three_to_one[] = {0, 0, 0, 1}, quarter_half_quarter[] = {0, 1, 1, 2},
+                     two_of_three_to_one[] = {0, 0, 0, 1, 2, 2, 2, 3};
+
 const struct simulate_strategy simulate_strategies[] = {
     /* The library's own plans: whole operators in stages. */
     {.file = "bert_tiny.onnx", .what = "stages", .devices = 2, .limit = "400000"},
@@ -61,6 +64,39 @@ const struct simulate_strategy simulate_strategies[] = {
     {.file = "lstm_tiny.onnx", .what = "stages", .devices = 2, .limit = "180000"},
     {.file = "unet_tiny.onnx", .what = "stages", .devices = 2, .limit = "600000"},
     {.file = "unet_tiny.onnx", .what = "stages", .devices = 4, .limit = "490000"},
+
+    /* Tensors in parts of unequal size. */
+    {.file = "bert_tiny.onnx",
+     .what = "tensor, three quarters on one",
+     .devices = 2,
+     .meshes = ONE_OF_4,
+     .shares = three_to_one,
+     .exchanges = "4 all-reduce",
+     .splits = {BERT_WEIGHTS}},
+    {.file = "gpt2_tiny.onnx",
+     .what = "tensor, three quarters on one",
+     .devices = 2,
+     .meshes = ONE_OF_4,
+     .shares = three_to_one,
+     .splits = {GPT2_WEIGHTS}},
+    {.file = "llama_tiny.onnx",
+     .what = "tensor, a half between two quarters",
+     .devices = 3,
+     .meshes = ONE_OF_4,
+     .shares = quarter_half_quarter,
+     .splits = {LLAMA_WEIGHTS}},
+    {.file = "llama_tiny.onnx",
+     .what = "batch and tensor, three quarters on one",
+     .devices = 4,
+     .meshes = {"<[\"d\"=2, \"t\"=4]>"},
+     .shares = two_of_three_to_one,
+     .splits = {SPLIT("@ids", 0, "d"), LLAMA_WEIGHTS}},
+    {.file = "moe_tiny.onnx",
+     .what = "tensor, three quarters on one",
+     .devices = 2,
+     .meshes = ONE_OF_4,
+     .shares = three_to_one,
+     .splits = {MOE_WEIGHTS}},
 
     /* Tensors in parts. */
     {.file = "bert_tiny.onnx",

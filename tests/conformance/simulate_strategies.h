@@ -32,6 +32,8 @@ struct simulate_strategy {
     uint32_t stages, replicas, block[2];
     const char *search; /* the plan that the joint search finds with this strategy and `limit`, or NULL */
     const char *meshes[2];
+    const int64_t *shares; /* per position of the mesh the device that stands on it, one of them on several; NULL: one
+                              each */
     const char *dims;      /* "batch=4,seq=8" or NULL */
     bool is_forward;       /* completed as ONNX proposal 0007 says, which carries uneven splits too */
     const char *exchanges; /* "4 all-reduce": all there are, or NULL: not said; "" none */

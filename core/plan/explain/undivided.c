@@ -99,7 +99,7 @@ static void add_axis(struct counting *all, const struct axis *axis)
     all->axes[at].flops += axis->flops;
 }
 
-/* The axis that one would split: the longest of the weight, else the first of the first input that has several elements. */
+/* The axis that one would split: the longest of the weight, else the first of the first input with several elements. */
 static void name_axis(struct counting *all, const struct sp_node *node, uint32_t weight, double flops)
 {
     const struct sp_value *value = weight != UINT32_MAX ? node->inputs[weight] : node->inputs[0];
