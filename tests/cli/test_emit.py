@@ -95,6 +95,19 @@ class Emit(Emits, test_cli.Case):
             operators = self.sound(self.path(f"out/device-{stage['devices'][0]}.onnx"))["operators"]
             self.assertEqual(operators["MatMul"], sum("matmul" in name for name in stage["nodes"]))
 
+    def test_with_the_default_runtime(self):
+        """A model that is worth two devices although what starts kernels and sends costs what it does there."""
+        model = self.file("wide.onnx", onnx_make.encode(onnx_make.mlp(LAYERS, 512, 8192, weights="pattern")))
+        self.done("plan", model, "--devices", "2", *test_cli.DEVICE, "--emit", self.path("out"))
+        self.assertEqual(set(os.listdir(self.path("out"))), FILES)
+        self.consistent("out")
+        plan = json.loads(self.read("out", "plan.json"))
+        texts = {item["member"]: item["text"] for item in plan["assumptions"]}
+        self.assertIn("onnxruntime, the default", texts["runtime"])
+        self.assertIn("TF32, as is the default of onnxruntime", texts["device.flops_tf32"])
+        alone = self.json("plan", model, "--devices", "2", *test_cli.ALONE)
+        self.assertLess(plan["estimate"]["interval_seconds"], 0.5 * alone["estimate"]["interval_seconds"])
+
     def test_the_time_limit_is_the_search_s(self):
         """A limit that runs out as the files are written ends nothing; before a plan is found it says so."""
         model = self.file("long.onnx", onnx_make.encode(onnx_make.mlp(400, 64, 64)))

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from test_cli import ALONE, CLI, DAEMON, PATIENCE, RESNET, SLOW, TOP, Case, clean_environment, found, run
+from test_cli import ALONE, CLI, DAEMON, DEVICE, PATIENCE, RESNET, SLOW, TOP, Case, clean_environment, found, run
 import onnx_make
 
 sys.path.insert(0, os.path.join(TOP, "tests/api"))
@@ -92,6 +92,7 @@ class Verbs(ServerCase):
                 (0, ["infer", annotated]), (0, ["infer", annotated, "--mode", "propagate", "--json"]),
                 (0, plan), (0, [*plan, "--strategy", "grouping"]), (0, [*plan, "--first-fit", "--objective", "latency"]),
                 (0, [*plan, "--what-if"]), (0, ["plan", RESNET, "--devices", "1,2", *ALONE]),
+                (0, ["plan", RESNET, "--devices", "2", *DEVICE]),
                 (0, ["plan", COSTS, "--cluster", CLUSTER]), (2, ["plan", RESNET, "--devices", "2", "--device", "abacus"]),
                 (0, ["operators", "MatMul"]), (2, ["operators", "Nothing"]), (0, ["operators", "--json"]),
                 (0, ["devices"]), (0, ["devices", "--json"]), (0, reshard), (0, [*reshard, "--json"]),

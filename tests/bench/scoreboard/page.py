@@ -51,6 +51,11 @@ nobody has looked at are a blind test.
 - Seven vLLM servings (Llama 3.1 8B and Qwen3 32B in FP8, 2000 to 8000 tokens in) are predicted 1.7 to 2.6 times too
   slow. At the stated concurrency one of them would compute prompts at 96 % of the data sheet's peak beside its decode
   steps, so a prefix cache, or fewer requests in flight, is likely. They are counted.
+- Two of the three rows that did not fit are planned, with intervals that reach beyond the memory of the device
+  (85.9 GB). FasterTransformer allocates the buffers of a layer apart, each for
+  the whole prompt, and holds all of them while it runs (`allocateBuffer` of ParallelGptContextDecoder.cc and of its
+  layers; one is used twice). A plan gives the memory of a dead value to the next one, as TensorRT, ONNX Runtime and
+  PyTorch do; no runtime that can be named here does as FasterTransformer did.
 - TensorRT-LLM may hold the cache of an FP8 model in FP8; the rows do not say. We assume BF16, so long contexts at large
   batches come out too slow.
 - SGLang is predicted with vLLM's table. Its prefills overlap with decode steps, which the formula does not model.

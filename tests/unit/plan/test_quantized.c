@@ -194,6 +194,10 @@ Test(quantized, products_of_quantised_operands_run_at_their_rate)
               "'output_dtype':5") "," DQ("q", "s", "g") "," F NODE("MatMul", "'g','f'", "y", ""),
          half},
     };
+    /* What was measured with 7168 in place of the second 8192 (aiconfigurator 095f58a51c4c, h100_sxm/gemm/vllm/0.24.0);
+       the shares are fitted to many shapes, and meet none of them exactly. */
+    cr_expect_float_eq(half * 7168 / 8192, 525.6e-6, 0.2 * 525.6e-6);
+    cr_expect_float_eq(narrow * 7168 / 8192, 444.5e-6, 0.1 * 444.5e-6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double seconds = interval_of(model_text(PRODUCT_X, cases[i].initializers, cases[i].nodes), 1);
         cr_expect_float_eq(seconds, cases[i].seconds, 0.002 * cases[i].seconds, "%s: %g instead of %g", cases[i].name,
