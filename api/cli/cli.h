@@ -35,6 +35,8 @@ enum exit_code {
 #define CLI_MAX_TEXT_BYTES        ((size_t)1 << 30)   /* of one answer held in memory */
 #define CLI_MAX_TIME_LIMIT        1e9                 /* seconds */
 #define CLI_MAX_BYTES             1e24                /* of a limit on memory */
+/* A plan of this size would be of a model of many millions of nodes. */
+#define MAX_PLAN_BYTES            ((size_t)1 << 29)
 #define CLI_DEFAULT_DEVICE        "a100-sxm4-80gb"
 
 /* What all commands take. Credentials come from files or the environment: a command line is there for all to read. */
@@ -340,6 +342,7 @@ int cmd_models(int argc, char **argv, struct common *common);
 int cmd_plans(int argc, char **argv, struct common *common);
 int cmd_plan(int argc, char **argv, struct common *common);
 int cmd_devices(int argc, char **argv, struct common *common);
+int cmd_replan(int argc, char **argv, struct common *common);
 int cmd_reshard(int argc, char **argv, struct common *common);
 int cmd_strip(int argc, char **argv, struct common *common);
 
@@ -361,6 +364,17 @@ struct plan_request {
     struct sp_arena *arena;                    /* of the profile and the constraints, or NULL */
     struct progress progress;                  /* started */
 };
+
+/* ---- plan_files.c ---- */
+
+/* Whether it is standard input or output; NULL is not. */
+bool is_dash(const char *text);
+/* The files that the request names, and the plan on standard output, or on standard error where a file is there. */
+enum sp_status deliver_plan(const struct common *common, const struct plan_request *request, struct sp_job *job,
+                            const struct sp_plan *plan, double seconds, struct sp_error *err);
+
+/* The JSON of a plan, the caller's. */
+enum sp_status read_plan_file(const struct input *input, json_t **ret_json, struct sp_error *err);
 
 /* ---- plan_target.c ---- */
 

@@ -22,9 +22,6 @@ static const char help_head[] =
 static const char help_tail[] = "\n"
                                 "What the other notation cannot say is a note; a server tells none.\n";
 
-/* A plan of this size would be of a model of many millions of nodes. */
-#define MAX_PLAN_BYTES ((size_t)1 << 29)
-
 struct export_arguments {
     const char *source, *model, *format, *path, *configuration, *device_text;
     int64_t device;
@@ -60,19 +57,6 @@ static bool looks_like_plan(const struct input *input)
     return input->size - at >= sizeof member - 1 && memcmp(text + at, member, sizeof member - 1) == 0;
 }
 
-static enum sp_status read_plan(const struct input *input, json_t **ret_json, struct sp_error *err)
-{
-    json_error_t where;
-    if (input->size > MAX_PLAN_BYTES)
-        return sp_fail_limit(err, "PLAN_TOO_LARGE", "MAX_PLAN_BYTES", MAX_PLAN_BYTES, (int64_t)input->size,
-                             "The plan is larger than %zu bytes; export the annotated model instead.", MAX_PLAN_BYTES);
-    *ret_json = json_loadb(input->bytes, (size_t)input->size, JSON_REJECT_DUPLICATES, &where);
-    if (*ret_json != NULL)
-        return SP_OK;
-    (void)sp_fail(err, SP_ERR_MALFORMED, "PLAN_NOT_JSON", "The plan is not valid JSON: %s.", where.text);
-    return sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, input->name);
-}
-
 static enum sp_status open_plan(const struct export_arguments *arguments, const struct input *plan, struct input *model,
                                 const struct sp_watch *watch, struct sp_subject **ret_subject, struct sp_error *err)
 {
@@ -80,7 +64,7 @@ static enum sp_status open_plan(const struct export_arguments *arguments, const 
     if (arguments->model == NULL)
         return sp_fail(err, SP_ERR_REQUEST, "MODEL_MISSING",
                        "'%.200s' is a plan; say which model it was made for: --model MODEL.", plan->name);
-    enum sp_status status = read_plan(plan, &json, err);
+    enum sp_status status = read_plan_file(plan, &json, err);
     if (status == SP_OK)
         status = input_open(arguments->model, model, err);
     if (status == SP_OK)

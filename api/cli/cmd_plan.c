@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "plan/variants/variants.h"
@@ -61,11 +60,6 @@ struct arguments {
 };
 
 /* ---- arguments ---- */
-
-static bool is_dash(const char *text)
-{
-    return text != NULL && strcmp(text, "-") == 0;
-}
 
 static int take_strategy(const struct common *common, const char *name, struct plan_request *request)
 {
@@ -370,125 +364,6 @@ static enum sp_status load_constraints(struct plan_request *request, struct sp_e
 
 /* ---- offline ---- */
 
-static enum sp_status write_annotated(const struct plan_request *request, const char *path, const struct sp_plan *plan,
-                                      struct sp_error *err)
-{
-    struct output output = {.fd = -1};
-    struct sp_splice *splice = NULL;
-    enum sp_status status = sp_plan_annotate(plan, &splice, err);
-    if (status == SP_OK)
-        status = output_open(path, &request->input, &output, err);
-    if (status == SP_OK)
-        status = output_splice(&output, splice, err);
-    if (status == SP_OK)
-        status = output_commit(&output, err);
-    if (status == SP_OK)
-        output_tell_weights(&output, plan->model);
-    output_close(&output);
-    sp_splice_destroy(splice);
-    return status;
-}
-
-static bool write_output(void *context, const char *bytes, size_t size)
-{
-    return output_write(context, bytes, size);
-}
-
-static enum sp_status write_plan_file(const char *path, const struct sp_plan *plan, double seconds,
-                                      struct sp_error *err)
-{
-    struct output output = {.fd = -1};
-    struct sp_json json;
-    enum sp_status status = output_open(path, NULL, &output, err);
-    if (status != SP_OK)
-        return status;
-    sp_json_init(&json, false, write_output, &output);
-    sp_plan_write_json(plan, seconds, &json);
-    if (sp_json_finish(&json, NULL) != SP_OK || !output_write(&output, "\n", 1))
-        status = sp_fail(err, SP_ERR_IO, "FILE_NOT_WRITABLE", "Cannot write the plan to '%s'.", path);
-    if (status == SP_OK)
-        status = output_commit(&output, err);
-    output_close(&output);
-    return status;
-}
-
-/* What devices run, and what shows it. */
-static enum sp_status emit_realised(const struct plan_request *request, const struct sp_subject *subject,
-                                    struct sp_error *err)
-{
-    struct sources sources = sources_open(&request->input);
-    struct emit emit = {0};
-    char *simulation = path_in(request->emit, "simulation.onnx"), *trace = path_in(request->emit, "timeline.pftrace");
-    enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
-    emit.with_simulation = subject->model != NULL && !request->skips_simulation;
-    if (status == SP_OK && subject->model != NULL)
-        status = emit_devices(&emit, request->emit, "ort-collectives", err);
-    if (status == SP_OK && emit.with_simulation)
-        status = emit_file(&emit, simulation, "simulation", err);
-    else if (status == SP_OK && simulation != NULL && access(simulation, F_OK) == 0)
-        print_note("'%s' is of an earlier plan", simulation);
-    if (status == SP_OK && subject->model == NULL)
-        print_note("a graph of costs has no operators: there are a plan and a timeline, and no models");
-    if (status == SP_OK)
-        status = emit_file(&emit, trace, "perfetto", err);
-    if (status == SP_OK)
-        emit_print_notes(&emit);
-    emit_release(&emit);
-    sources_close(&sources);
-    free(simulation);
-    free(trace);
-    return status;
-}
-
-static enum sp_status emit_plan(const struct plan_request *request, struct sp_job *job, const struct sp_plan *plan,
-                                double seconds, struct sp_error *err)
-{
-    struct sp_subject *subject = NULL;
-    char *json = path_in(request->emit, "plan.json"), *annotated = path_in(request->emit, "annotated.onnx");
-    enum sp_status status = json != NULL && annotated != NULL ? emit_folder(request->emit, err) : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = write_plan_file(json, plan, seconds, err);
-    if (status == SP_OK && plan->model != NULL)
-        status = write_annotated(request, annotated, plan, err);
-    if (status == SP_OK)
-        status = sp_subject_from_plan(job, plan, &subject, err);
-    if (status == SP_OK)
-        status = emit_realised(request, subject, err);
-    sp_subject_destroy(subject);
-    free(annotated);
-    free(json);
-    return status;
-}
-
-static enum sp_status print_plan(const struct common *common, const struct plan_request *request,
-                                 const struct sp_plan *plan, double seconds, struct sp_error *err)
-{
-    struct sp_buf text;
-    if (common->json) {
-        struct sp_json json;
-        sp_json_init(&json, false, write_stdout, NULL);
-        sp_plan_write_json(plan, seconds, &json);
-        (void)sp_json_finish(&json, NULL);
-        (void)write_stdout(NULL, "\n", 1);
-        return finish_stdout(err);
-    }
-    sp_buf_init(&text, CLI_MAX_TEXT_BYTES);
-    sp_plan_write_text(plan, &text);
-    enum sp_status status;
-    if (is_dash(request->annotated) || is_dash(request->plan_path)) {
-        /* Standard output is taken by a file: people still get to see the plan. */
-        status = sp_buf_failed(&text) ? sp_fail_memory(err) : SP_OK;
-        if (status == SP_OK)
-            (void)fputs(text.data, stderr);
-    } else {
-        status = print_buf(&text, err);
-    }
-    sp_buf_release(&text);
-    return status;
-}
-
 /* Pointers are into the file of a cluster, else into what a daemon would be sent. */
 static enum sp_status parse_target(struct sp_arena *arena, const struct plan_request *request,
                                    struct sp_plan_target *ret_target, struct sp_error *err)
@@ -533,16 +408,8 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         (void)sp_fail(err, status, "TIME_LIMIT", "The time limit of %g seconds ran out before the search ended.",
                       request->options.time_limit_seconds);
     }
-    if (status == SP_OK && request->emit == NULL)
-        status = sources_look(&request->input, plan->model, err);
-    if (status == SP_OK && request->annotated != NULL)
-        status = write_annotated(request, request->annotated, plan, err);
-    if (status == SP_OK && request->plan_path != NULL)
-        status = write_plan_file(request->plan_path, plan, seconds, err);
-    if (status == SP_OK && request->emit != NULL)
-        status = emit_plan(request, job, plan, seconds, err);
     if (status == SP_OK)
-        status = print_plan(common, request, plan, seconds, err);
+        status = deliver_plan(common, request, job, plan, seconds, err);
 out:
     sp_job_destroy(job);
     sp_threads_destroy(threads);

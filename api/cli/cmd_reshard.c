@@ -24,11 +24,6 @@ static const char help[] =
     "  --json               for machines\n"
     "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
-static bool is_dash(const char *text)
-{
-    return text != NULL && strcmp(text, "-") == 0;
-}
-
 static enum sp_status put_cluster_file(json_t *request, const char *path, struct sp_error *err)
 {
     json_t *cluster = NULL;

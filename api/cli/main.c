@@ -16,6 +16,7 @@ static const char usage[] =
     "  check MODEL            whether the model and its annotations are sound, and what they imply\n"
     "  infer MODEL            complete the annotations\n"
     "  plan MODEL             search a plan for some devices and write the annotated model\n"
+    "  replan --from PLAN     a new plan where devices came, went or changed, counting what moving costs\n"
     "  strip MODEL -o OUT     take the multi-device annotations off again\n"
     "  export WHAT --format F a plan or an annotated model in the notation of another tool\n"
     "  convert --to F SPEC    write one sharding in another notation\n"
@@ -42,7 +43,7 @@ static const struct {
     {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},     {"plan", cmd_plan},
     {"strip", cmd_strip},     {"convert", cmd_convert},     {"reshard", cmd_reshard}, {"operators", cmd_operators},
     {"devices", cmd_devices}, {"export", cmd_export},       {"models", cmd_models},   {"plans", cmd_plans},
-    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate},
+    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate},   {"replan", cmd_replan},
 };
 
 static void on_signal(int number)
@@ -91,8 +92,8 @@ static int run(int argc, char **argv)
 {
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
-        return report_usage(&common, "A command is missing: inspect, check, infer, plan, strip, export, convert, "
-                                     "reshard, operators, devices, calibrate, models, plans or jobs.");
+        return report_usage(&common, "A command is missing: inspect, check, infer, plan, replan, strip, export, "
+                                     "convert, reshard, operators, devices, calibrate, models, plans or jobs.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)

@@ -204,6 +204,10 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     if (options->what_if)
         sp_json_member_bool(&json, "what_if", true);
+    if (options->replan != NULL) {
+        sp_json_key(&json, "replan");
+        sp_replan_terms_write(options->replan, &json);
+    }
     sp_json_end_object(&json);
     if (sp_json_finish(&json, NULL) == SP_OK && ok)
         text = sp_arena_string(arena, buf.data, buf.size);
@@ -283,6 +287,36 @@ static enum sp_status resolve(const struct sp_job *job, const struct sp_demands 
     return SP_OK;
 }
 
+/* Searches for the best plan when moves from an earlier one count. Where the search finds nothing, the earlier one may
+   still run. */
+static enum sp_status search_again(struct sp_job *job, const struct sp_plan_options *options,
+                                   const struct sp_contraction *contraction, const struct sp_dataflow *dataflow,
+                                   struct sp_joint_options *joint, struct sp_plan *plan, struct sp_error *err)
+{
+    const struct sp_replanned of = {plan->workload, contraction, dataflow, plan->cluster, joint};
+    struct sp_replan *replan = NULL;
+    struct sp_migration *migration = NULL;
+    struct sp_error why = {0};
+    enum sp_status status = sp_replan_create(job->arena, &of, options->past, options->replan, &replan, err);
+    if (status != SP_OK)
+        return status;
+    joint->listener = sp_replan_listener(replan);
+    const enum sp_status found =
+        sp_joint_search(job->arena, contraction->workload, dataflow, plan->cluster, joint, &job->result, err);
+    status = found == SP_OK ? expand(job->arena, contraction, plan->workload, plan->cluster, job->result, err) : found;
+    if (status == SP_OK || status == SP_ERR_NOFIT) {
+        const enum sp_status chosen = sp_replan_choose(replan, &job->result, &migration, &why);
+        if (chosen != SP_OK || (found == SP_ERR_NOFIT && migration != NULL)) {
+            sp_error_clear(err);
+            if (chosen != SP_OK && err != NULL)
+                *err = why;
+            status = chosen;
+        }
+    }
+    plan->migration = migration;
+    return status;
+}
+
 /* The result that was found; else searches. */
 static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan,
                                   const struct sp_contraction *contraction, const struct sp_dataflow *dataflow,
@@ -291,7 +325,7 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan
 {
     const struct sp_workload *workload = plan->workload;
     const struct sp_cluster *cluster = plan->cluster;
-    struct sp_placement_record record;
+    struct sp_placement_record record = {0};
     if (found == NULL) {
         enum sp_status status =
             sp_joint_search(job->arena, contraction->workload, dataflow, cluster, joint, &job->result, err);
@@ -341,7 +375,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.watch = job->watch;
     plan->cluster = cluster;
     plan->workload = workload;
-    status = find_result(job, plan, &contraction, dataflow, &joint, found, err);
+    status = options->past != NULL ? search_again(job, options, &contraction, dataflow, &joint, plan, err)
+                                   : find_result(job, plan, &contraction, dataflow, &joint, found, err);
     plan->result = job->result;
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }

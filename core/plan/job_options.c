@@ -173,6 +173,13 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     if (strcmp(name, "constraints") == 0)
         return sp_demands_parse(arena, value, "/constraints", &options->constraints, err);
+    if (strcmp(name, "replan") == 0) {
+        struct sp_replan_terms *terms = SP_NEW(arena, struct sp_replan_terms);
+        if (terms == NULL)
+            return sp_fail_memory(err);
+        options->replan = terms;
+        return sp_replan_terms_parse(arena, value, pointer, terms, err);
+    }
     if (strcmp(name, "optimal") == 0)
         return parse_flag(value, pointer, name, &options->optimal, err);
     if (strcmp(name, "tolerance") == 0)
@@ -194,7 +201,7 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     return refuse(err, pointer,
                   "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
-                  "operators, optimal, tolerance, seed, profile, what_if, constraints and time_limit_seconds.",
+                  "operators, optimal, tolerance, seed, profile, what_if, constraints, replan and time_limit_seconds.",
                   name);
 }
 

@@ -49,6 +49,7 @@ struct sp_plan {
     const double *cut_seconds;  /* set by sp_plan_finish(): what each node takes more where its kernel is cut */
     struct sp_rows stage_nodes; /* set by sp_plan_finish(): the nodes of each stage, in order */
     double *arena_bytes;        /* per stage: cost/buffer_reuse.h, of one device */
+    const struct sp_migration *migration; /* plan/replan/replan.h; NULL: it follows no other plan */
     uint32_t *node_strategy;    /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 
@@ -91,6 +92,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *               by stage, what the devices of one block exchange. `bytes` are those of all of these devices together
  *               for one request, so they add up to the estimate's.
  *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, and this one.
+ *
+ *  replan, moves  Of a plan that follows another one, what has to be moved (replan/write.h).
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.
  */

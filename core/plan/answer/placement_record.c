@@ -121,6 +121,7 @@ enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *j
     }
     if (!read_nodes(json_object_get(json, "nodes"), node_count, stage_of, strategies))
         return damaged(err);
-    *ret_record = (struct sp_placement_record){(uint32_t)count, stages, stage_of, strategies};
+    *ret_record = (struct sp_placement_record){
+        .stage_count = (uint32_t)count, .stages = stages, .stage_of = stage_of, .strategy_of = strategies};
     return SP_OK;
 }

@@ -7,6 +7,7 @@
 #include "plan/answer/plan_json_internal.h"
 #include "plan/explain/assumptions.h"
 #include "plan/explain/why.h"
+#include "plan/replan/write.h"
 #include "plan/variants/variants.h"
 #include "plan/version.h"
 
@@ -375,6 +376,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_search(&c, search_seconds);
         sp_placement_record_write(plan, json);
         sp_variants_write_json(plan, json);
+        sp_replan_write_json(plan, json);
         sp_json_end_object(json);
     }
     sp_buf_release(&text);

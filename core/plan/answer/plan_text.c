@@ -5,6 +5,7 @@
 #include "plan/explain/assumptions.h"
 #include "plan/explain/why.h"
 #include "plan/internal.h"
+#include "plan/replan/write.h"
 #include "plan/variants/variants.h"
 
 #define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
@@ -342,6 +343,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         sp_assumptions_write_text(plan, buf);
         sp_why_write_text(plan, buf);
         sp_variants_write_text(plan, buf);
+        sp_replan_write_text(plan, buf);
         notes(plan, buf);
     }
     if (sp_buf_failed(&cell))

@@ -137,6 +137,9 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
     enum sp_status status = sp_joint_search_once(arena, workload, dataflow, cluster, options, ret_result, why);
+    struct sp_joint_options unheard = *options;
+    unheard.listener = NULL; /* of what is searched to say why nothing fits, nothing can be the answer */
+    options = &unheard;
     const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
     if (status == SP_ERR_NOFIT && options->skip_minimum_memory)
         why->least_memory_bytes = 0; /* a guess */

@@ -24,6 +24,19 @@ struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct
                                                   proposal->profile_count, blocks);
 }
 
+enum sp_status sp_joint_tell(const struct sp_joint *joint, const struct sp_joint_candidate *candidate, bool *ret_keep,
+                             struct sp_error *err)
+{
+    const struct sp_plan_listener *listener = joint->options->listener;
+    const struct sp_seen_plan seen = {.placement = &candidate->placement,
+                                      .sharded = candidate->sharded,
+                                      .evaluation = candidate->evaluation,
+                                      .strategy = candidate->strategy,
+                                      .devices_used = candidate->devices_used};
+    *ret_keep = false;
+    return listener == NULL || !candidate->fits ? SP_OK : listener->hear(listener->context, &seen, ret_keep, err);
+}
+
 struct sp_joint_candidate *sp_joint_candidate_create(struct sp_joint *joint, uint32_t stage_count)
 {
     struct sp_arena *arena = joint->arena;

@@ -60,6 +60,10 @@ struct sp_joint {
     bool memory_binds; /* the last proposal was made under a limit of memory that some stages do not keep */
 };
 
+/* Tells a candidate that fits to the listener, if there is one. */
+enum sp_status sp_joint_tell(const struct sp_joint *joint, const struct sp_joint_candidate *candidate, bool *ret_keep,
+                             struct sp_error *err);
+
 /* The table of an option's mesh; NULL for blocks of one device. */
 enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
                               struct sp_strategy_table **ret_table, struct sp_error *err);

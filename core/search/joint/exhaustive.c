@@ -26,6 +26,7 @@ struct exhaust {
     struct form forms[MAX_FORMS];
     struct sp_ways *ways; /* per option and set of nodes */
     struct sp_joint_candidate *best, *trial;
+    bool is_heard; /* somebody listens, and is told every plan */
     struct sp_error *err;
     /* The stages at hand. */
     uint32_t stage_count;
@@ -81,6 +82,7 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
         places > SP_EXHAUST_PLACES)
         return SP_OK;
     list_nodes(e);
+    e->is_heard = joint->options->listener != NULL;
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
         struct sp_strategy_table *table = NULL;
         uint64_t ways = 1;
@@ -91,6 +93,7 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
             ways *= sp_strategy_of(table, e->live[n])->count;
         if (ways > SP_EXHAUST_WAYS)
             return SP_OK;
+        e->is_heard = e->is_heard && ways <= SP_EXHAUST_HEARD;
     }
     *ret_tiny = true;
     return SP_OK;
@@ -162,13 +165,17 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     const struct sp_joint_candidate *beyond = joint->beyond;
     if (!e->trial->fits && !note_beyond(e))
         return sp_fail_memory(e->err);
+    bool is_kept;
+    status = sp_joint_tell(joint, e->trial, &is_kept, e->err);
+    if (status != SP_OK)
+        return status;
     const bool is_best =
         e->trial->fits && (e->best == NULL || sp_front_better(joint->options->objective, e->trial, e->best));
     const bool is_ranked = e->trial->fits && sp_front_rank(joint, e->trial);
     const bool is_near = e->trial->fits && sp_near_add(joint, e->trial);
     if (is_best)
         e->best = e->trial;
-    if (!is_best && !is_ranked && !is_near) {
+    if (!is_best && !is_ranked && !is_near && !is_kept) {
         if (joint->beyond == beyond)
             sp_arena_rewind(joint->arena, mark);
         return SP_OK;
@@ -177,12 +184,13 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     return e->trial == NULL ? sp_fail_memory(e->err) : SP_OK;
 }
 
-/* Whether these ways' computing alone is longer than what the runner-up takes in all, and what is near the best. */
+/* Whether these ways' computing alone is longer than what the runner-up takes in all, and what is near the best. Who
+   listens may prefer a plan that is longer. */
 static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bool of_fastest)
 {
     double interval = 0, latency = 0;
     const struct sp_joint_candidate *second = e->joint->ranked[1];
-    if (second == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES)
+    if (second == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES || e->is_heard)
         return false;
     for (uint32_t s = 0; s < e->stage_count; s++) {
         const double seconds = ways[s]->items[of_fastest ? 0 : e->way[s]].seconds;
@@ -273,7 +281,7 @@ static enum sp_status try_forms(struct exhaust *e)
 {
     const uint32_t devices = e->joint->cluster->device_count;
     const bool is_uniform = e->joint->space->class_count == 1 && e->joint->cluster->level_count == 1 &&
-                            e->joint->options->strategy == SP_STRATEGY_GROUPING;
+                            e->joint->options->strategy == SP_STRATEGY_GROUPING && !e->is_heard;
     memset(e->form, 0, sizeof e->form);
     do {
         uint32_t used = 0;

@@ -145,6 +145,8 @@ enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_opti
         return SP_OK;
     }
     find_border(joint->workload, ret_ways, &border);
+    if (joint->options->listener != NULL && room <= SP_EXHAUST_HEARD)
+        border.is_full = true; /* layouts inside matter, too */
     do {
         struct sp_arena_mark mark = sp_arena_mark(joint->arena);
         struct sp_way way = {0};

@@ -95,6 +95,22 @@ struct sp_search_result {
 
 struct sp_constraints; /* search/constraints.h */
 
+/* A plan that was evaluated, fits and keeps the constraints, while the search goes on. */
+struct sp_seen_plan {
+    const struct sp_placement *placement;
+    const struct sp_sharded_stage *sharded; /* per stage, or NULL */
+    const struct sp_evaluation *evaluation;
+    enum sp_search_strategy strategy;
+    uint32_t devices_used;
+};
+
+/* Who judges plans by more than the search knows: it is told every plan that might be the answer, of tiny models every
+   plan that fits. It says in *ret_keep whether what the plan points to has to stay as long as the search's arena. */
+struct sp_plan_listener {
+    void *context;
+    enum sp_status (*hear)(void *context, const struct sp_seen_plan *plan, bool *ret_keep, struct sp_error *err);
+};
+
 struct sp_joint_options {
     enum sp_objective objective;
     enum sp_search_strategy strategy;
@@ -110,6 +126,7 @@ struct sp_joint_options {
     const struct sp_executor *executor;
     const struct sp_watch *watch;
     const struct sp_constraints *constraints; /* of the user, or NULL: a plan keeps all of them */
+    const struct sp_plan_listener *listener;  /* or NULL */
 };
 
 void sp_joint_options_init(struct sp_joint_options *options);

@@ -133,6 +133,22 @@ static enum sp_status find_table(struct recorded *o, const struct sp_placement_r
 /* ---- stages --------------------------------------------------------------------------------------------------------
  */
 
+/* The number of the node's strategy in the table; the count of them where it is not there. */
+static uint32_t find_strategy(const struct recorded *o, const struct sp_strategy_table *table, uint32_t node)
+{
+    const struct sp_strategies *known = sp_strategy_of(table, node);
+    const struct sp_strategy *wanted = o->record->strategies != NULL ? o->record->strategies[node] : NULL;
+    uint32_t at = 0;
+    if (o->record->strategies == NULL)
+        return o->record->strategy_of[node];
+    while (wanted != NULL && at < known->count &&
+           (memcmp(known->items[at].factor_of, wanted->factor_of, sizeof wanted->factor_of) != 0 ||
+            memcmp(known->items[at].scatter_of, wanted->scatter_of, sizeof wanted->scatter_of) != 0 ||
+            known->items[at].is_inner != wanted->is_inner))
+        at++;
+    return at;
+}
+
 static enum sp_status split_stage(struct recorded *o, uint32_t index, struct sp_sharded_stage *stage)
 {
     const struct sp_workload *workload = o->workload;
@@ -148,10 +164,11 @@ static enum sp_status split_stage(struct recorded *o, uint32_t index, struct sp_
     for (uint32_t n = 0; n < workload->node_count; n++) {
         if (o->record->stage_of[n] != index || workload->nodes[n].folded)
             continue;
-        if (o->record->strategy_of[n] >= sp_strategy_of(stage->table, n)->count)
+        const uint32_t strategy = find_strategy(o, stage->table, n);
+        if (strategy >= sp_strategy_of(stage->table, n)->count)
             return misfit(o, "a node cannot be split in so many ways");
         nodes[stage->node_count] = n;
-        strategies[stage->node_count++] = o->record->strategy_of[n];
+        strategies[stage->node_count++] = strategy;
     }
     stage->nodes = nodes;
     stage->strategy_of = strategies;

@@ -64,6 +64,10 @@ enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candida
     }
     sp_run_note_whole(search, candidate);
     if (candidate->fits) {
+        bool keep;
+        enum sp_status status = sp_joint_tell(joint, candidate, &keep, search->err);
+        if (status != SP_OK)
+            return status;
         if (!sp_front_add(&search->joint, &search->front, candidate))
             return sp_fail_memory(search->err);
         (void)sp_near_add(&search->joint, candidate);
