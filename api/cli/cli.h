@@ -36,8 +36,8 @@ enum exit_code {
 #define CLI_MAX_TIME_LIMIT        1e9                 /* seconds */
 #define CLI_MAX_BYTES             1e24                /* of a limit on memory */
 /* A plan of this size would be of a model of many millions of nodes. */
-#define MAX_PLAN_BYTES            ((size_t)1 << 29)
-#define CLI_DEFAULT_DEVICE        "a100-sxm4-80gb"
+#define MAX_PLAN_BYTES     ((size_t)1 << 29)
+#define CLI_DEFAULT_DEVICE "a100-sxm4-80gb"
 
 /* What all commands take. Credentials come from files or the environment: a command line is there for all to read. */
 struct common {
@@ -361,6 +361,8 @@ struct plan_request {
     const char *profile_path, *profile_device; /* or NULL */
     const char *constraints_path;              /* or NULL */
     const char *priority;                      /* among a daemon's plans, or NULL */
+    const char *follows;                       /* the id of the plan on a daemon that it follows, or NULL */
+    const json_t *terms;                       /* of that: plan/replan/replan.h */
     struct sp_arena *arena;                    /* of the profile and the constraints, or NULL */
     struct progress progress;                  /* started */
 };

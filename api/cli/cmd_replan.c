@@ -13,6 +13,7 @@
 
 static const char help[] =
     "Usage: shardplan replan [MODEL] --from PLAN.json --cluster NEW [--horizon 1h] [OPTIONS]\n"
+    "       shardplan replan --from PLAN_ID --cluster NEW [--horizon 1h] [OPTIONS] --server URL\n"
     "\n"
     "Plans once more where devices came, went or changed: the best plan when the time that it takes to move weights\n"
     "counts, too. Says what each device keeps, what is moved from where to where, the least that any plan would move,\n"
@@ -21,11 +22,13 @@ static const char help[] =
     "  --from PLAN.json     the plan that runs, as 'shardplan plan --plan FILE' wrote it\n"
     "  MODEL                the model it was made for; when not given, the file of that name beside the plan or here\n"
     "  --cluster FILE       the devices and links that there are now, as JSON; '-' is standard input\n"
-    "  --devices N          in its place: so many devices of one type, or the first N of the cluster\n"
+    "  --devices N          in its place: so many devices of one type\n"
     "  --device TYPE        their type; " CLI_DEFAULT_DEVICE " when not given\n"
-    "  --horizon TIME       how long the new plan will run: 90 (seconds), 30m, 1h (when not given), 2d; 0 is a plan that\n"
+    "  --horizon TIME       how long the new plan will run: 90 (seconds), 30m, 1h (when not given), 2d; 0 is a plan "
+    "that\n"
     "                       moves nothing, where one can run\n"
-    "  --map A,B,-,C        for each device of the plan's cluster its number in the new one, '-' where it is lost. When\n"
+    "  --map A,B,-,C        for each device of the plan's cluster its number in the new one, '-' where it is lost. "
+    "When\n"
     "                       nothing is said, equal devices are taken to be those that move least\n"
     "  --lost N,N           in its place: these are lost, the others keep their order\n"
     "  --time-limit S       stop searching after S seconds\n"
@@ -33,7 +36,10 @@ static const char help[] =
     "  --plan FILE          write the plan as JSON\n"
     "  --emit DIR           write all files of the plan, as 'shardplan plan --emit' does\n"
     "  --no-simulation      with --emit: without simulation.onnx\n"
-    "  --json               the plan as JSON on standard output\n";
+    "  --json               the plan as JSON on standard output\n"
+    "  --server URL         asks the daemon (or the variable SHARDPLAN_SERVER) to follow a plan that it keeps, by its "
+    "ID\n"
+    "                       there; files are followed here\n";
 
 struct replan_arguments {
     const char *from, *model, *horizon, *map, *lost, *time_limit;
@@ -138,6 +144,12 @@ static int make_terms(const struct common *common, const struct replan_arguments
                         arguments->lost);
 }
 
+/* The id of a plan; anything else is a file, which is here. */
+static bool is_on_server(const struct common *common, const struct replan_arguments *arguments)
+{
+    return common->server != NULL && is_plan_id(arguments->from);
+}
+
 static int check(struct common *common, const struct replan_arguments *arguments, const struct plan_request *request)
 {
     const struct plan_devices *target = &arguments->target;
@@ -146,8 +158,9 @@ static int check(struct common *common, const struct replan_arguments *arguments
         return report_usage(common, "The plan that runs is missing: --from PLAN.json.");
     if (target->cluster == NULL && target->devices == NULL)
         return report_usage(common, "The new cluster is missing: --cluster FILE or --devices N.");
-    if (target->cluster != NULL && target->device != NULL)
-        return report_usage(common, "--cluster already names the types of devices: leave out --device.");
+    if (target->cluster != NULL && (target->device != NULL || target->devices != NULL))
+        return report_usage(common,
+                            "--cluster already says which devices there are: leave out --devices and --device.");
     if (target->devices != NULL && (!sp_is_count_list(target->devices) || strchr(target->devices, ',') != NULL))
         return report_usage(common, "--devices takes a whole number of 1 or more, not '%.64s'.", target->devices);
     if (arguments->map != NULL && arguments->lost != NULL)
@@ -160,6 +173,13 @@ static int check(struct common *common, const struct replan_arguments *arguments
         return report_usage(common, "Only one result can go to standard output.");
     if (request->skips_simulation && request->emit == NULL)
         return report_usage(common, "--no-simulation says what --emit leaves out: give --emit DIR too.");
+    int code = complete_server_options(common);
+    if (code != EXIT_DONE || !is_on_server(common, arguments))
+        return code;
+    if (arguments->model != NULL)
+        return report_usage(common, "The server has the model of its plan: leave it out.");
+    if (arguments->lost != NULL)
+        return report_usage(common, "For a plan on a server give --map in place of --lost.");
     return EXIT_DONE;
 }
 
@@ -192,9 +212,9 @@ static enum sp_status open_inputs(const struct replan_arguments *arguments, stru
         status = read_plan_file(&source, ret_plan, err);
     input_close(&source);
     if (status == SP_OK && arguments->model == NULL && (found = find_model(arguments->from, *ret_plan)) == NULL)
-        status = sp_fail(err, SP_ERR_REQUEST, "MODEL_MISSING",
-                         "Say which model the plan was made for: shardplan replan MODEL --from '%.200s'.",
-                         arguments->from);
+        status =
+            sp_fail(err, SP_ERR_REQUEST, "MODEL_MISSING",
+                    "Say which model the plan was made for: shardplan replan MODEL --from '%.200s'.", arguments->from);
     if (status == SP_OK)
         status = input_open(arguments->model != NULL ? arguments->model : found, &request->input, err);
     if (status == SP_OK)
@@ -213,7 +233,10 @@ static enum sp_status follow(const struct common *common, struct plan_request *r
     struct sp_cluster *cluster;
     struct sp_job *job = NULL;
     struct sp_plan *result = NULL;
-    enum sp_status status = threads == NULL ? sp_fail_memory(err) : SP_OK;
+    json_t *options = json_object();
+    enum sp_status status = threads == NULL || options == NULL ? sp_fail_memory(err) : SP_OK;
+    if (status == SP_OK && request->options.time_limit_seconds > 0)
+        (void)json_object_set_new(options, "time_limit_seconds", json_real(request->options.time_limit_seconds));
     if (status == SP_OK)
         status = sp_cluster_parse(request->arena, request->target, "", &cluster, err);
     if (status == SP_OK)
@@ -225,10 +248,8 @@ static enum sp_status follow(const struct common *common, struct plan_request *r
                                                    .sha256 = request->input.sha256,
                                                    .watch = &request->progress.watch,
                                                    .executor = sp_threads_executor(threads)};
-        const struct sp_replan_question question = {.plan = plan,
-                                                    .cluster = cluster,
-                                                    .terms = &parsed,
-                                                    .time_limit_seconds = request->options.time_limit_seconds};
+        const struct sp_replan_question question = {
+            .plan = plan, .cluster = cluster, .terms = &parsed, .options = options};
         status = sp_plan_follow(request->arena, &job_options, &question, &job, &result, err);
     }
     const double seconds = progress_elapsed(&request->progress);
@@ -238,6 +259,7 @@ static enum sp_status follow(const struct common *common, struct plan_request *r
         status = deliver_plan(common, request, job, result, seconds, err);
     sp_job_destroy(job);
     sp_threads_destroy(threads);
+    json_decref(options);
     return status;
 }
 
@@ -249,7 +271,8 @@ static int run(struct common *common, const struct replan_arguments *arguments, 
     int code = EXIT_DONE;
     if (status == SP_OK)
         status = load_target(&arguments->target, &request->target, &request->is_sweep, &err);
-    if (status == SP_OK)
+    const bool is_remote = is_on_server(common, arguments);
+    if (status == SP_OK && !is_remote)
         status = open_inputs(arguments, request, &plan, &err);
     if (status == SP_OK)
         code = make_terms(common, arguments, json_array_size(json_object_get(plan, "devices")), terms);
@@ -257,7 +280,12 @@ static int run(struct common *common, const struct replan_arguments *arguments, 
         if (arguments->time_limit != NULL)
             (void)parse_seconds(arguments->time_limit, &request->options.time_limit_seconds);
         progress_init(&request->progress, request->options.time_limit_seconds);
-        status = follow(common, request, plan, terms, &err);
+        request->follows = arguments->from;
+        request->terms = terms;
+        if (is_remote)
+            code = remote_plan(common, request);
+        else
+            status = follow(common, request, plan, terms, &err);
     }
     json_decref(plan);
     json_decref(terms);

@@ -43,7 +43,7 @@ static const struct {
     {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},     {"plan", cmd_plan},
     {"strip", cmd_strip},     {"convert", cmd_convert},     {"reshard", cmd_reshard}, {"operators", cmd_operators},
     {"devices", cmd_devices}, {"export", cmd_export},       {"models", cmd_models},   {"plans", cmd_plans},
-    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate},   {"replan", cmd_replan},
+    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate}, {"replan", cmd_replan},
 };
 
 static void on_signal(int number)

@@ -10,6 +10,25 @@
 #define KEY_SIZE      33
 #define GRACE_SECONDS 60.0 /* behind a time limit, for the queue and the way */
 
+/* A plan that follows another one of the daemon, which has the model and the options. */
+static enum sp_status write_following(const struct plan_request *request, struct sp_buf *body, struct sp_error *err)
+{
+    json_t *json = json_copy((json_t *)(uintptr_t)request->terms), *options = json_object();
+    bool ok = json != NULL && options != NULL &&
+              json_object_set_new(json, "from", json_string(request->follows)) == 0 &&
+              json_object_set(json, "cluster", request->target) == 0;
+    if (request->options.time_limit_seconds > 0)
+        ok = ok &&
+             json_object_set_new(options, "time_limit_seconds", json_real(request->options.time_limit_seconds)) == 0;
+    ok = ok && json_object_set(json, "options", options) == 0;
+    char *text = ok ? json_dumps(json, JSON_COMPACT) : NULL;
+    sp_buf_text(body, text != NULL ? text : "");
+    free(text);
+    json_decref(json);
+    json_decref(options);
+    return text != NULL && !sp_buf_failed(body) ? SP_OK : sp_fail_memory(err);
+}
+
 static enum sp_status write_request(const struct plan_request *request, struct sp_buf *body, struct sp_error *err)
 {
     const struct sp_plan_options *options = &request->options;
@@ -75,10 +94,11 @@ static enum sp_status send_request(struct client *client, const struct plan_requ
     struct sp_buf body;
     sp_buf_init(&body, 2 * CLI_MAX_CLUSTER_BYTES + CLI_MAX_PROFILE_BYTES);
     sp_buf_init(&answer->body, CLI_MAX_TEXT_BYTES);
-    enum sp_status status = write_request(request, &body, err);
+    enum sp_status status =
+        request->follows != NULL ? write_following(request, &body, err) : write_request(request, &body, err);
     const struct call post = {
         .method = "POST",
-        .path = "/v1/plans",
+        .path = request->follows != NULL ? "/v1/replan" : "/v1/plans",
         .type = "application/json",
         .prefer = prefer,
         .idempotency = key,
@@ -219,7 +239,7 @@ int remote_plan(const struct common *common, struct plan_request *request)
     enum sp_status status = client_open(common, &client, &err);
     const double limit = request->progress.limit; /* of the search, not of the way to it */
     request->progress.limit = 0;
-    if (status == SP_OK)
+    if (status == SP_OK && request->follows == NULL)
         status = client_ensure_model(client, &request->input, NULL, &request->progress, NULL, &err);
     request->progress.limit = limit;
     if (status == SP_OK)
@@ -227,6 +247,9 @@ int remote_plan(const struct common *common, struct plan_request *request)
     progress_clear(&request->progress);
     if (status == SP_OK && !json_member(answer.body.data, answer.body.size, "plan", &plan, &size))
         status = sp_fail(&err, SP_ERR_IO, "SERVER_ERROR", "The server's answer does not hold the plan.");
+    if (status == SP_OK && request->follows != NULL)
+        (void)json_member_word(answer.body.data, answer.body.size, "model", request->input.sha256,
+                               sizeof request->input.sha256);
     if (status == SP_OK)
         status = write_files(client, request, id, plan, size, &err);
     if (status == SP_OK && common->json)

@@ -38,6 +38,8 @@ const struct route routes[] = {
     {"POST", "/v1/plans", BODY_EITHER, plans_submit_begin, plans_submit_finish, SCOPE_PLAN,
      "devices device choose objective strategy batch dims values shapes what_if name priority validate_only",
      "plan a model"},
+    {"POST", "/v1/replan", BODY_EITHER, replan_begin, replan_finish, SCOPE_PLAN, "validate_only",
+     "plan again where devices came, went or changed"},
     {"GET", "/v1/plans", BODY_IGNORED, NULL, plans_list_finish, SCOPE_READ, "page_size page_token state model",
      "plans, newest first"},
     {"GET", "/v1/summary", BODY_IGNORED, NULL, summary_finish, SCOPE_READ, "page_size page_token state model",

@@ -112,15 +112,17 @@ static bool write_report(int folder, const struct crash *crash)
     return ok;
 }
 
-/* What is made of a plan reads it too; the daemon wrote the body that says which. */
+/* What is made of a plan, or follows it, reads it too; the daemon wrote the body or the line that says which. */
 static void keep_plan(int folder, const struct crash *crash)
 {
     const bool is_of_plan = strcmp(crash->kind, "export") == 0 || strcmp(crash->kind, "sheet") == 0;
     json_t *body = is_of_plan && crash->body != NULL ? json_loadb(crash->body, crash->body_size, 0, NULL) : NULL;
-    const char *path = json_string_value(json_object_get(body, "plan"));
+    json_t *line = is_of_plan ? NULL : json_loads(crash->line, 0, NULL);
+    const char *path = json_string_value(is_of_plan ? json_object_get(body, "plan") : json_object_get(line, "past"));
     if (path != NULL && linkat(AT_FDCWD, path, folder, "plan.json", 0) != 0)
         LOG(LOG_WARNING, "plan of a crash not kept", log_s("error", strerrordesc_np(errno)));
     json_decref(body);
+    json_decref(line);
 }
 
 static bool write_all(const char *path, const struct crash *crash)

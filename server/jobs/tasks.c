@@ -166,6 +166,19 @@ static json_t *job_line(const struct config *config, const char *job, const char
                      (json_int_t)config->job_seconds);
 }
 
+/* Of a plan that follows another one, where the JSON of that is. */
+static bool add_past(const struct config *config, const json_t *request, json_t *line)
+{
+    const json_t *from = json_object_get(request, "from");
+    const char *plan = json_string_value(json_object_get(from, "plan"));
+    char *path = plan != NULL ? files_plan_file(config->data, plan,
+                                                json_integer_value(json_object_get(from, "attempt")), "plan.json")
+                              : NULL;
+    const bool ok = plan == NULL || (path != NULL && json_object_set_new(line, "past", json_string(path)) == 0);
+    free(path);
+    return ok;
+}
+
 static char *plan_line(const struct jobs *jobs, const struct order *claim)
 {
     const struct config *config = jobs->server->config;
@@ -177,7 +190,8 @@ static char *plan_line(const struct jobs *jobs, const struct order *claim)
                                                               claim->name != NULL ? claim->name : "", folder)
                                                    : NULL;
     json_t *request = json_loads(plan->request, 0, NULL);
-    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0)
+    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0 &&
+        add_past(config, request, line))
         text = json_memory_text(line, JSON_COMPACT);
     json_decref(request);
     json_decref(line);

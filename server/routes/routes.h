@@ -44,6 +44,8 @@ enum verdict model_inspect_finish(struct request *request);
 /* submit.c */
 enum verdict plans_submit_begin(struct request *request);
 enum verdict plans_submit_finish(struct request *request);
+enum verdict replan_begin(struct request *request);
+enum verdict replan_finish(struct request *request);
 
 /* plans.c */
 enum verdict plans_list_finish(struct request *request);

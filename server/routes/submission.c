@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "plan/replan/replan.h"
 #include "plan/variants/variants.h"
 #include "util/json_memory.h"
 #include "util/text.h"
@@ -109,7 +110,8 @@ static bool take_constraints(struct submission *submission, json_t *constraints,
 /* Members that are no part of the question. */
 static bool is_ours(const char *key)
 {
-    static const char *const ours[] = {"model", "constraints", "priority", "validate_only"};
+    static const char *const ours[] = {"model", "constraints",     "priority", "validate_only",
+                                       "from",  "horizon_seconds", "map"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         if (strcmp(key, ours[i]) == 0)
             return true;
@@ -129,6 +131,48 @@ static bool take_treatment(struct submission *submission, const json_t *body, st
     return true;
 }
 
+/* The plan that it follows. Which attempt of that has the result is found out later. */
+static bool take_from(struct submission *submission, const json_t *body, struct problem *problem)
+{
+    static const char *const names[] = {"from", "horizon_seconds", "map"};
+    const char *from = json_string_value(json_object_get(body, "from"));
+    struct sp_replan_terms terms;
+    struct sp_error err = {0};
+    if (json_object_get(json_object_get(body, "options"), "replan") != NULL)
+        return wrong_member(
+            problem, "/options/replan",
+            "What is said of the plan that runs stands beside the options: from, horizon_seconds, map.");
+    if (json_object_get(body, "from") == NULL) {
+        for (size_t i = 1; i < 3; i++) {
+            char pointer[32];
+            (void)snprintf(pointer, sizeof pointer, "/%s", names[i]);
+            if (json_object_get(body, names[i]) != NULL)
+                return wrong_member(problem, pointer,
+                                    "This is for a plan that follows another one: give its id as \"from\", too.");
+        }
+        return true;
+    }
+    if (from == NULL || !text_is_hex(from, STORE_ID_SIZE - 1))
+        return wrong_member(problem, "/from", "\"from\" must be the id of a plan of this service.");
+    if (json_object_get(body, "sweep") != NULL)
+        return wrong_member(problem, "/sweep", "A plan that follows another one is for one cluster, not for a sweep.");
+    json_t *given = json_object();
+    struct sp_arena *arena = sp_arena_create(NULL);
+    bool ok = given != NULL && arena != NULL;
+    for (size_t i = 0; ok && i < 3; i++) {
+        json_t *value = json_object_get(body, names[i]);
+        ok = value == NULL || json_object_set(given, names[i], value) == 0;
+    }
+    if (ok && sp_replan_terms_parse(arena, given, "", &terms, &err) != SP_OK)
+        problem_from_error(problem, &err);
+    ok = ok && json_object_del(given, "from") == 0 && json_object_set_new(given, "plan", json_string(from)) == 0 &&
+         json_object_set(submission->request, "from", given) == 0;
+    json_decref(given);
+    sp_arena_destroy(arena);
+    (void)snprintf(submission->from, sizeof submission->from, "%s", from);
+    return ok ? err.status == SP_OK : problem_no_memory(problem);
+}
+
 static bool take_members(struct submission *submission, const json_t *body, struct problem *problem)
 {
     const char *key;
@@ -146,11 +190,15 @@ static bool take_members(struct submission *submission, const json_t *body, stru
             strcmp(key, "options") != 0)
             return wrong_member(problem, pointer,
                                 "This member is not known; known are model, cluster, sweep, objective, options, "
-                                "constraints, priority and validate_only.");
+                                "constraints, priority, validate_only, from, horizon_seconds and map.");
         if (json_object_set(submission->request, key, value) != 0)
             return problem_no_memory(problem);
     }
-    if (model == NULL || !text_is_hex(model, 64))
+    if (!take_from(submission, body, problem))
+        return false;
+    if (model == NULL && submission->from[0] != '\0' && json_object_get(body, "model") == NULL)
+        model = "";
+    else if (model == NULL || !text_is_hex(model, 64))
         return wrong_member(problem, "/model",
                             "\"model\" must be the id of a stored model, 64 lower-case hexadecimal digits.");
     if (json_object_get(body, "cluster") == NULL && json_object_get(body, "sweep") == NULL)

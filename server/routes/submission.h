@@ -1,7 +1,8 @@
 #pragma once
 /*
  * submission - what POST /v1/plans asks for, brought into one canonical form, whichever way it came:
- * {"cluster" or "sweep","objective","options"}. It is checked here, so that a wrong one is refused at once, and stored
+ * {"cluster" or "sweep","objective","options"}, of a plan that follows another one also "from": {"plan": ID, "attempt": N,
+ * "horizon_seconds", "map"}. It is checked here, so that a wrong one is refused at once, and stored
  * with the plan for the worker.
  */
 #include <jansson.h>
@@ -10,8 +11,9 @@
 #include "store/store.h"
 
 struct submission {
-    json_t *request; /* canonical form */
-    char model[65];  /* "": the model is the body */
+    json_t *request;          /* canonical form */
+    char model[65];           /* "": the model is the body, or that of the plan that it follows */
+    char from[STORE_ID_SIZE]; /* "": it follows none */
     char plan[STORE_ID_SIZE];
     enum plan_priority priority;
     bool anew;          /* Cache-Control: no-cache: an equal plan that is there does not answer */

@@ -219,6 +219,34 @@ static enum verdict model_published(struct request *request)
     return queue_plan(request, submission);
 }
 
+/* ---- a plan that follows another one ---- */
+
+/* Finds that one: its model is this one's, and its result is that of its last attempt. VERDICT_GO_ON, or why not. */
+static enum verdict find_past(struct request *request, struct submission *submission)
+{
+    struct plan_row row;
+    struct problem problem = {0};
+    enum verdict verdict = VERDICT_GO_ON;
+    const enum store_found found =
+        store_get_plan(request->server->store, request->principal.tenant, submission->from, &row);
+    if (found != STORE_DONE)
+        return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
+    if (!row.has_result) {
+        verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can follow it.",
+                                store_state_name(row.state));
+    } else if (submission->model[0] != '\0' && strcmp(submission->model, row.model) != 0) {
+        (void)problem_set(&problem, 422, "OTHER_MODEL", "The plan that is to be followed is for another model.");
+        (void)snprintf(problem.where, sizeof problem.where, "/model");
+        verdict = respond_problem(request, &problem);
+    } else if (json_object_set_new(json_object_get(submission->request, "from"), "attempt",
+                                   json_integer(row.attempts)) != 0) {
+        verdict = respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    }
+    memcpy(submission->model, row.model, sizeof submission->model);
+    store_release_plan(&row);
+    return verdict;
+}
+
 /* ---- the route ---- */
 
 enum verdict plans_submit_begin(struct request *request)
@@ -270,5 +298,32 @@ enum verdict plans_submit_finish(struct request *request)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     if (!submission_from_body(request, submission, &problem))
         return respond_problem(request, &problem);
+    const enum verdict verdict = submission->from[0] != '\0' ? find_past(request, submission) : VERDICT_GO_ON;
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     return submission->validate_only ? validate(request, submission) : queue_plan(request, submission);
+}
+
+/* ---- POST /v1/replan: the same, of a plan that follows another one ---- */
+
+enum verdict replan_begin(struct request *request)
+{
+    const char *type = request_header(request, "Content-Type");
+    if (type == NULL || strncasecmp(type, "application/json", 16) != 0)
+        return respond_error(request, 415, "UNSUPPORTED_MEDIA_TYPE",
+                             "What follows a plan is asked for as application/json.");
+    return plans_submit_begin(request);
+}
+
+enum verdict replan_finish(struct request *request)
+{
+    json_t *body = json_loadb(request->body.data != NULL ? request->body.data : "", request->body.size, 0, NULL);
+    const bool lacks = json_is_object(body) && json_object_get(body, "from") == NULL;
+    struct problem problem = {0};
+    json_decref(body);
+    if (!lacks)
+        return plans_submit_finish(request);
+    (void)problem_set(&problem, 422, "BAD_REQUEST", "\"from\" is missing: the id of the plan that runs.");
+    (void)snprintf(problem.where, sizeof problem.where, "/from");
+    return respond_problem(request, &problem);
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "index/write.h"
+#include "plan/replan/from_plan.h"
 #include "plan/variants/variants.h"
 #include "server.h"
 #include "server_limits.h"
@@ -168,6 +169,13 @@ static bool write_results(const struct results *results, struct problem *problem
     return ok || problem_from_errno(problem, errno, "Storing the plan");
 }
 
+/* A plan, and what has to stay as long as it. */
+struct made {
+    struct sp_job *job;
+    struct sp_plan *plan;
+    json_t *past; /* the JSON of the plan that it follows, or NULL */
+};
+
 /* When the search has to end: at the client's limit, and so early that its results can be written before the daemon
    loses patience. */
 static void limit_search(struct work *work, const struct sp_plan_options *options)
@@ -183,15 +191,42 @@ static void limit_search(struct work *work, const struct sp_plan_options *option
     }
 }
 
+/* The plan that follows another one, whose JSON is at `path`. */
+static enum sp_status follow(struct sp_arena *arena, const char *path, const json_t *request,
+                             const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                             struct made *made, struct sp_error *err)
+{
+    struct sp_replan_terms terms;
+    json_t *given = json_copy(json_object_get(request, "from"));
+    enum sp_status status = given != NULL && json_object_set(given, "from", json_object_get(given, "plan")) == 0
+                                ? SP_OK
+                                : sp_fail_memory(err);
+    (void)json_object_del(given, "plan");
+    (void)json_object_del(given, "attempt");
+    made->past = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    if (status == SP_OK)
+        status = sp_replan_terms_parse(arena, given, "", &terms, err);
+    json_decref(given);
+    if (status == SP_OK && made->past == NULL)
+        status =
+            sp_fail(err, SP_ERR_REQUEST, "PLAN_NOT_FOUND", "The plan that is to be followed is not there any more.");
+    const struct sp_replan_question question = {.plan = made->past,
+                                                .cluster = cluster,
+                                                .terms = &terms,
+                                                .objective = json_object_get(request, "objective"),
+                                                .options = json_object_get(request, "options")};
+    return status == SP_OK ? sp_plan_follow(arena, job_options, &question, &made->job, &made->plan, err) : status;
+}
+
 void work_plan(struct work *work, struct problem *problem)
 {
     const json_t *request = json_object_get(work->line, "request");
+    const char *past = json_string_value(json_object_get(work->line, "past"));
     struct sp_error err = {0};
     struct sp_job_options job_options;
     struct sp_plan_options options;
     struct sp_plan_target target;
-    struct sp_job *job = NULL;
-    struct sp_plan *result = NULL;
+    struct made made = {0};
     struct output *outputs = calloc(2, sizeof *outputs);
     struct sp_arena *arena = sp_arena_create(NULL);
     if (arena == NULL || outputs == NULL) {
@@ -208,21 +243,23 @@ void work_plan(struct work *work, struct problem *problem)
     }
     limit_search(work, &options);
     work_phase(work, "read");
-    if (sp_plan_answer(arena, &job_options, &target, &options, &job, &result, &err) != SP_OK) {
+    if ((past != NULL ? follow(arena, past, request, &job_options, target.cluster, &made, &err)
+                      : sp_plan_answer(arena, &job_options, &target, &options, &made.job, &made.plan, &err)) != SP_OK) {
         work_take_error(work, &err, problem);
         goto cleanup;
     }
     double seconds = (double)(server_now_ms() - work->started_ms) / 1000;
     work_phase(work, "write");
     const struct results results = {.work = work,
-                                    .plan = result,
+                                    .plan = made.plan,
                                     .seconds = seconds,
                                     .hash_seed = job_options.hash_seed,
                                     .output = &outputs[0],
                                     .index = &outputs[1]};
     (void)write_results(&results, problem);
 cleanup:
-    sp_job_destroy(job);
+    sp_job_destroy(made.job);
+    json_decref(made.past);
     sp_arena_destroy(arena);
     free(outputs);
 }

@@ -59,6 +59,8 @@ static char *line_of(const char *folder, char *text, char **body, size_t *body_s
                *model = json_string_value(json_object_get(job, "model"));
     bool ok = kind != NULL && model != NULL && (*model == '\0' || set_path(job, "model", folder, "model")) &&
               set_path(job, "out", folder, strcmp(kind, "plan") == 0 ? "replay/1" : "replay/result");
+    if (ok && json_object_get(job, "past") != NULL)
+        ok = set_path(job, "past", folder, "plan.json");
     if (ok && (strcmp(kind, "export") == 0 || strcmp(kind, "sheet") == 0)) {
         json_t *request = json_loadb(*body, *body_size, 0, NULL);
         char *changed = set_path(request, "plan", folder, "plan.json") ? json_memory_text(request, JSON_COMPACT) : NULL;

@@ -5,6 +5,7 @@
  *   <- {"job":ID,"kind":KIND,"model":PATH,"sha256":..,"name":..,"out":PATH,"memory":BYTES,"seconds":S,
  *       "form":"json", "text" or "model","sync":bool,"body":N}, then N bytes: a client's JSON
  *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster" or "sweep":..,"objective":..,"options":..}}
+ *      and of a plan that follows another one "past": PATH of the JSON of that, and "from" in the request
  *   -> {"event":"ready","walls":"no_new_privs limits .."}                 once, before the first job; see sandbox.h
  *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}

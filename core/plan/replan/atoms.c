@@ -66,7 +66,7 @@ static bool find_inside(struct grid *grid, const struct sp_axis_ranges *axes)
 }
 
 /* Sets a device's bit in the atoms of its box. */
-static void mark(struct grid *grid, struct sp_atom *atoms, const struct sp_weight_part *part, bool is_now)
+static void mark(struct grid *grid, struct sp_weight_atom *atoms, const struct sp_weight_part *part, bool is_now)
 {
     uint32_t at[SP_MAX_RANK] = {0};
     if (part->axes == NULL || grid->rank == 0) {
@@ -90,14 +90,14 @@ static void mark(struct grid *grid, struct sp_atom *atoms, const struct sp_weigh
 }
 
 /* The atoms of one weight, in order, with their boxes and bytes. */
-static enum sp_status lay_out(struct grid *grid, const struct sp_work_tensor *tensor, struct sp_atoms *atoms,
+static enum sp_status lay_out(struct grid *grid, const struct sp_work_tensor *tensor, struct sp_weight_atoms *atoms,
                               struct sp_error *err)
 {
     const size_t has = (atoms->holder_count + 63) / 64, needs = (atoms->device_count + 63) / 64;
     double elements = 1;
     for (uint32_t a = 0; a < grid->rank; a++)
         elements *= (double)grid->cuts[a][grid->cut_count[a] - 1];
-    struct sp_atom *first = &atoms->items[atoms->count];
+    struct sp_weight_atom *first = &atoms->items[atoms->count];
     uint64_t *bits = SP_NEW_ARRAY(grid->arena, grid->cells * (has + needs), uint64_t);
     struct sp_range *boxes = SP_NEW_ARRAY(grid->arena, grid->cells * grid->rank, struct sp_range);
     if (bits == NULL || boxes == NULL)
@@ -122,12 +122,11 @@ static enum sp_status lay_out(struct grid *grid, const struct sp_work_tensor *te
 
 static enum sp_status cut_weight(struct sp_arena *arena, const struct sp_workload *workload, uint32_t weight,
                                  const struct sp_weight_part *const *lists, const uint32_t *counts,
-                                 struct sp_atoms *atoms, struct sp_error *err)
+                                 struct sp_weight_atoms *atoms, struct sp_error *err)
 {
     const struct sp_work_tensor inner = {
-        .bytes = weight >= workload->tensor_count
-                     ? workload->nodes[weight - workload->tensor_count].inner_weight_bytes
-                     : 0};
+        .bytes =
+            weight >= workload->tensor_count ? workload->nodes[weight - workload->tensor_count].inner_weight_bytes : 0};
     const struct sp_work_tensor *tensor = weight < workload->tensor_count ? &workload->tensors[weight] : &inner;
     const struct sp_shape *shape = tensor->value != NULL ? &tensor->value->type.shape : NULL;
     struct grid grid = {.arena = arena, .cells = 1};
@@ -147,7 +146,7 @@ static enum sp_status cut_weight(struct sp_arena *arena, const struct sp_workloa
     }
     if (!SP_MAKE_ROOM(arena, atoms->items, atoms->count, atoms->capacity, grid.cells))
         return sp_fail_memory(err);
-    struct sp_atom *first = &atoms->items[atoms->count];
+    struct sp_weight_atom *first = &atoms->items[atoms->count];
     enum sp_status status = lay_out(&grid, tensor, atoms, err);
     if (status != SP_OK)
         return status;
@@ -172,9 +171,9 @@ static uint32_t take(const struct sp_weight_parts *parts, uint32_t weight, uint3
     return count;
 }
 
-enum sp_status sp_atoms_make(struct sp_arena *arena, const struct sp_workload *workload,
-                             const struct sp_weight_parts *before, const struct sp_weight_parts *now,
-                             struct sp_atoms *atoms, struct sp_error *err)
+enum sp_status sp_weight_atoms_make(struct sp_arena *arena, const struct sp_workload *workload,
+                                    const struct sp_weight_parts *before, const struct sp_weight_parts *now,
+                                    struct sp_weight_atoms *atoms, struct sp_error *err)
 {
     uint32_t at_before = 0, at_now = 0;
     enum sp_status status = SP_OK;

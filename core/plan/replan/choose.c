@@ -80,14 +80,13 @@ static double interval_score(const struct sp_replan *replan, const struct sp_rep
 }
 
 /* Whether `a` is the answer before `b`, both being near the best; 0: they are equal. */
-static int compare_plans(const struct sp_replan *replan, const struct sp_replan_plan *a,
-                         const struct sp_replan_plan *b)
+static int compare_plans(const struct sp_replan *replan, const struct sp_replan_plan *a, const struct sp_replan_plan *b)
 {
-    const double keys[2][4] = {
-        {a->devices_used, a->seconds, a->score, interval_score(replan, a)},
-        {b->devices_used, b->seconds, b->score, interval_score(replan, b)},
+    const double keys[2][5] = {
+        {a->choice != SP_REPLAN_STAY, a->devices_used, a->seconds, a->score, interval_score(replan, a)},
+        {b->choice != SP_REPLAN_STAY, b->devices_used, b->seconds, b->score, interval_score(replan, b)},
     };
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         const double slack = ROUNDING * fmax(keys[0][i], keys[1][i]);
         if (keys[0][i] < keys[1][i] - slack || keys[0][i] > keys[1][i] + slack)
             return keys[0][i] < keys[1][i] ? -1 : 1;
@@ -171,10 +170,11 @@ const struct sp_plan_listener *sp_replan_listener(const struct sp_replan *replan
 
 static enum sp_status wrong_map(struct sp_error *err, const char *what, int64_t number)
 {
-    return sp_fail(err, SP_ERR_REQUEST, "REPLAN_MAP",
-                   "The map of devices %s (%lld): it says for each device of the plan's cluster which number it has in the "
-                   "new one, each number once, and null where it is lost.",
-                   what, (long long)number);
+    return sp_fail(
+        err, SP_ERR_REQUEST, "REPLAN_MAP",
+        "The map of devices %s (%lld): it says for each device of the plan's cluster which number it has in the "
+        "new one, each number once, and null where it is lost.",
+        what, (long long)number);
 }
 
 static enum sp_status check_map(struct sp_replan *replan, struct sp_error *err)
@@ -200,14 +200,12 @@ static enum sp_status check_map(struct sp_replan *replan, struct sp_error *err)
 }
 
 /* What the devices of before hold, as holders of the fleet. */
-static enum sp_status take_past(struct sp_replan *replan, struct sp_error *err)
+static enum sp_status take_past(struct sp_replan *replan, struct sp_box_memory *boxes, struct sp_error *err)
 {
     const struct sp_past *past = replan->past;
     const struct sp_replan_terms *terms = replan->terms;
     struct sp_weight_parts *before = &replan->before;
-    struct sp_box_memory *boxes = sp_box_memory_create(replan->arena);
-    enum sp_status status = boxes != NULL ? sp_weight_parts(replan->arena, boxes, &past->placed, before, err)
-                                          : sp_fail_memory(err);
+    enum sp_status status = sp_weight_parts(replan->arena, boxes, &past->placed, before, err);
     uint32_t kept = 0;
     for (uint32_t i = 0; status == SP_OK && terms->map != NULL && i < before->count; i++) {
         const int64_t number = terms->map[before->items[i].device];
@@ -219,16 +217,14 @@ static enum sp_status take_past(struct sp_replan *replan, struct sp_error *err)
     if (terms->map != NULL)
         before->count = kept;
     if (status == SP_OK)
-        status =
-            sp_weight_parts_renumber(replan->arena, past->placed.workload, replan->of.workload, before, err);
+        status = sp_weight_parts_renumber(replan->arena, past->placed.workload, replan->of.workload, before, err);
     if (status != SP_OK)
         return status;
-    replan->moving = (struct sp_moving){
-        .workload = replan->of.workload,
-        .fleet = {.now = replan->of.cluster,
-                  .before = terms->map != NULL ? replan->of.cluster : past->cluster,
-                  .is_known = terms->map != NULL},
-        .before = before};
+    replan->moving = (struct sp_moving){.workload = replan->of.workload,
+                                        .fleet = {.now = replan->of.cluster,
+                                                  .before = terms->map != NULL ? replan->of.cluster : past->cluster,
+                                                  .is_known = terms->map != NULL},
+                                        .before = before};
     replan->moving.held_bytes =
         sp_held_bytes(replan->arena, replan->of.workload, before, replan->moving.fleet.before->device_count);
     return replan->moving.held_bytes != NULL ? SP_OK : sp_fail_memory(err);
@@ -244,11 +240,13 @@ enum sp_status sp_replan_create(struct sp_arena *arena, const struct sp_replanne
     *replan = (struct sp_replan){
         .arena = sp_arena_child(arena), .of = *of, .past = past, .terms = terms, .best_score = INFINITY};
     replan->listener = (struct sp_plan_listener){replan, hear};
-    if (replan->arena == NULL || (replan->boxes = sp_box_memory_create(arena)) == NULL)
+    replan->boxes = sp_box_memory_create(arena);
+    struct sp_box_memory *boxes = sp_box_memory_create(arena); /* of the tables of before */
+    if (replan->arena == NULL || replan->boxes == NULL || boxes == NULL)
         return sp_fail_memory(err);
     enum sp_status status = terms->map != NULL ? check_map(replan, err) : SP_OK;
     if (status == SP_OK)
-        status = take_past(replan, err);
+        status = take_past(replan, boxes, err);
     if (status == SP_OK)
         *ret_replan = replan;
     return status;
@@ -401,6 +399,13 @@ static enum sp_status list_front(struct choosing *c, const struct sp_replan_plan
     front[at] = own;
     answer->front = front;
     answer->front_count = count + 1;
+    /* Another one beside it is what the search alone would have answered. */
+    for (uint32_t i = 0; i < count; i++) {
+        if (found->front[i].is_chosen && strcmp(found->front[i].description, own.description) != 0)
+            answer->second = &found->front[i];
+    }
+    if (answer->second != NULL && strcmp(answer->second->description, own.description) == 0)
+        answer->second = NULL;
     return SP_OK;
 }
 

@@ -203,8 +203,7 @@ static enum sp_status match_parts(struct sp_arena *arena, struct tree *tree, uin
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t j = 0; j < others; j++) {
-            const double value =
-                value_of(tree, l, parts[0] * level->size[0] + i, parts[1] * level->size[1] + j);
+            const double value = value_of(tree, l, parts[0] * level->size[0] + i, parts[1] * level->size[1] + j);
             cost[(size_t)i * columns + j] = value < 0 ? tree->forbidden : -value;
         }
     }
@@ -266,8 +265,8 @@ enum sp_status sp_fleet_match(struct sp_arena *scratch, const struct sp_fleet *f
         for (uint32_t l = tree.level_count; l-- > 0 && before != SP_NO_HOLDER;) {
             const struct level *level = &tree.levels[l];
             const uint32_t now = (uint32_t)(seat / level->inner[0]), part = now / level->size[0];
-            const uint32_t child = level->child[((size_t)part * level->parts[1] + before) * level->size[0] +
-                                                now % level->size[0]];
+            const uint32_t child =
+                level->child[((size_t)part * level->parts[1] + before) * level->size[0] + now % level->size[0]];
             before = child == SP_NO_HOLDER ? SP_NO_HOLDER : before * level->size[1] + child;
         }
         ret_holder_of[seat] = before;

@@ -42,7 +42,8 @@ struct sp_weight_parts {
     struct sp_weight_part *items; /* by weight, then device */
 };
 
-/* Boxes of shardings that have been looked at; placements of one search share them. In an arena of its own. */
+/* Boxes of shardings that have been looked at; placements of one search share them. In a child of `arena`, which is
+   none itself. */
 struct sp_box_memory;
 struct sp_box_memory *sp_box_memory_create(struct sp_arena *arena); /* NULL without memory */
 
@@ -60,26 +61,26 @@ enum sp_status sp_weight_parts_renumber(struct sp_arena *arena, const struct sp_
 
 #define SP_MAX_ATOMS (1u << 22) /* of all weights: what is cut finer is refused */
 
-struct sp_atom {
+struct sp_weight_atom {
     uint32_t weight;
     double bytes;
     const struct sp_range *box; /* per axis; NULL: the weight is one atom */
     uint64_t *has, *needs;      /* bits: holders that have it, devices that need it */
 };
 
-struct sp_atoms {
+struct sp_weight_atoms {
     uint32_t holder_count, device_count; /* bits of `has`, of `needs` */
     uint32_t count, capacity;
-    struct sp_atom *items; /* by weight, row-major */
+    struct sp_weight_atom *items; /* by weight, row-major */
 };
 
 /* The atoms of what some device needs now, in `arena`; parts have weights of `workload`. SP_ERR_LIMIT
    "REPLAN_TOO_FINE". */
-enum sp_status sp_atoms_make(struct sp_arena *arena, const struct sp_workload *workload,
-                             const struct sp_weight_parts *before, const struct sp_weight_parts *now,
-                             struct sp_atoms *atoms, struct sp_error *err);
+enum sp_status sp_weight_atoms_make(struct sp_arena *arena, const struct sp_workload *workload,
+                                    const struct sp_weight_parts *before, const struct sp_weight_parts *now,
+                                    struct sp_weight_atoms *atoms, struct sp_error *err);
 
-static inline bool sp_atom_bit(const uint64_t *bits, uint32_t index)
+static inline bool sp_weight_atom_bit(const uint64_t *bits, uint32_t index)
 {
     return (bits[index / 64] >> (index % 64) & 1) != 0;
 }

@@ -16,7 +16,7 @@ struct sp_replan_plan {
     double score;                   /* value (h + T) */
 };
 
-#define SP_REPLAN_KEPT     64 /* plans of the search that are remembered */
+#define SP_REPLAN_KEPT          64 /* plans of the search that are remembered */
 #define SP_REPLAN_REPAIRED_MOST 24
 
 struct sp_replan {

@@ -13,16 +13,16 @@ const double *sp_held_bytes(struct sp_arena *arena, const struct sp_workload *wo
                             const struct sp_weight_parts *parts, uint32_t count)
 {
     static const struct sp_weight_parts none;
-    struct sp_atoms atoms = {.holder_count = count, .device_count = count};
+    struct sp_weight_atoms atoms = {.holder_count = count, .device_count = count};
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(arena));
     double *held = SP_NEW_ARRAY(arena, count, double);
     struct sp_error ignored = {0};
     /* A device may have boxes of a weight that overlap: atoms count each byte once. */
     const bool ok = held != NULL && scratch != NULL &&
-                    sp_atoms_make(scratch, workload, &none, parts, &atoms, &ignored) == SP_OK;
+                    sp_weight_atoms_make(scratch, workload, &none, parts, &atoms, &ignored) == SP_OK;
     for (uint32_t i = 0; ok && i < atoms.count; i++) {
         for (uint32_t d = 0; d < count; d++)
-            held[d] += sp_atom_bit(atoms.items[i].needs, d) ? atoms.items[i].bytes : 0;
+            held[d] += sp_weight_atom_bit(atoms.items[i].needs, d) ? atoms.items[i].bytes : 0;
     }
     sp_arena_destroy(scratch);
     return ok ? held : NULL;
@@ -33,7 +33,7 @@ const double *sp_held_bytes(struct sp_arena *arena, const struct sp_workload *wo
 struct finding {
     struct sp_arena *scratch;
     const struct sp_moving *moving;
-    struct sp_atoms atoms;
+    struct sp_weight_atoms atoms;
     struct sp_error *err;
 };
 
@@ -47,13 +47,13 @@ static uint32_t holder_count(const struct finding *f)
     return f->moving->fleet.before->device_count;
 }
 
-static bool is_kept(const struct sp_atom *atom, const uint32_t *holder_of, uint32_t seat)
+static bool is_kept(const struct sp_weight_atom *atom, const uint32_t *holder_of, uint32_t seat)
 {
-    return holder_of[seat] != SP_NO_HOLDER && sp_atom_bit(atom->has, holder_of[seat]);
+    return holder_of[seat] != SP_NO_HOLDER && sp_weight_atom_bit(atom->has, holder_of[seat]);
 }
 
 /* Whether some device that is still there has it. */
-static bool is_there(const struct finding *f, const struct sp_atom *atom, const uint32_t *holder_of)
+static bool is_there(const struct finding *f, const struct sp_weight_atom *atom, const uint32_t *holder_of)
 {
     for (uint32_t s = 0; s < seat_count(f); s++) {
         if (is_kept(atom, holder_of, s))
@@ -71,11 +71,11 @@ static enum sp_status sit(struct finding *f, const uint32_t *holder_of, struct s
     if (moves->seats == NULL)
         return sp_fail_memory(f->err);
     for (uint32_t i = 0; i < f->atoms.count; i++) {
-        const struct sp_atom *atom = &f->atoms.items[i];
+        const struct sp_weight_atom *atom = &f->atoms.items[i];
         if (!is_there(f, atom, holder_of))
             moves->bytes_bound += atom->bytes;
         for (uint32_t s = 0; s < seat_count(f); s++) {
-            if (!sp_atom_bit(atom->needs, s))
+            if (!sp_weight_atom_bit(atom->needs, s))
                 continue;
             if (is_kept(atom, holder_of, s)) {
                 moves->seats[s].kept_bytes += atom->bytes;
@@ -182,10 +182,10 @@ static enum sp_status find_seats(struct finding *f, uint32_t *holder_of)
     if (keep == NULL)
         return sp_fail_memory(f->err);
     for (uint32_t i = 0; i < f->atoms.count; i++) {
-        const struct sp_atom *atom = &f->atoms.items[i];
+        const struct sp_weight_atom *atom = &f->atoms.items[i];
         for (uint32_t s = 0; s < seat_count(f); s++) {
-            for (uint32_t h = 0; sp_atom_bit(atom->needs, s) && h < holders; h++)
-                keep[(size_t)s * holders + h] += sp_atom_bit(atom->has, h) ? atom->bytes : 0;
+            for (uint32_t h = 0; sp_weight_atom_bit(atom->needs, s) && h < holders; h++)
+                keep[(size_t)s * holders + h] += sp_weight_atom_bit(atom->has, h) ? atom->bytes : 0;
         }
     }
     return sp_fleet_match(f->scratch, &f->moving->fleet, keep, holder_of, f->err);
@@ -219,7 +219,7 @@ static bool join(struct sp_move *move, struct sp_range *box, const struct sp_ran
     return true;
 }
 
-static uint32_t rank_of(const struct finding *f, const struct sp_atom *atom)
+static uint32_t rank_of(const struct finding *f, const struct sp_weight_atom *atom)
 {
     const struct sp_workload *workload = f->moving->workload;
     return atom->box == NULL ? 0 : workload->tensors[atom->weight].value->type.shape.rank;
@@ -237,7 +237,7 @@ static enum sp_status list_moves(struct finding *f, struct sp_arena *arena, stru
     uint32_t first = 0; /* move of the weight and device at hand */
     for (uint32_t m = 0; m < senders->count; m++) {
         const struct sp_message *message = &senders->messages[m];
-        const struct sp_atom *atom = &f->atoms.items[message->atom];
+        const struct sp_weight_atom *atom = &f->atoms.items[message->atom];
         const uint32_t rank = rank_of(f, atom);
         bool is_joined = false;
         if (moves->count == 0 || moves->items[moves->count - 1].to != message->to ||
@@ -274,7 +274,7 @@ enum sp_status sp_moves_find(struct sp_arena *arena, const struct sp_moving *mov
     uint32_t *holder_of = f.scratch != NULL ? SP_NEW_ARRAY(f.scratch, seats, uint32_t) : NULL;
     enum sp_status status = holder_of != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
-        status = sp_atoms_make(f.scratch, moving->workload, moving->before, now, &f.atoms, err);
+        status = sp_weight_atoms_make(f.scratch, moving->workload, moving->before, now, &f.atoms, err);
     if (status == SP_OK)
         status = find_seats(&f, holder_of);
     if (status == SP_OK)

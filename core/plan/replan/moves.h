@@ -27,9 +27,9 @@
 #include "plan/replan/holdings.h"
 
 #define SP_FROM_STORE  UINT32_MAX
-#define SP_MOVES_TRIED 4           /* devices, before and now, up to which all ways to sit are tried */
-#define SP_MOVES_EXACT 4096        /* choices of senders, up to which all are tried */
-#define SP_MOVES_PAIRS (1u << 22)  /* seats times holders; with more of them, devices stay as numbered */
+#define SP_MOVES_TRIED 4          /* devices, before and now, up to which all ways to sit are tried */
+#define SP_MOVES_EXACT 4096       /* choices of senders, up to which all are tried */
+#define SP_MOVES_PAIRS (1u << 22) /* seats times holders; with more of them, devices stay as numbered */
 
 struct sp_move {
     uint32_t weight, from, to;  /* seats; from: or SP_FROM_STORE */

@@ -10,11 +10,11 @@
 struct repair {
     struct sp_replan *replan;
     const struct sp_placed *old;
-    const uint32_t *seat_of;                   /* per device of before: its number now, or NO_DEVICE */
-    const struct sp_strategy **strategies;     /* per node of the new workload; NULL: none */
+    const uint32_t *seat_of;                  /* per device of before: its number now, or NO_DEVICE */
+    const struct sp_strategy **strategies;    /* per node of the new workload; NULL: none */
     struct sp_placement_record_stage *stages; /* of before, on the devices of now; replicas 0: lost */
-    uint32_t lost_count, lost;                 /* stages that are lost, the first of them */
-    bool is_whole;                             /* nothing is lost */
+    uint32_t lost_count, lost;                /* stages that are lost, the first of them */
+    bool is_whole;                            /* nothing is lost */
     struct sp_replan_plan *plans;
     uint32_t count;
     struct sp_error *err;
@@ -39,8 +39,8 @@ static const uint32_t *find_seats(const struct repair *r, bool used_first)
             is_used[placement->stage_device[s] + d] = true;
     }
     for (uint32_t d = 0; d < before->device_count; d++)
-        seat_of[d] = replan->terms->map == NULL || replan->terms->map[d] < 0 ? NO_DEVICE
-                                                                             : (uint32_t)replan->terms->map[d];
+        seat_of[d] =
+            replan->terms->map == NULL || replan->terms->map[d] < 0 ? NO_DEVICE : (uint32_t)replan->terms->map[d];
     for (uint32_t round = 0; replan->terms->map == NULL && round < 2; round++) {
         for (uint32_t d = 0; d < before->device_count; d++) {
             if (used_first && is_used[d] != (round == 0))
@@ -234,14 +234,12 @@ static bool move_to_free(const struct repair *r, struct sp_placement_record_stag
 static enum sp_status try_free(struct repair *r)
 {
     const uint32_t count = r->old->placement->stage_count;
-    struct sp_placement_record_stage *stages =
-        SP_NEW_ARRAY(r->replan->arena, count, struct sp_placement_record_stage);
+    struct sp_placement_record_stage *stages = SP_NEW_ARRAY(r->replan->arena, count, struct sp_placement_record_stage);
     if (stages == NULL)
         return sp_fail_memory(r->err);
     memcpy(stages, r->stages, count * sizeof *stages);
-    return move_to_free(r, stages)
-               ? try_plan(r, count, stages, r->old->placement->stage_of, SP_REPLAN_REPAIRED)
-               : SP_OK;
+    return move_to_free(r, stages) ? try_plan(r, count, stages, r->old->placement->stage_of, SP_REPLAN_REPAIRED)
+                                   : SP_OK;
 }
 
 /* Whether a stage's nodes can run on the devices of another as they are split. */
@@ -260,8 +258,7 @@ static enum sp_status share_out(struct repair *r)
     const bool has_before = lost > 0 && has_same_mesh(r, lost, lost - 1);
     const bool has_behind = has_same_mesh(r, lost, lost + 1);
     uint32_t *stage_of = SP_NEW_ARRAY(r->replan->arena, nodes, uint32_t), own = 0;
-    struct sp_placement_record_stage *stages =
-        SP_NEW_ARRAY(r->replan->arena, count, struct sp_placement_record_stage);
+    struct sp_placement_record_stage *stages = SP_NEW_ARRAY(r->replan->arena, count, struct sp_placement_record_stage);
     if (stage_of == NULL || stages == NULL)
         return sp_fail_memory(r->err);
     if (placement->shares_devices || r->lost_count != 1 || (!has_before && !has_behind))
@@ -272,8 +269,8 @@ static enum sp_status share_out(struct repair *r)
     }
     for (uint32_t n = 0; n < nodes; n++)
         own += placement->stage_of[n] == lost;
-    const uint32_t parts = has_before && has_behind ? own < SP_REPLAN_REPAIRED_MOST - 2 ? own : SP_REPLAN_REPAIRED_MOST - 2
-                                                    : 0;
+    const uint32_t parts =
+        has_before && has_behind ? own < SP_REPLAN_REPAIRED_MOST - 2 ? own : SP_REPLAN_REPAIRED_MOST - 2 : 0;
     enum sp_status status = SP_OK;
     for (uint32_t part = 0; status == SP_OK && part <= parts; part++) {
         /* So many of its nodes go to the stage before. */
@@ -312,8 +309,8 @@ enum sp_status sp_replan_repair(struct sp_replan *replan, struct sp_replan_plan 
             map_stage(&r, s);
     }
     if (r.lost_count == 0) {
-        status = try_plan(&r, count, r.stages, r.old->placement->stage_of,
-                          r.is_whole ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
+        status =
+            try_plan(&r, count, r.stages, r.old->placement->stage_of, r.is_whole ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
     } else {
         status = try_free(&r);
         if (status == SP_OK)

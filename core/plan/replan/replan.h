@@ -14,7 +14,8 @@
  * is the answer: for throughput that is the mean time per request over the moves and the horizon, for others the same
  * weight of moving. A long horizon gives the plan that would be best without the past, a short one what moves least; h = 0
  * is a plan that moves nothing, where one can run. The tolerance is that of every plan (search/joint/run/near_best.h): of
- * plans that are this close to the best, those with the fewest devices, and of these what moves in the least time.
+ * plans that are this close to the best, the one that runs, if it is among them, else those with the fewest devices, and
+ * of these what moves in the least time.
  *
  * Candidates
  *   fresh     what the search finds on the new cluster without the past
@@ -82,9 +83,9 @@ enum sp_replan_choice { SP_REPLAN_FRESH = 0, SP_REPLAN_SEEN, SP_REPLAN_STAY, SP_
 struct sp_migration {
     const struct sp_replan_terms *terms;
     enum sp_replan_choice choice;
-    struct sp_moves moves;               /* with a list */
-    const uint32_t *numbers;             /* per device: its number in the request's cluster; where that is known */
-    const int64_t *was;                  /* per device: which one of before, or -1 */
+    struct sp_moves moves;                /* with a list */
+    const uint32_t *numbers;              /* per device: its number in the request's cluster; where that is known */
+    const int64_t *was;                   /* per device: which one of before, or -1 */
     struct sp_replan_figures fresh, stay; /* the best plan without the past; the plan of before on the new cluster */
     double break_even_seconds;            /* INFINITY: never, or there is nothing to compare */
     bool fits_beside;                     /* old and new weights fit on each device at once */

@@ -21,7 +21,7 @@ double sp_store_bandwidth(const struct sp_cluster *cluster, uint32_t seat)
 static bool may_send(const struct sp_senders *senders, const struct sp_message *message, uint32_t seat)
 {
     const uint32_t holder = senders->holder_of[seat];
-    return holder != SP_NO_HOLDER && sp_atom_bit(senders->atoms->items[message->atom].has, holder);
+    return holder != SP_NO_HOLDER && sp_weight_atom_bit(senders->atoms->items[message->atom].has, holder);
 }
 
 static double seconds_from(const struct sp_senders *senders, const struct sp_message *message, uint32_t from)

@@ -12,7 +12,7 @@ struct sp_message {
 
 struct sp_senders {
     const struct sp_cluster *cluster;
-    const struct sp_atoms *atoms;
+    const struct sp_weight_atoms *atoms;
     const uint32_t *holder_of; /* per seat */
     uint32_t count;
     struct sp_message *messages;

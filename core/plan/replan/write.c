@@ -166,15 +166,19 @@ static void say_moves(const struct sp_moves *moves, bool fits_beside, struct sp_
     sp_text_seconds(buf, moves->seconds);
     sp_buf_text(buf, " (at least ");
     sp_text_seconds(buf, moves->seconds_bound);
-    sp_buf_text(buf, "); ");
+    sp_buf_text(buf, ")");
     if (moves->store_bytes > 0) {
+        sp_buf_text(buf, "; ");
         sp_text_bytes(buf, moves->store_bytes);
-        sp_buf_text(buf, " of them are on no device any more and come from the store; ");
+        sp_buf_text(buf, " of them are on no device any more and come from the store");
     }
-    sp_buf_text(buf, "no plan moves less than ");
-    sp_text_bytes(buf, moves->bytes_bound);
+    if (moves->bytes_bound > 0) {
+        sp_buf_text(buf, "; no plan moves less than ");
+        sp_text_bytes(buf, moves->bytes_bound);
+    }
     if (!fits_beside)
-        sp_buf_text(buf, "; some device has no room for old and new weights at once, and frees some before it receives");
+        sp_buf_text(buf,
+                    "; some device has no room for old and new weights at once, and frees some before it receives");
 }
 
 static void say_figures(const struct sp_replan_figures *figures, struct sp_buf *buf)
@@ -193,6 +197,16 @@ static void say_figures(const struct sp_replan_figures *figures, struct sp_buf *
     sp_text_seconds(buf, figures->seconds);
 }
 
+static void say_horizon(double seconds, struct sp_buf *buf)
+{
+    if (seconds >= 3600)
+        sp_buf_printf(buf, "%.4g h", seconds / 3600);
+    else if (seconds >= 60)
+        sp_buf_printf(buf, "%.4g min", seconds / 60);
+    else
+        sp_text_seconds(buf, seconds);
+}
+
 static void say_choice(const struct sp_migration *migration, struct sp_buf *buf)
 {
     static const char *const texts[] = {
@@ -202,8 +216,7 @@ static void say_choice(const struct sp_migration *migration, struct sp_buf *buf)
         [SP_REPLAN_REPAIRED] = "the plan of before without what is lost",
     };
     sp_buf_printf(buf, "%s, for ", texts[migration->choice]);
-    sp_text_seconds(buf, migration->terms->horizon_seconds);
-    sp_buf_printf(buf, " after plan %.64s", migration->terms->from);
+    say_horizon(migration->terms->horizon_seconds, buf);
 }
 
 void sp_replan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
@@ -230,7 +243,7 @@ void sp_replan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
             say_figures(&migration->stay, &cell);
         if (isfinite(migration->break_even_seconds)) {
             sp_buf_text(&cell, "; this one is better from a horizon of ");
-            sp_text_seconds(&cell, migration->break_even_seconds);
+            say_horizon(migration->break_even_seconds, &cell);
             sp_buf_text(&cell, " on");
         }
         paragraph(buf, "Stay", &cell);

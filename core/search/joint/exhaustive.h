@@ -15,7 +15,7 @@
 #define SP_EXHAUST_PLACES  (1u << 15) /* ways to put nodes in stages, in any order: more are not tried */
 #define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes multiplied: more are not tried */
 
-#define SP_EXHAUST_HEARD   (1u << 10) /* up to so many of them a listener hears all plans, and none is left out */
+#define SP_EXHAUST_HEARD (1u << 10) /* up to so many of them a listener hears all plans, and none is left out */
 
 /* *ret_best is the best plan that fits and keeps the constraints, which must say nothing about strategies; NULL where
    none does or the model is not tiny (*ret_tried says which). */

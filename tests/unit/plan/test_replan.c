@@ -1,0 +1,283 @@
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "build_export.h"
+#include "onnx_files.h"
+#include "plan/replan/from_plan.h"
+#include "plan/subject.h"
+
+/* Plans that follow another one: what must hold whatever the plans are. */
+
+static const struct onnx_mlp wide = {.layers = 4, .width = 8192, .batch = "64"};
+
+static const char *const two_nodes =
+    "{\"groups\": [{\"name\": \"box\", \"count\": 8, \"device\": \"a100-sxm4-80gb\"}],"
+    " \"mesh\": [{\"name\": \"node\", \"size\": 2, \"bandwidth\": 25e9, \"latency\": 5e-6},"
+    "            {\"name\": \"gpu\", \"size\": 4, \"bandwidth\": 300e9, \"latency\": 2e-6}]}";
+static const char *const slower =
+    "{\"groups\": [{\"name\": \"box\", \"count\": 8, \"device\": \"a100-sxm4-80gb\"}],"
+    " \"mesh\": [{\"name\": \"node\", \"size\": 2, \"bandwidth\": 5e9, \"latency\": 5e-6},"
+    "            {\"name\": \"gpu\", \"size\": 4, \"bandwidth\": 100e9, \"latency\": 2e-6}]}";
+static const char *const four = "{\"device\": \"a100-sxm4-80gb\", \"count\": 4}";
+static const char *const three = "{\"device\": \"a100-sxm4-80gb\", \"count\": 3}";
+static const char *const two_kinds = "{\"groups\": [{\"name\": \"a\", \"count\": 2, \"device\": \"a100-sxm4-80gb\"},"
+                                     "              {\"name\": \"h\", \"count\": 2, \"device\": \"h100-sxm-80gb\"}]}";
+
+/* A plan as its JSON, and what follows it. */
+struct followed {
+    struct sp_buf file;
+    struct sp_arena *arena;
+    json_t *before;
+    struct sp_job *job;
+    struct sp_plan *plan;
+    struct sp_error err;
+    enum sp_status status;
+};
+
+static struct sp_cluster *cluster_of(struct sp_arena *arena, const char *text)
+{
+    struct sp_cluster *cluster;
+    struct sp_error err = {0};
+    json_t *json = json_loads(text, 0, NULL);
+    cr_assert_eq(sp_cluster_parse(arena, json, "", &cluster, &err), SP_OK, "%s", err.message);
+    json_decref(json);
+    return cluster;
+}
+
+static struct sp_job_options job_options(const struct followed *f)
+{
+    return (struct sp_job_options){
+        .bytes = f->file.data, .size = f->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
+}
+
+static void plan_before(struct followed *f, const char *cluster, const char *objective, double tolerance)
+{
+    struct sp_plan_options options;
+    struct planned_model model = {0};
+    struct sp_error err = {0};
+    *f = (struct followed){.arena = sp_arena_create(NULL)};
+    onnx_mlp(&f->file, &wide);
+    sp_plan_options_init(&options);
+    options.tolerance = tolerance;
+    cr_assert(sp_objective_parse(objective, &options.objective));
+    const struct sp_job_options job = job_options(f);
+    cr_assert_eq(sp_job_plan(&job, cluster_of(f->arena, cluster), &options, &model.job, &model.plan, &err), SP_OK, "%s",
+                 err.message);
+    f->before = planned_json(&model);
+    sp_job_destroy(model.job);
+}
+
+static void follow(struct followed *f, const char *cluster, double horizon, const int64_t *map, uint32_t map_count)
+{
+    const struct sp_replan_terms terms = {.horizon_seconds = horizon, .map = map, .map_count = map_count};
+    const struct sp_job_options job = job_options(f);
+    const struct sp_replan_question question = {
+        .plan = f->before, .cluster = cluster_of(f->arena, cluster), .terms = &terms};
+    f->status = sp_plan_follow(f->arena, &job, &question, &f->job, &f->plan, &f->err);
+}
+
+static void expect_followed(const struct followed *f)
+{
+    cr_assert_eq(f->status, SP_OK, "%s", f->err.message);
+    cr_assert_not_null(f->plan->migration);
+}
+
+static void drop(struct followed *f)
+{
+    sp_job_destroy(f->job);
+    f->job = NULL;
+    f->plan = NULL;
+}
+
+static void release(struct followed *f)
+{
+    drop(f);
+    json_decref(f->before);
+    sp_arena_destroy(f->arena);
+    sp_buf_release(&f->file);
+}
+
+static double estimate(const json_t *plan, const char *name)
+{
+    return json_number_value(json_object_get(json_object_get(plan, "estimate"), name));
+}
+
+Test(replan, no_change_moves_nothing)
+{
+    static const char *const clusters[] = {two_nodes, two_kinds, four};
+    static const char *const objectives[] = {"throughput", "latency", "devices"};
+    const int64_t same[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (size_t i = 0; i < 9; i++) {
+        struct followed f;
+        plan_before(&f, clusters[i / 3], objectives[i % 3], 0.02);
+        for (size_t known = 0; known < 2; known++) {
+            follow(&f, clusters[i / 3], 3600, known ? same : NULL, known ? i < 3 ? 8 : 4 : 0);
+            expect_followed(&f);
+            cr_expect_eq(f.plan->migration->moves.bytes, 0);
+            cr_expect_eq(f.plan->migration->moves.count, 0);
+            cr_expect_eq(f.plan->migration->moves.seconds, 0);
+            cr_expect_eq(f.plan->result->evaluation->latency_seconds, estimate(f.before, "latency_seconds"));
+            cr_expect_eq(f.plan->result->evaluation->interval_seconds, estimate(f.before, "interval_seconds"));
+            for (uint32_t d = 0; d < f.plan->cluster->device_count; d++)
+                cr_expect_eq(f.plan->migration->was[d], d);
+            drop(&f);
+        }
+        release(&f);
+    }
+}
+
+Test(replan, a_long_horizon_gives_the_plan_without_the_past)
+{
+    static const char *const objectives[] = {"throughput", "latency", "devices"};
+    for (size_t i = 0; i < 3; i++) {
+        struct followed f;
+        struct sp_plan_options options;
+        struct sp_job *job;
+        struct sp_plan *fresh;
+        struct sp_error err = {0};
+        plan_before(&f, four, objectives[i], 0);
+        sp_plan_options_init(&options);
+        options.tolerance = 0;
+        cr_assert(sp_objective_parse(objectives[i], &options.objective));
+        const struct sp_job_options job_of = job_options(&f);
+        cr_assert_eq(sp_job_plan(&job_of, cluster_of(f.arena, three), &options, &job, &fresh, &err), SP_OK, "%s",
+                     err.message);
+        follow(&f, three, SP_REPLAN_MAX_HORIZON, NULL, 0);
+        expect_followed(&f);
+        const struct sp_evaluation *a = f.plan->result->evaluation, *b = fresh->result->evaluation;
+        const double value[2] = {i == 0   ? a->interval_seconds
+                                 : i == 1 ? a->latency_seconds
+                                          : a->device_count,
+                                 i == 0   ? b->interval_seconds
+                                 : i == 1 ? b->latency_seconds
+                                          : b->device_count};
+        cr_expect_leq(value[0], value[1] * (1 + 1e-9), "%s", objectives[i]);
+        cr_expect_float_eq(f.plan->migration->fresh.interval_seconds, b->interval_seconds, 1e-12);
+        cr_expect_float_eq(f.plan->migration->fresh.latency_seconds, b->latency_seconds, 1e-12);
+        sp_job_destroy(job);
+        release(&f);
+    }
+}
+
+Test(replan, no_horizon_stays_where_that_can_be)
+{
+    struct followed f;
+    plan_before(&f, two_nodes, "latency", 0.02);
+    follow(&f, slower, 0, NULL, 0);
+    expect_followed(&f);
+    cr_expect_eq(f.plan->migration->moves.bytes, 0);
+    cr_expect_not_null(f.plan->migration->stay.description);
+    cr_expect_eq(f.plan->migration->stay.bytes, 0);
+    release(&f);
+}
+
+/* The longer the horizon, the better the plan, and the more it may move. */
+Test(replan, figures_follow_the_horizon)
+{
+    static const double horizons[] = {0, 1e-3, 1e-2, 0.1, 1, 10, 100, 1e4, 1e8};
+    const int64_t map[] = {0, 1, -1, 2};
+    struct followed f;
+    double last_value = INFINITY, last_seconds = 0;
+    plan_before(&f, four, "throughput", 0);
+    for (size_t i = 0; i < sizeof horizons / sizeof *horizons; i++) {
+        follow(&f, three, horizons[i], map, 4);
+        expect_followed(&f);
+        const double value = f.plan->result->evaluation->interval_seconds;
+        const double seconds = f.plan->migration->moves.seconds;
+        cr_expect_leq(value, last_value * (1 + 1e-9), "horizon %g", horizons[i]);
+        cr_expect_geq(seconds, last_seconds * (1 - 1e-9), "horizon %g", horizons[i]);
+        cr_expect_geq(f.plan->migration->moves.bytes, f.plan->migration->moves.bytes_bound);
+        last_value = value;
+        last_seconds = seconds;
+        drop(&f);
+    }
+    release(&f);
+}
+
+/* Equal devices under other numbers are the same devices. */
+Test(replan, other_numbers_move_nothing)
+{
+    const int64_t map[] = {2, 0, 3, 1};
+    struct followed f;
+    plan_before(&f, four, "throughput", 0.02);
+    follow(&f, four, 3600, map, 4);
+    expect_followed(&f);
+    cr_expect_eq(f.plan->migration->moves.bytes, 0);
+    for (uint32_t d = 0; d < 4; d++)
+        cr_expect_eq(map[f.plan->migration->was[d]], (int64_t)f.plan->migration->numbers[d]);
+    release(&f);
+}
+
+Test(replan, a_device_that_was_free_is_not_missed)
+{
+    struct followed f;
+    plan_before(&f, four, "devices", 0.02);
+    cr_assert_lt(estimate(f.before, "devices_used"), 4);
+    follow(&f, three, 3600, NULL, 0);
+    expect_followed(&f);
+    cr_expect_eq(f.plan->migration->moves.bytes, 0);
+    cr_expect_eq(f.plan->migration->choice, SP_REPLAN_STAY);
+    release(&f);
+}
+
+static void expect_refused(const int64_t *map, uint32_t count, const char *code)
+{
+    struct followed f;
+    plan_before(&f, four, "throughput", 0.02);
+    follow(&f, three, 3600, map, count);
+    cr_expect_neq(f.status, SP_OK);
+    cr_expect_str_eq(f.err.code, code, "%s", f.err.message);
+    release(&f);
+}
+
+Test(replan, maps_that_make_no_sense_are_refused)
+{
+    expect_refused((const int64_t[]){0, 1, 2}, 3, "REPLAN_MAP");
+    expect_refused((const int64_t[]){0, 1, 2, 3}, 4, "REPLAN_MAP");
+    expect_refused((const int64_t[]){0, 1, 1, -1}, 4, "REPLAN_MAP");
+}
+
+Test(replan, the_plan_is_made_again_from_its_json)
+{
+    struct followed f;
+    struct planned_model again = {0};
+    struct sp_error err = {0};
+    plan_before(&f, four, "throughput", 0.02);
+    follow(&f, three, 60, NULL, 0);
+    expect_followed(&f);
+    json_t *json = planned_json(&(struct planned_model){.plan = f.plan});
+    const struct sp_job_options job = job_options(&f);
+    cr_assert_eq(sp_plan_from_json(&job, json, f.arena, &again.job, &again.plan, &err), SP_OK, "%s", err.message);
+    cr_expect_str_eq(again.plan->id, f.plan->id);
+    cr_expect_eq(json_array_size(json_object_get(json, "moves")), f.plan->migration->moves.count);
+    sp_job_destroy(again.job);
+    json_decref(json);
+    release(&f);
+}
+
+static void expect_terms(const char *text, const char *where)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_replan_terms terms;
+    struct sp_error err = {0};
+    json_t *json = json_loads(text, 0, NULL);
+    const enum sp_status status = sp_replan_terms_parse(arena, json, "/options/replan", &terms, &err);
+    cr_expect_eq(status, where == NULL ? SP_OK : SP_ERR_REQUEST, "%s", text);
+    if (where != NULL)
+        cr_expect_str_eq(err.where, where, "%s: %s", text, err.where);
+    json_decref(json);
+    sp_arena_destroy(arena);
+}
+
+Test(replan, terms_are_checked)
+{
+    expect_terms("{\"from\": \"a\"}", NULL);
+    expect_terms("{\"from\": \"a\", \"horizon_seconds\": 0, \"map\": [0, null, 2]}", NULL);
+    expect_terms("{\"horizon_seconds\": 0}", "/options/replan/from");
+    expect_terms("{\"from\": \"a\", \"horizon_seconds\": -1}", "/options/replan/horizon_seconds");
+    expect_terms("{\"from\": \"a\", \"horizon_seconds\": \"1h\"}", "/options/replan/horizon_seconds");
+    expect_terms("{\"from\": \"a\", \"map\": []}", "/options/replan/map");
+    expect_terms("{\"from\": \"a\", \"map\": [-1]}", "/options/replan/map");
+    expect_terms("{\"from\": \"a\", \"maps\": [0]}", "/options/replan");
+}
