@@ -177,44 +177,70 @@ static enum sp_status wrong_map(struct sp_error *err, const char *what, int64_t 
         what, (long long)number);
 }
 
-static enum sp_status check_map(struct sp_replan *replan, struct sp_error *err)
+/* The map of the request: of devices as the two clusters are described. */
+static enum sp_status take_map(const struct sp_replan *replan, uint32_t *map, struct sp_error *err)
 {
     const struct sp_replan_terms *terms = replan->terms;
-    const uint32_t devices = replan->of.cluster->device_count;
-    bool *taken = SP_NEW_ARRAY(replan->arena, devices, bool);
+    const struct sp_cluster *now = replan->of.cluster, *before = replan->past->cluster;
+    bool *taken = SP_NEW_ARRAY(replan->arena, now->device_count, bool);
     if (taken == NULL)
         return sp_fail_memory(err);
-    if (terms->map_count != replan->past->cluster->device_count)
+    if (terms->map_count != sp_cluster_described(before))
         return wrong_map(err, "has another number of devices than the plan's cluster", terms->map_count);
     for (uint32_t i = 0; i < terms->map_count; i++) {
         const int64_t number = terms->map[i];
-        if (number < 0)
-            continue;
-        if (number >= devices)
+        const uint32_t device = sp_cluster_numbered(before, i);
+        const uint32_t seat = number < 0                ? SP_NO_HOLDER
+                              : number < SP_MAX_DEVICES ? sp_cluster_numbered(now, (uint32_t)number)
+                                                        : UINT32_MAX;
+        if (number >= 0 && seat == UINT32_MAX)
             return wrong_map(err, "names a device that the new cluster does not have", number);
-        if (taken[number])
+        if (seat != SP_NO_HOLDER && taken[seat])
             return wrong_map(err, "names a device twice", number);
-        taken[number] = true;
+        if (seat != SP_NO_HOLDER)
+            taken[seat] = true;
+        if (device != UINT32_MAX)
+            map[device] = seat;
     }
     return SP_OK;
+}
+
+/* Devices that are left out of the same description are those that are lost, or were not there. */
+static bool leaves_out(const struct sp_cluster *now, const struct sp_cluster *before)
+{
+    return sp_cluster_described(now) == sp_cluster_described(before) &&
+           (now->device_count < sp_cluster_described(now) || before->device_count < sp_cluster_described(before));
+}
+
+static enum sp_status find_map(struct sp_replan *replan, struct sp_error *err)
+{
+    const struct sp_cluster *now = replan->of.cluster, *before = replan->past->cluster;
+    if (replan->terms->map == NULL && !leaves_out(now, before))
+        return SP_OK;
+    uint32_t *map = SP_NEW_ARRAY(replan->arena, before->device_count, uint32_t);
+    if (map == NULL)
+        return sp_fail_memory(err);
+    replan->map = map;
+    for (uint32_t d = 0; d < before->device_count; d++)
+        map[d] = sp_cluster_numbered(now, sp_cluster_number(before, d));
+    return replan->terms->map != NULL ? take_map(replan, map, err) : SP_OK;
 }
 
 /* What the devices of before hold, as holders of the fleet. */
 static enum sp_status take_past(struct sp_replan *replan, struct sp_box_memory *boxes, struct sp_error *err)
 {
     const struct sp_past *past = replan->past;
-    const struct sp_replan_terms *terms = replan->terms;
     struct sp_weight_parts *before = &replan->before;
     enum sp_status status = sp_weight_parts(replan->arena, boxes, &past->placed, before, err);
     uint32_t kept = 0;
-    for (uint32_t i = 0; status == SP_OK && terms->map != NULL && i < before->count; i++) {
-        const int64_t number = terms->map[before->items[i].device];
-        if (number < 0)
+    for (uint32_t i = 0; status == SP_OK && replan->map != NULL && i < before->count; i++) {
+        const uint32_t seat = replan->map[before->items[i].device];
+        if (seat == SP_NO_HOLDER)
             continue;
         before->items[kept] = before->items[i];
-        before->items[kept++].device = (uint32_t)number;
+        before->items[kept++].device = seat;
     }
-    if (terms->map != NULL)
+    if (replan->map != NULL)
         before->count = kept;
     if (status == SP_OK)
         status = sp_weight_parts_renumber(replan->arena, past->placed.workload, replan->of.workload, before, err);
@@ -222,8 +248,8 @@ static enum sp_status take_past(struct sp_replan *replan, struct sp_box_memory *
         return status;
     replan->moving = (struct sp_moving){.workload = replan->of.workload,
                                         .fleet = {.now = replan->of.cluster,
-                                                  .before = terms->map != NULL ? replan->of.cluster : past->cluster,
-                                                  .is_known = terms->map != NULL},
+                                                  .before = replan->map != NULL ? replan->of.cluster : past->cluster,
+                                                  .is_known = replan->map != NULL},
                                         .before = before};
     replan->moving.held_bytes =
         sp_held_bytes(replan->arena, replan->of.workload, before, replan->moving.fleet.before->device_count);
@@ -244,7 +270,7 @@ enum sp_status sp_replan_create(struct sp_arena *arena, const struct sp_replanne
     struct sp_box_memory *boxes = sp_box_memory_create(arena); /* of the tables of before */
     if (replan->arena == NULL || replan->boxes == NULL || boxes == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = terms->map != NULL ? check_map(replan, err) : SP_OK;
+    enum sp_status status = find_map(replan, err);
     if (status == SP_OK)
         status = take_past(replan, boxes, err);
     if (status == SP_OK)
@@ -334,14 +360,15 @@ static enum sp_status name_devices(struct choosing *c, struct sp_migration *migr
         return sp_fail_memory(c->err);
     for (uint32_t d = 0; d < devices; d++)
         of[d] = -1;
-    for (uint32_t i = 0; i < replan->terms->map_count; i++) {
-        if (replan->terms->map[i] >= 0)
-            of[replan->terms->map[i]] = i;
+    for (uint32_t i = 0; replan->map != NULL && i < replan->past->cluster->device_count; i++) {
+        if (replan->map[i] != SP_NO_HOLDER)
+            of[replan->map[i]] = i;
     }
     for (uint32_t d = 0; d < devices; d++) {
         const uint32_t holder = migration->moves.seats[d].holder;
-        numbers[d] = holder;
+        numbers[d] = holder == SP_NO_HOLDER ? holder : sp_cluster_number(replan->of.cluster, holder);
         was[d] = holder == SP_NO_HOLDER ? -1 : replan->moving.fleet.is_known ? of[holder] : (int64_t)holder;
+        was[d] = was[d] < 0 ? -1 : (int64_t)sp_cluster_number(replan->past->cluster, (uint32_t)was[d]);
     }
     migration->numbers = replan->moving.fleet.is_known ? numbers : NULL;
     migration->was = was;

@@ -129,13 +129,32 @@ struct tree {
     const struct sp_fleet *fleet;
     const double *keep;
     double forbidden; /* more than all bytes */
+    uint32_t *at[2];  /* per side and place of the mesh: the device there, or SP_NO_HOLDER */
+    uint32_t places[2];
     uint32_t level_count;
     struct level *levels;
 };
 
-static uint32_t devices_of(const struct tree *tree, uint32_t side)
+static uint32_t place_of(const struct tree *tree, const struct sp_cluster *cluster, uint32_t device)
 {
-    return side == 0 ? tree->fleet->now->device_count : tree->fleet->before->device_count;
+    return has_tree(tree->fleet) && cluster->place != NULL ? cluster->place[device] : device;
+}
+
+/* Which device is at which place; some places of a mesh may be empty. */
+static bool find_places(struct sp_arena *scratch, struct tree *tree)
+{
+    const struct sp_cluster *clusters[2] = {tree->fleet->now, tree->fleet->before};
+    for (uint32_t side = 0; side < 2; side++) {
+        const uint32_t count = clusters[side]->device_count;
+        tree->places[side] = place_of(tree, clusters[side], count - 1) + 1;
+        tree->at[side] = SP_NEW_ARRAY(scratch, tree->places[side], uint32_t);
+        if (tree->at[side] == NULL)
+            return false;
+        memset(tree->at[side], 0xff, tree->places[side] * sizeof *tree->at[side]);
+        for (uint32_t d = 0; d < count; d++)
+            tree->at[side][place_of(tree, clusters[side], d)] = d;
+    }
+    return true;
 }
 
 static uint32_t parts_of(uint64_t devices, uint64_t inner)
@@ -155,10 +174,10 @@ static void list_levels(struct tree *tree)
             const struct sp_cluster *cluster = clusters[side];
             const bool is_outermost = l + 1 == tree->level_count;
             level->inner[side] = inner[side];
-            level->size[side] = is_outermost ? parts_of(cluster->device_count, inner[side])
+            level->size[side] = is_outermost ? parts_of(tree->places[side], inner[side])
                                              : cluster->levels[cluster->level_count - 1 - l].size;
             inner[side] *= level->size[side];
-            level->parts[side] = parts_of(cluster->device_count, inner[side]);
+            level->parts[side] = parts_of(tree->places[side], inner[side]);
         }
     }
 }
@@ -167,7 +186,7 @@ static void list_levels(struct tree *tree)
 static uint32_t children_of(const struct tree *tree, const struct level *level, uint32_t side, uint32_t part)
 {
     const uint64_t first = (uint64_t)part * level->size[side];
-    const uint64_t all = parts_of(devices_of(tree, side), level->inner[side]);
+    const uint64_t all = parts_of(tree->places[side], level->inner[side]);
     return (uint32_t)(all - first < level->size[side] ? all - first : level->size[side]);
 }
 
@@ -178,10 +197,13 @@ static double value_of(const struct tree *tree, uint32_t l, uint32_t now, uint32
         const struct level *below = &tree->levels[l - 1];
         return below->value[(size_t)now * below->parts[1] + before];
     }
-    if (!sp_fleet_pair(tree->fleet, now, before))
+    const uint32_t seat = tree->at[0][now], holder = tree->at[1][before];
+    if (seat == SP_NO_HOLDER || holder == SP_NO_HOLDER) /* both are empty, and stay so */
+        return tree->fleet->is_known && seat == holder ? 0 : -1;
+    if (!sp_fleet_pair(tree->fleet, seat, holder))
         return -1;
-    return tree->keep[(size_t)now * devices_of(tree, 1) + before] +
-           (now == before ? 0.5 / tree->fleet->now->device_count : 0);
+    return tree->keep[(size_t)seat * tree->fleet->before->device_count + holder] +
+           (seat == holder ? 0.5 / tree->fleet->now->device_count : 0);
 }
 
 /* The assignment of the children of two parts. Where the seats are known, every child has one, and parts are equal. */
@@ -256,6 +278,8 @@ enum sp_status sp_fleet_match(struct sp_arena *scratch, const struct sp_fleet *f
         tree.forbidden += keep[i];
     tree.levels = SP_NEW_ARRAY(scratch, fleet->now->level_count, struct level);
     enum sp_status status = tree.levels != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK && !find_places(scratch, &tree))
+        status = sp_fail_memory(err);
     if (status == SP_OK)
         list_levels(&tree);
     for (uint32_t l = 0; status == SP_OK && l < tree.level_count; l++)
@@ -264,12 +288,13 @@ enum sp_status sp_fleet_match(struct sp_arena *scratch, const struct sp_fleet *f
         uint32_t before = 0; /* the part of the level at hand, from the outermost */
         for (uint32_t l = tree.level_count; l-- > 0 && before != SP_NO_HOLDER;) {
             const struct level *level = &tree.levels[l];
-            const uint32_t now = (uint32_t)(seat / level->inner[0]), part = now / level->size[0];
+            const uint32_t now = (uint32_t)(place_of(&tree, fleet->now, seat) / level->inner[0]),
+                           part = now / level->size[0];
             const uint32_t child =
                 level->child[((size_t)part * level->parts[1] + before) * level->size[0] + now % level->size[0]];
             before = child == SP_NO_HOLDER ? SP_NO_HOLDER : before * level->size[1] + child;
         }
-        ret_holder_of[seat] = before;
+        ret_holder_of[seat] = before == SP_NO_HOLDER ? SP_NO_HOLDER : tree.at[1][before];
     }
     sp_arena_rewind(scratch, mark);
     return status;

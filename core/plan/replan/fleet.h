@@ -5,7 +5,8 @@
  * A *holder* is a device that has weights; a *seat* is a device number of the new cluster, for which the new plan says
  * what it needs. Who sits where decides what has to be moved. There are two cases.
  *
- *  known     The request says which device is which. Seats and holders are then the same devices, the new cluster's.
+ *  known     The request says which device is which, or the new cluster is the old one's description of which devices
+ *            are left out ("exclude"). Seats and holders are then the same devices, the new cluster's.
  *            Equal devices may still change their seats, where no figure of the plan changes with that: kinds and memory
  *            are the same, and so is the level of links between any two (an automorphism of the tree of links).
  *  free      The request does not say. A holder of before may be any device of its type: the one that moves least. Nodes

@@ -24,6 +24,7 @@ struct sp_replan {
     struct sp_replanned of;
     const struct sp_past *past;
     const struct sp_replan_terms *terms;
+    const uint32_t *map; /* per device of before which one it is now, or SP_NO_HOLDER: lost; NULL: free */
     struct sp_plan_listener listener;
     struct sp_box_memory *boxes;
     struct sp_weight_parts before;

@@ -39,9 +39,8 @@ static const uint32_t *find_seats(const struct repair *r, bool used_first)
             is_used[placement->stage_device[s] + d] = true;
     }
     for (uint32_t d = 0; d < before->device_count; d++)
-        seat_of[d] =
-            replan->terms->map == NULL || replan->terms->map[d] < 0 ? NO_DEVICE : (uint32_t)replan->terms->map[d];
-    for (uint32_t round = 0; replan->terms->map == NULL && round < 2; round++) {
+        seat_of[d] = replan->map == NULL || replan->map[d] == SP_NO_HOLDER ? NO_DEVICE : replan->map[d];
+    for (uint32_t round = 0; replan->map == NULL && round < 2; round++) {
         for (uint32_t d = 0; d < before->device_count; d++) {
             if (used_first && is_used[d] != (round == 0))
                 continue;

@@ -46,7 +46,7 @@ static void write_devices(const struct sp_plan *plan, struct sp_json *json)
     for (uint32_t d = 0; d < plan->cluster->device_count; d++) {
         const struct sp_seat *seat = &migration->moves.seats[d];
         sp_json_begin_object(json);
-        sp_json_member_int(json, "id", d);
+        sp_json_member_int(json, "id", sp_cluster_number(plan->cluster, d));
         write_number("was", migration->was[d], json);
         if (migration->numbers != NULL)
             sp_json_member_int(json, "number", migration->numbers[d]);
@@ -81,8 +81,8 @@ static void write_move(const struct sp_plan *plan, const struct sp_move *move, s
     if (move->from == SP_FROM_STORE)
         sp_json_string(json, "store");
     else
-        sp_json_int(json, move->from);
-    sp_json_member_int(json, "to", move->to);
+        sp_json_int(json, sp_cluster_number(plan->cluster, move->from));
+    sp_json_member_int(json, "to", sp_cluster_number(plan->cluster, move->to));
     sp_json_member_double(json, "bytes", move->bytes);
     sp_json_end_object(json);
 }
@@ -141,7 +141,8 @@ static void device_lines(const struct sp_plan *plan, struct sp_buf *cell, struct
     for (uint32_t d = 0; d < plan->cluster->device_count; d++) {
         const struct sp_seat *seat = &migration->moves.seats[d];
         sp_text_cut(cell, sp_cluster_device(plan->cluster, d)->name, NAME_COLUMNS);
-        sp_buf_printf(buf, "%6u  %-*s", d, NAME_COLUMNS, cell->size > 0 ? cell->data : "");
+        sp_buf_printf(buf, "%6u  %-*s", sp_cluster_number(plan->cluster, d), NAME_COLUMNS,
+                      cell->size > 0 ? cell->data : "");
         sp_buf_clear(cell);
         if (migration->was[d] < 0)
             sp_buf_printf(buf, "%8s", "new");

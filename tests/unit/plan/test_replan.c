@@ -221,6 +221,35 @@ Test(replan, a_device_that_was_free_is_not_missed)
     release(&f);
 }
 
+/* Devices that the new cluster leaves out are lost, and the others keep their numbers. */
+Test(replan, what_is_left_out_is_lost)
+{
+    static const char *const clusters[][2] = {
+        {four, "{\"device\": \"a100-sxm4-80gb\", \"count\": 4, \"exclude\": [1]}"},
+        {two_nodes,
+         "{\"groups\": [{\"name\": \"box\", \"count\": 8, \"device\": \"a100-sxm4-80gb\"}], \"exclude\": [1, 2],"
+         " \"mesh\": [{\"name\": \"node\", \"size\": 2, \"bandwidth\": 25e9, \"latency\": 5e-6},"
+         "            {\"name\": \"gpu\", \"size\": 4, \"bandwidth\": 300e9, \"latency\": 2e-6}]}"},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct followed f;
+        uint32_t holder_of[8];
+        plan_before(&f, clusters[i][0], "throughput", 0.02);
+        follow(&f, clusters[i][1], 3600, NULL, 0);
+        expect_followed(&f);
+        const struct sp_cluster *now = f.plan->cluster;
+        for (uint32_t d = 0; d < now->device_count; d++) {
+            holder_of[d] = f.plan->migration->moves.seats[d].holder;
+            cr_expect_eq(f.plan->migration->was[d], (int64_t)f.plan->migration->numbers[d]);
+            cr_expect_neq(f.plan->migration->was[d], 1);
+        }
+        cr_expect(sp_fleet_allows(&(struct sp_fleet){now, now, true}, holder_of));
+        cr_expect_geq(f.plan->migration->moves.bytes, f.plan->migration->moves.bytes_bound);
+        cr_expect_gt(f.plan->migration->moves.bytes_bound, 0);
+        release(&f);
+    }
+}
+
 static void expect_refused(const int64_t *map, uint32_t count, const char *code)
 {
     struct followed f;
