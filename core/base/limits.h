@@ -69,6 +69,9 @@
 #define SP_MAX_CHOICE_STATES    65536 /* strategies of one of its nodes */
 #define SP_MAX_DEVICES          65536 /* devices of one cluster */
 #define SP_MAX_MESH_AXES        16    /* link levels of one cluster */
+#define SP_MAX_WIRED_DEVICES    128   /* devices of a cluster whose links are stated one by one */
+#define SP_MAX_WIRES            8192  /* such links */
+#define SP_MAX_SWITCHES         256   /* and what several devices share */
 #define SP_MAX_DEVICE_GROUPS    256   /* device groups of one cluster: each kind of device has its own time per node */
 #define SP_MAX_DEVICE_UNITS     1000000 /* streaming multiprocessors of a device, devices that one scale-up link joins */
 #define SP_MAX_DEVICE_SOURCES   128     /* texts about where the figures of one device come from */

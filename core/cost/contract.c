@@ -162,7 +162,7 @@ static double longest_request(const struct sp_workload *workload, const struct s
     double latency = 0, per_byte = 0, total = 0;
     for (uint32_t level = 0; level < cluster->level_count; level++) {
         latency = fmax(latency, cluster->levels[level].latency);
-        per_byte = fmax(per_byte, 1 / cluster->levels[level].bandwidth);
+        per_byte = fmax(per_byte, 1 / sp_level_permute_bandwidth(&cluster->levels[level]));
     }
     for (uint32_t i = 0; i < workload->node_count; i++) {
         double slowest = 0;

@@ -87,6 +87,36 @@ class Clusters(test_cli.Case):
         self.assertIn("one more small", changes)
         self.assertIn("one small fewer", changes)
 
+    def test_blocks_follow_the_links(self):
+        """Pairs 0-2 and 1-3: two devices are such a pair, four cost what they cost renumbered along a mesh."""
+        links = [{"between": [0, 2], "bandwidth": 4e10}, {"between": [1, 3], "bandwidth": 4e10}]
+        pcie = {"name": "pcie", "members": [0, 1, 2, 3], "bandwidth": 4e10}
+        latency = ["--objective", "latency", "--strategy", "tensor", "--tolerance", "0"]
+        wired = self.planned(*latency, links=links, switches=[pcie])
+        mesh = self.planned(*latency, mesh=[{"name": "pcie", "size": 2, "bandwidth": 1e10},
+                                            {"name": "pair", "size": 2, "bandwidth": 4e10, "latency": 2e-6}])
+        self.assertEqual(wired["estimate"]["latency_seconds"], mesh["estimate"]["latency_seconds"])
+        self.assertEqual([stage["devices"] for stage in wired["stages"]], [[0, 2, 1, 3]])
+        pins = self.file("two.json", json.dumps({"forbid": [{"level": "pcie"}]}).encode())
+        pair = self.planned(*latency, "--constraints", pins, links=links, switches=[pcie])
+        self.assertEqual([stage["devices"] for stage in pair["stages"]], [[0, 2]])
+        self.assertEqual(pair["cluster"]["links"][0]["between"], [0, 2])
+
+    def test_plans_of_such_clusters_are_made_again(self):
+        folder = os.path.join(self.folder, "out")
+        nodes = [{"name": "a", "members": [0, 4], "bandwidth": 8e10},
+                 {"name": "b", "members": [1, 2, 3], "bandwidth": 8e10},
+                 {"name": "net", "members": ["a", "b"], "bandwidth": 4e9}]
+        plan = self.planned("--emit", folder, count=5, switches=nodes)
+        used = [device for stage in plan["stages"] for device in stage["devices"]]
+        self.assertEqual(len(used), len(set(used)))
+        for stage in plan["stages"]:
+            self.assertTrue(set(stage["devices"]) <= {0, 4} or set(stage["devices"]) <= {1, 2, 3}, stage["devices"])
+        self.done("export", os.path.join(folder, "plan.json"), "--model", self.mlp(), "--format", "csv-devices")
+        changes = [row["change"] for row in self.planned("--what-if", count=5, switches=nodes)["what_if"]]
+        self.assertIn("links of 'net' twice as fast", changes)
+        self.assertNotIn("one more small", changes)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,7 @@
 
 /* A device that is used: where it is in the mesh, level by level. */
 struct spot {
-    uint32_t number, group, kind; /* kind: the first group that is like its own */
+    uint32_t number, group, kind, rank; /* kind: the first group that is like its own */
     uint32_t at[SP_MAX_MESH_AXES];
 };
 
@@ -33,7 +33,7 @@ static uint32_t kind_of_group(const struct sp_cluster_parts *parts, uint32_t gro
 
 bool sp_cluster_is_irregular(const struct sp_cluster_parts *parts)
 {
-    if (parts->excluded != NULL)
+    if (parts->excluded != NULL || sp_cluster_is_wired(parts))
         return true;
     for (uint32_t g = 1; parts->level_count < 2 && g < parts->group_count; g++) {
         const uint32_t kind = kind_of_group(parts, g);
@@ -55,7 +55,7 @@ static int by_content(const void *a, const void *b)
         if (x->spots[i].kind != y->spots[i].kind)
             return x->spots[i].kind < y->spots[i].kind ? -1 : 1;
     }
-    return x->spots[0].number < y->spots[0].number ? -1 : 1;
+    return x->spots[0].rank < y->spots[0].rank ? -1 : 1;
 }
 
 /* How many spots from the first on are in the same part of `level`. */
@@ -83,10 +83,21 @@ static void sort_cells(struct spot *spots, uint32_t count, uint32_t level, struc
     memcpy(spots, sorted, count * sizeof *spots);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct spot *x = a, *y = b;
+    for (uint32_t l = 0; l < SP_MAX_MESH_AXES; l++) {
+        if (x->at[l] != y->at[l])
+            return x->at[l] < y->at[l] ? -1 : 1;
+    }
+    return 0;
+}
+
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
 /* The devices that are used, as they are numbered. */
-static uint32_t list_spots(const struct sp_cluster_parts *parts, const struct sp_cluster *cluster, struct spot *spots)
+static uint32_t list_spots(const struct sp_cluster_parts *parts, const struct sp_cluster_layout *layout,
+                           const struct sp_cluster *cluster, struct spot *spots)
 {
     uint32_t count = 0, number = 0;
     for (uint32_t g = 0; g < parts->group_count; g++) {
@@ -96,8 +107,12 @@ static uint32_t list_spots(const struct sp_cluster_parts *parts, const struct sp
             uint32_t rest = number;
             if (parts->excluded != NULL && parts->excluded[number])
                 continue;
-            *spot = (struct spot){.number = number, .group = g, .kind = kind};
-            for (uint32_t l = cluster->level_count; l-- > 0; rest /= cluster->levels[l].size)
+            *spot = (struct spot){.number = number, .group = g, .kind = kind, .rank = number};
+            if (layout != NULL) {
+                memcpy(spot->at, layout->at[number], sizeof spot->at);
+                spot->rank = layout->rank[number];
+            }
+            for (uint32_t l = layout == NULL ? cluster->level_count : 0; l-- > 0; rest /= cluster->levels[l].size)
                 spot->at[l] = rest % cluster->levels[l].size;
             count++;
         }
@@ -153,14 +168,17 @@ static bool take_spots(struct sp_arena *arena, const struct sp_cluster_parts *pa
 }
 
 enum sp_status sp_cluster_arrange(struct sp_arena *arena, const struct sp_cluster_parts *parts,
-                                  struct sp_cluster *cluster, struct sp_error *err)
+                                  const struct sp_cluster_layout *layout, struct sp_cluster *cluster,
+                                  struct sp_error *err)
 {
     struct spot *spots = SP_NEW_ARRAY(arena, cluster->device_count, struct spot);
     struct spot *sorted = SP_NEW_ARRAY(arena, cluster->device_count, struct spot);
     struct cell *cells = SP_NEW_ARRAY(arena, cluster->device_count, struct cell);
     if (spots == NULL || sorted == NULL || cells == NULL)
         return sp_fail_memory(err);
-    const uint32_t count = cluster->device_count = list_spots(parts, cluster, spots);
+    const uint32_t count = cluster->device_count = list_spots(parts, layout, cluster, spots);
+    if (layout != NULL)
+        qsort(spots, count, sizeof *spots, by_place);
     for (uint32_t l = cluster->level_count; l-- > 0;) {
         for (uint32_t i = 0, size; i < count; i += size) {
             size = part_size(&spots[i], count - i, l);

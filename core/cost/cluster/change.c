@@ -36,11 +36,15 @@ static struct sp_cluster_stated *copy_stated(struct sp_arena *arena, struct sp_c
         return NULL;
     *stated = *cluster->stated;
     stated->groups = SP_NEW_ARRAY(arena, (size_t)stated->group_count + 1, struct sp_device_group_spec);
-    stated->levels = SP_NEW_ARRAY(arena, stated->level_count, struct sp_mesh_level);
-    if (stated->groups == NULL || stated->levels == NULL)
+    if (stated->groups == NULL)
         return NULL;
     memcpy(stated->groups, cluster->stated->groups, stated->group_count * sizeof *stated->groups);
-    memcpy(stated->levels, cluster->stated->levels, stated->level_count * sizeof *stated->levels);
+    if (stated->levels != NULL) {
+        stated->levels = SP_NEW_ARRAY(arena, stated->level_count, struct sp_mesh_level);
+        if (stated->levels == NULL)
+            return NULL;
+        memcpy(stated->levels, cluster->stated->levels, stated->level_count * sizeof *stated->levels);
+    }
     cluster->stated = stated;
     return stated;
 }
@@ -65,6 +69,12 @@ uint32_t sp_cluster_last_device(const struct sp_cluster *cluster, uint32_t group
     for (uint32_t g = 0; g <= group; g++)
         end += cluster->groups[g].count;
     return end - 1;
+}
+
+/* Where links are stated one by one nobody knows those of another device, and without one the levels may be others. */
+static bool is_wired(const struct sp_cluster *cluster)
+{
+    return cluster->stated != NULL && (cluster->stated->link_count > 0 || cluster->stated->switch_count > 0);
 }
 
 /* ---- one more --------------------------------------------------------------------------------------------------- */
@@ -93,8 +103,9 @@ bool sp_cluster_can_grow(const struct sp_cluster *cluster, uint32_t group)
     const uint64_t product = mesh_devices(cluster);
     if (cluster->device_count >= SP_MAX_DEVICES || !has_link(cluster))
         return false;
-    if (cluster->stated != NULL && (cluster->level_count > 1 || cluster->stated->device_count >= SP_MAX_DEVICES ||
-                                    cluster->stated->group_count >= SP_MAX_DEVICE_GROUPS))
+    if (cluster->stated != NULL &&
+        (is_wired(cluster) || cluster->level_count > 1 || cluster->stated->device_count >= SP_MAX_DEVICES ||
+         cluster->stated->group_count >= SP_MAX_DEVICE_GROUPS))
         return false;
     if (group + 1 < cluster->group_count && cluster->group_count >= SP_MAX_DEVICE_GROUPS)
         return false;
@@ -153,7 +164,8 @@ struct sp_cluster *sp_cluster_one_more(struct sp_arena *arena, const struct sp_c
 
 bool sp_cluster_can_shrink(const struct sp_cluster *cluster, uint32_t group)
 {
-    return cluster->device_count > 1 && (group + 1 == cluster->group_count || cluster->level_count == 1);
+    return cluster->device_count > 1 && !is_wired(cluster) &&
+           (group + 1 == cluster->group_count || cluster->level_count == 1);
 }
 
 /* The devices behind `gone` move up by one, and keep their numbers. */
@@ -199,17 +211,27 @@ struct sp_cluster *sp_cluster_scale_link(struct sp_arena *arena, const struct sp
 {
     struct sp_cluster *scaled = copy_cluster(arena, cluster);
     const struct sp_link_forms *known = cluster->levels[level].forms;
-    if (scaled != NULL && scaled->stated != NULL) {
+    if (scaled != NULL && scaled->stated != NULL && !is_wired(scaled)) {
         struct sp_cluster_stated *stated = copy_stated(arena, scaled);
         if (stated == NULL)
             return NULL;
         stated->levels[level].bandwidth *= factor;
     }
-    if (scaled == NULL || known == NULL) {
-        if (scaled != NULL) {
-            scaled->levels[level].bandwidth *= factor;
-            scaled->levels[level].stated_bandwidth *= factor;
-        }
+    if (scaled == NULL)
+        return NULL;
+    scaled->levels[level].send_bandwidth *= factor;
+    if (cluster->levels[level].bandwidth_of_size != NULL) {
+        const uint32_t size = cluster->levels[level].size;
+        double *of_size = SP_NEW_ARRAY(arena, (size_t)size + 1, double);
+        if (of_size == NULL)
+            return NULL;
+        for (uint32_t i = 0; i <= size; i++)
+            of_size[i] = cluster->levels[level].bandwidth_of_size[i] * factor;
+        scaled->levels[level].bandwidth_of_size = of_size;
+    }
+    if (known == NULL) {
+        scaled->levels[level].bandwidth *= factor;
+        scaled->levels[level].stated_bandwidth *= factor;
         return scaled;
     }
     struct sp_link_forms *forms = SP_NEW(arena, struct sp_link_forms);

@@ -100,12 +100,17 @@ static enum sp_status keep_stated(struct sp_arena *arena, const struct sp_cluste
     struct sp_mesh_level *levels = SP_NEW_ARRAY(arena, cluster->level_count, struct sp_mesh_level);
     if (stated == NULL || levels == NULL)
         return sp_fail_memory(err);
-    memcpy(levels, cluster->levels, cluster->level_count * sizeof *levels);
+    if (cluster->level_count > 0)
+        memcpy(levels, cluster->levels, cluster->level_count * sizeof *levels);
     *stated = (struct sp_cluster_stated){.group_count = parts->group_count,
                                          .device_count = cluster->device_count,
                                          .level_count = cluster->level_count,
                                          .groups = parts->groups,
-                                         .levels = levels};
+                                         .levels = cluster->level_count > 0 ? levels : NULL,
+                                         .link_count = parts->link_count,
+                                         .links = parts->links,
+                                         .switch_count = parts->switch_count,
+                                         .switches = parts->switches};
     cluster->stated = stated;
     return SP_OK;
 }
@@ -128,7 +133,7 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
                                    .memory_limit_bytes = parts->memory_limit_bytes,
                                    .efficiency = parts->efficiency,
                                    .launch_seconds = parts->launch_seconds};
-    if (parts->level_count == 0) {
+    if (parts->level_count == 0 && !sp_cluster_is_wired(parts)) {
         cluster->level_count = 1;
         cluster->links_assumed = true;
         cluster->levels = SP_NEW(arena, struct sp_mesh_level);
@@ -149,9 +154,13 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
     }
     enum sp_status status = SP_OK;
     if (sp_cluster_is_irregular(parts)) {
+        struct sp_cluster_layout layout = {NULL, NULL};
+        const bool is_wired = sp_cluster_is_wired(parts);
         status = keep_stated(arena, parts, cluster, err);
+        if (status == SP_OK && is_wired)
+            status = sp_cluster_find_levels(arena, parts, cluster, &layout, err);
         if (status == SP_OK)
-            status = sp_cluster_arrange(arena, parts, cluster, err);
+            status = sp_cluster_arrange(arena, parts, is_wired ? &layout : NULL, cluster, err);
     }
     if (status == SP_OK)
         status = sp_cluster_measured_links(arena, cluster, err);
@@ -299,5 +308,5 @@ double sp_cluster_transfer_seconds(const struct sp_cluster *cluster, uint32_t a,
     if (a == b)
         return 0;
     link = sp_cluster_link(cluster, a, b);
-    return link->latency + bytes / link->bandwidth;
+    return link->latency + bytes / sp_level_send_bandwidth(link);
 }

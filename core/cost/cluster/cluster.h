@@ -8,14 +8,17 @@
  *
  *   mesh [{node,2},{gpu,4}]     device 5 = (1,1); 5 and 6 differ at gpu: fast; 1 and 5 differ at node: slow
  *
- * Without a mesh there is one level, "link", as slow as the slowest device's link (its host link, when it has none).
+ * Without a mesh and links there is one level, "link", as slow as the slowest device's link (its host link, when it has
+ * none).
  *
  * JSON forms
  *   short   {"device": NAME or {..}, "count": N}
  *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime", "reserved_bytes", "price_per_hour"}, ..],
  *            "device_count": N}
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
- *           "launch_seconds", "runtime", "exclude": [number or pattern, ..]
+ *           "launch_seconds", "runtime", "exclude": [number or pattern, ..],
+ *           "links": [{"between": [END, END], "bandwidth", "latency"}, ..],
+ *           "switches": [{"name", "members": [END, ..], "bandwidth", "member_bandwidth", "latency"}, ..]
  *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted the
  *           other members of api/schema/device.schema.json, which the files of api/devices have too
  *
@@ -24,6 +27,13 @@
  * plans on the first N devices only; it keeps the numbering of a mesh of which only a part is used. "exclude" leaves
  * devices out, by number or by a pattern of group names (`*` is any characters, `?` any one). Unknown members are
  * errors; an error's `where` is the JSON pointer of the member, its message says what is expected there.
+ *
+ * Links as they are, beside a mesh or without one: an END is a device's number or the name of a switch, of an earlier
+ * one among members. A switch's members share its bandwidth; "member_bandwidth" is what one of them reaches alone. What
+ * nothing joins goes over the host. Levels are found along these links (internal.h), so that devices of one fast link
+ * are neighbours, and everything that asks for levels stays as it is.
+ *
+ *   4 devices, links [0,2] and [1,3]     levels [{host,2},{links,2}]     device  0 1 2 3    number  0 2 1 3
  *
  * Whoever plans wants devices that belong together to be neighbours. So a cluster of which devices are left out, or in
  * which groups alike stand apart, is *arranged*: inside it devices have numbers without gaps, each is at a place of the

@@ -88,7 +88,8 @@ enum sp_status sp_cluster_measured_links(struct sp_arena *arena, struct sp_clust
     const struct sp_link_forms *forms = NULL;
     struct sp_mesh_level *innermost = &cluster->levels[cluster->level_count - 1];
 
-    if (!are_alike(cluster) || innermost->bandwidth != sp_cluster_device_link(device))
+    if (!are_alike(cluster) || innermost->bandwidth_of_size != NULL ||
+        innermost->bandwidth != sp_cluster_device_link(device))
         return SP_OK;
     if (!forms_of(arena, device, &forms))
         return sp_fail_memory(err);

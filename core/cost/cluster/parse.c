@@ -5,11 +5,12 @@
 #include "base/intern.h"
 #include "cost/cluster/internal.h"
 
-#define COUNT_OF(array)    (sizeof array / sizeof array[0])
-#define INTERN_SEED        0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
-#define MEMBERS_OF_CLUSTER "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime", "exclude"
-#define MEMBERS_OF_GROUP   "count", "device", "reserved_bytes", "price_per_hour"
-#define MAX_RUNTIME_BYTES  64
+#define COUNT_OF(array) (sizeof array / sizeof array[0])
+#define INTERN_SEED     0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
+#define MEMBERS_OF_CLUSTER                                                                                             \
+    "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime", "exclude", "links", "switches"
+#define MEMBERS_OF_GROUP  "count", "device", "reserved_bytes", "price_per_hour"
+#define MAX_RUNTIME_BYTES 64
 
 static const struct sp_members_range figure_bytes = {"a number of bytes", 1, SP_MAX_FIGURE};
 static const struct sp_members_range figure_bandwidth = {"a number of bytes per second", 1, SP_MAX_FIGURE};
@@ -187,6 +188,8 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
     if (status == SP_OK)
         status = read_mesh(reader, json, pointer, device_count, parts);
     if (status == SP_OK)
+        status = sp_cluster_parse_wires(reader, json, pointer, parts);
+    if (status == SP_OK)
         status = sp_cluster_parse_exclude(reader, json, pointer, parts);
     if (status == SP_OK)
         status = sp_members_number(reader, json, pointer, "memory_limit_bytes", &figure_bytes, false,
@@ -247,7 +250,9 @@ enum sp_status sp_cluster_parse(struct sp_arena *arena, const json_t *json, cons
     if (status != SP_OK)
         return status;
     status = sp_cluster_build(arena, &parts, &cluster, &linkless, err);
-    if (status == SP_ERR_REQUEST && json_object_get(json, "groups") != NULL)
+    if (status == SP_ERR_REQUEST && sp_cluster_is_wired(&parts))
+        (void)sp_error_at(err, "%s/%s", pointer, parts.link_count > 0 ? "links" : "switches");
+    else if (status == SP_ERR_REQUEST && json_object_get(json, "groups") != NULL)
         (void)sp_error_at(err, "%s/groups/%u/device", pointer, linkless);
     else if (status == SP_ERR_REQUEST)
         (void)sp_error_at(err, "%s/device", pointer);

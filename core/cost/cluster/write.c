@@ -52,6 +52,56 @@ static void write_regular(const struct sp_cluster *cluster, struct sp_json *json
     write_mesh(cluster->level_count, cluster->levels, json);
 }
 
+/* A device by its number, a switch by its name. */
+static void write_end(const struct sp_cluster_stated *stated, uint32_t end, struct sp_json *json)
+{
+    if (end < stated->device_count)
+        sp_json_int(json, end);
+    else
+        sp_json_string(json, stated->switches[end - stated->device_count].name);
+}
+
+static void write_links(const struct sp_cluster_stated *stated, struct sp_json *json)
+{
+    sp_json_key(json, "links");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < stated->link_count; i++) {
+        const struct sp_cluster_wire *link = &stated->links[i];
+        sp_json_begin_object(json);
+        sp_json_key(json, "between");
+        sp_json_begin_array(json);
+        write_end(stated, link->ends[0], json);
+        write_end(stated, link->ends[1], json);
+        sp_json_end_array(json);
+        sp_json_member_double(json, "bandwidth", link->bandwidth);
+        sp_json_member_double(json, "latency", link->latency);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_switches(const struct sp_cluster_stated *stated, struct sp_json *json)
+{
+    sp_json_key(json, "switches");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < stated->switch_count; i++) {
+        const struct sp_cluster_switch *one = &stated->switches[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "name", one->name);
+        sp_json_key(json, "members");
+        sp_json_begin_array(json);
+        for (uint32_t m = 0; m < one->member_count; m++)
+            write_end(stated, one->members[m], json);
+        sp_json_end_array(json);
+        sp_json_member_double(json, "bandwidth", one->bandwidth);
+        if (one->member_bandwidth > 0)
+            sp_json_member_double(json, "member_bandwidth", one->member_bandwidth);
+        sp_json_member_double(json, "latency", one->latency);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 /* As it was described; what the cluster has not is left out by number. */
 static void write_stated(const struct sp_cluster *cluster, struct sp_json *json)
 {
@@ -61,7 +111,12 @@ static void write_stated(const struct sp_cluster *cluster, struct sp_json *json)
     for (uint32_t i = 0; i < stated->group_count; i++)
         write_group(&stated->groups[i], stated->groups[i].count, json);
     sp_json_end_array(json);
-    write_mesh(stated->level_count, stated->levels, json);
+    if (stated->levels != NULL)
+        write_mesh(stated->level_count, stated->levels, json);
+    if (stated->link_count > 0)
+        write_links(stated, json);
+    if (stated->switch_count > 0)
+        write_switches(stated, json);
     if (stated->device_count == cluster->device_count)
         return;
     sp_json_key(json, "exclude");

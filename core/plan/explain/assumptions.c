@@ -230,8 +230,11 @@ static void add_links(const struct sp_cluster *cluster, struct sp_buf *text)
     sp_text_bytes(text, sp_level_bandwidth(level));
     sp_buf_text(text, "/s and ");
     sp_text_seconds(text, level->forms != NULL ? level->stated_latency : level->latency);
-    sp_buf_printf(text, " a message between any two devices, as the %s of %s has", is_host ? "host link" : "link",
-                  slowest);
+    if (cluster->level_count > 1) /* some are stated */
+        sp_buf_text(text, " a message between devices that no stated link joins, over the host");
+    else
+        sp_buf_printf(text, " a message between any two devices, as the %s of %s has", is_host ? "host link" : "link",
+                      slowest);
 }
 
 static void tell_links(struct telling *telling)
@@ -248,7 +251,8 @@ bool sp_note_links(const struct sp_cluster *cluster, struct sp_bindings *binding
 {
     const uint32_t group = exceeded_group(cluster);
     struct sp_buf text;
-    if (!cluster->links_assumed || cluster->device_count < 2 || (group == 0 && !has_several_types(cluster)))
+    if (!cluster->links_assumed || cluster->device_count < 2 || cluster->level_count > 1 ||
+        (group == 0 && !has_several_types(cluster)))
         return true;
     sp_buf_init(&text, SP_ASSUMED_BYTES);
     sp_buf_text(&text, "The cluster states no links; assumed: ");

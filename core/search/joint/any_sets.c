@@ -32,9 +32,9 @@ struct sets {
 /* The fastest or the slowest link: a transfer's seconds and how they grow. */
 static struct sp_stages_level end_link(const struct sp_cluster *cluster, bool is_fastest)
 {
-    struct sp_stages_level link = {1, cluster->levels[0].latency, 1 / cluster->levels[0].bandwidth};
+    struct sp_stages_level link = {1, cluster->levels[0].latency, 1 / sp_level_send_bandwidth(&cluster->levels[0])};
     for (uint32_t l = 1; l < cluster->level_count; l++) {
-        const double fixed = cluster->levels[l].latency, per_byte = 1 / cluster->levels[l].bandwidth;
+        const double fixed = cluster->levels[l].latency, per_byte = 1 / sp_level_send_bandwidth(&cluster->levels[l]);
         link.fixed = is_fastest ? fmin(link.fixed, fixed) : fmax(link.fixed, fixed);
         link.per_byte = is_fastest ? fmin(link.per_byte, per_byte) : fmax(link.per_byte, per_byte);
     }

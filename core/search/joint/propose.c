@@ -68,7 +68,7 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .memory_scale = 1,
         .seconds = sum_up(joint, seconds),
         .transfer_fixed = link->latency,
-        .transfer_per_byte = profile->sent_share / link->bandwidth,
+        .transfer_per_byte = profile->sent_share / sp_level_send_bandwidth(link),
         .transfer_share = profile->sent_share,
     };
     return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
@@ -81,12 +81,13 @@ static enum sp_status list_levels(const struct sp_joint *joint, struct sp_stages
     const uint32_t classes = joint->space->class_count;
     struct sp_stages_level *levels = SP_NEW_ARRAY(joint->arena, cluster->level_count, struct sp_stages_level);
     uint32_t *first = SP_NEW_ARRAY(joint->arena, classes, uint32_t), group = 1;
-    if (cluster->level_count < 2)
+    if (cluster->level_count < 2 || cluster->place != NULL) /* the solver knows devices in a row, without gaps */
         return SP_OK;
     if (levels == NULL || first == NULL)
         return sp_fail_memory(err);
     for (uint32_t l = cluster->level_count; l-- > 0; group *= cluster->levels[l].size)
-        levels[l] = (struct sp_stages_level){group, cluster->levels[l].latency, 1 / cluster->levels[l].bandwidth};
+        levels[l] = (struct sp_stages_level){group, cluster->levels[l].latency,
+                                             1 / sp_level_send_bandwidth(&cluster->levels[l])};
     for (uint32_t c = 0; c < classes; c++)
         first[c] = joint->space->classes[c].first;
     problem->levels = levels;

@@ -32,6 +32,47 @@ static enum sp_status find_classes(struct sp_arena *arena, const struct sp_workl
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
 
+/* In how many parts of `inner` places each so many devices are; 0: not as many in each. Places ascend. */
+static uint32_t count_parts(const uint32_t *place, uint32_t count, uint64_t inner)
+{
+    uint32_t parts = 1;
+    for (uint32_t d = 1; d < count; d++)
+        parts += place[d] / inner != place[d - 1] / inner;
+    for (uint32_t d = 0; d < count; d++) {
+        if (count % parts != 0 || place[d] / inner != place[d - d % (count / parts)] / inner)
+            return 0;
+    }
+    return parts;
+}
+
+/* The same where not every place is taken: as many devices in each part of a level, and the parts within the outermost
+   one whole. */
+static uint32_t placed_levels(const struct sp_cluster *cluster, uint32_t first, uint32_t count,
+                              struct sp_mesh_level *ret_levels)
+{
+    const uint32_t *place = cluster->place + first, last = first + count - 1;
+    uint64_t inner = 1;
+    uint32_t used = 0, parts = count;
+    struct sp_mesh_level levels[SP_SPACE_LEVELS]; /* innermost first */
+    for (uint32_t l = cluster->level_count; l-- > 0 && parts > 1;) {
+        const uint64_t outer = inner * cluster->levels[l].size;
+        const uint32_t fewer = count_parts(place, count, outer);
+        if (fewer == 0 || parts % fewer != 0)
+            return UINT32_MAX;
+        if (fewer == 1 && ((first > 0 && place[-1] / inner == place[0] / inner) ||
+                           (last + 1 < cluster->device_count && place[count] / inner == place[count - 1] / inner)))
+            return UINT32_MAX;
+        levels[used] = cluster->levels[l];
+        sp_level_resize(&levels[used], parts / fewer);
+        used += parts > fewer;
+        parts = fewer;
+        inner = outer;
+    }
+    for (uint32_t l = 0; l < used; l++)
+        ret_levels[l] = levels[used - 1 - l];
+    return used;
+}
+
 /* The links inside of devices first .. first + count - 1; how many levels, or UINT32_MAX where the block is not a whole
    part, or equal whole parts, of one level. */
 static uint32_t block_levels(const struct sp_cluster *cluster, uint32_t first, uint32_t count,
@@ -44,6 +85,8 @@ static uint32_t block_levels(const struct sp_cluster *cluster, uint32_t first, u
         return 0;
     if (level_count > SP_SPACE_LEVELS)
         return UINT32_MAX;
+    if (cluster->place != NULL)
+        return placed_levels(cluster, first, count, ret_levels);
     inner[level_count] = 1;
     for (uint32_t l = level_count; l-- > 0;)
         inner[l] = inner[l + 1] * cluster->levels[l].size;

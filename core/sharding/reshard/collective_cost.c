@@ -204,7 +204,8 @@ double sp_level_messages_seconds(const struct sp_mesh_level *level, double messa
     if (messages <= 0)
         return 0;
     const double seconds = p > 1 ? by_forms(level, SP_ALL_TO_ALL, p, bytes * p * p / (p - 1)) : INFINITY;
-    return level->host_seconds + (isfinite(seconds) ? seconds : messages * level->latency + bytes / level->bandwidth);
+    return level->host_seconds +
+           (isfinite(seconds) ? seconds : messages * level->latency + bytes / sp_level_send_bandwidth(level));
 }
 
 const struct sp_link_form *sp_collective_form(const struct sp_links *links, enum sp_collective kind,
@@ -236,6 +237,8 @@ void sp_level_take_forms(struct sp_mesh_level *level, const struct sp_link_forms
 void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
 {
     level->size = size;
+    if (level->bandwidth_of_size != NULL && size > 1)
+        level->bandwidth = level->bandwidth_of_size[size];
     if (level->forms == NULL)
         return;
     level->bandwidth = level->stated_bandwidth;
@@ -245,7 +248,7 @@ void sp_level_resize(struct sp_mesh_level *level, uint32_t size)
 
 struct sp_collective_line sp_level_least(const struct sp_mesh_level *level, bool reduces)
 {
-    struct sp_collective_line least = {level->latency, 1 / level->bandwidth};
+    struct sp_collective_line least = {level->latency, 1 / fmax(level->bandwidth, level->send_bandwidth)};
 
     for (uint32_t i = 0; level->forms != NULL && i < level->forms->count; i++) {
         const struct sp_link_form *form = &level->forms->items[i];

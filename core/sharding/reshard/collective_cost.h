@@ -74,7 +74,22 @@ struct sp_mesh_level {
     double host_seconds;                     /* that the host adds to each collective, none to a send */
     const struct sp_link_forms *forms;       /* NULL: none are known */
     double stated_bandwidth, stated_latency; /* where they differ; bandwidth 0: they do not */
+    double send_bandwidth;                   /* of one device while others are silent; 0: `bandwidth`, always */
+    const double *bandwidth_of_size;         /* of levels with fewer parts, by their number; NULL: the same */
 };
+
+/* What a single send gets. */
+static inline double sp_level_send_bandwidth(const struct sp_mesh_level *level)
+{
+    return level->send_bandwidth > 0 ? level->send_bandwidth : level->bandwidth;
+}
+
+/* And each of the sends of all devices at once, one from each. */
+static inline double sp_level_permute_bandwidth(const struct sp_mesh_level *level)
+{
+    const double alone = sp_level_send_bandwidth(level);
+    return alone < level->bandwidth ? alone : level->bandwidth;
+}
 
 /* What is stated of it. */
 static inline double sp_level_bandwidth(const struct sp_mesh_level *level)

@@ -344,7 +344,7 @@ void sp_near_of(const struct sp_problem *problem, const struct sp_lists *from, s
 
 static double send_seconds(const struct sp_links *links, uint32_t level, double bytes)
 {
-    return links->levels[level].latency + bytes / links->levels[level].bandwidth;
+    return links->levels[level].latency + bytes / sp_level_permute_bandwidth(&links->levels[level]);
 }
 
 static double measured_permute(const struct sp_problem *problem, const struct sp_near *near, const struct sp_lists *to,

@@ -494,6 +494,29 @@ static enum sp_status list_devices(struct exchange *exchange, int64_t from_count
     return SP_OK;
 }
 
+/* Seconds that what the parts of a level send takes where their devices share it: of what the level brings to each when
+   all send, a part has as much as it has devices. Devices ascend, so those of a part are neighbours. */
+static double shared_seconds(const struct exchange *exchange, uint32_t level)
+{
+    const struct sp_links *links = exchange->request->links;
+    double bytes[2] = {0, 0}, most = 0;
+    int64_t inside = 1, part = -1;
+
+    for (uint32_t l = level + 1; l < links->level_count; l++)
+        inside *= links->levels[l].size;
+    for (uint32_t d = 0; d < exchange->device_count; d++) {
+        const struct load *load = &exchange->loads[(size_t)d * links->level_count + level];
+        const int64_t of = sp_links_place(links, exchange->devices[d]) / inside;
+
+        for (int way = 0; way < 2; way++) {
+            bytes[way] = of == part ? bytes[way] + load->bytes[way] : load->bytes[way];
+            most = fmax(most, bytes[way]);
+        }
+        part = of;
+    }
+    return most > 0 ? links->levels[level].latency + most / (links->levels[level].bandwidth * (double)inside) : 0;
+}
+
 static void sum_up(const struct exchange *exchange, struct sp_reshard_step *step)
 {
     const struct sp_links *links = exchange->request->links;
@@ -508,6 +531,10 @@ static void sum_up(const struct exchange *exchange, struct sp_reshard_step *step
                 step->seconds = fmax(
                     step->seconds, sp_level_messages_seconds(&links->levels[l], load->messages[way], load->bytes[way]));
         }
+    }
+    for (uint32_t l = 0; l < links->level_count; l++) {
+        if (links->levels[l].send_bandwidth > 0)
+            step->seconds = fmax(step->seconds, shared_seconds(exchange, l));
     }
     step->total_bytes = exchange->transfers.total_bytes;
     step->transfer_count = exchange->transfers.count;

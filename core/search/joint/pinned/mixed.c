@@ -197,7 +197,7 @@ static double receive_seconds(const struct mixed *m, const struct step *step, co
         }
         const struct sp_mesh_level *link = sp_cluster_link(m->joint->cluster, maker->device, device);
         const double share = m->is_wary ? 1 : fmax(form->sent_share, m->forms[maker->form].sent_share);
-        seconds += link->latency + piece->received[i].bytes * share / link->bandwidth;
+        seconds += link->latency + piece->received[i].bytes * share / sp_level_send_bandwidth(link);
     }
     return seconds;
 }
