@@ -111,7 +111,7 @@ static void begin_member(struct sp_index_scan *scan)
     scan->is_estimate = is_name(scan, "estimate");
     if (scan->is_estimate)
         scan->estimate_from = scan->members.size;
-    if (scan->list != NULL || is_name(scan, "outline"))
+    if (scan->list != NULL || is_name(scan, "outline") || is_name(scan, "moves"))
         drop(scan, DROP);
 }
 

@@ -3,7 +3,7 @@
  * scan - the text of a plan's JSON, read once while it goes by.
  *
  * It finds where the entries of "tensors", "collectives" and "diagnostics" stand, and keeps what does not grow with the
- * model: all other members as they stand there, except "outline", and of stages and devices the number of their nodes
+ * model: all other members as they stand there, except "outline" and "moves", and of stages and devices the number of their nodes
  * ("node_count") in place of their names ("nodes").
  *
  * It reads the form that plans have, not any JSON: what it cannot make sense of shows in sp_index_scan_is_whole(), or

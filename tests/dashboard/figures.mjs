@@ -16,6 +16,10 @@ const least = (share) => Math.ceil(whole.plan.devices[0].memory.total_bytes * sh
 const split = await daemon.plan(MODEL, { cluster: { device: A100, count: 8, runtime, memory_limit_bytes: least(0.3) }, objective: 'latency', options: { strategy: 'tensor' } });
 const stages = await daemon.plan(MODEL, { cluster: { device: A100, count: 8 }, objective: 'throughput', options: { strategy: 'pipeline' } });
 const swept = await daemon.plan(MODEL, { sweep: { devices: [1, 2, 4], types: [A100, 'l4-24gb'], runtime, choose: 'best' }, objective: 'latency', options: { what_if: true } });
+const followed = await daemon.json('v1/replan', {
+  method: 'POST', headers: { 'Content-Type': 'application/json', Prefer: 'wait=60' },
+  body: JSON.stringify({ from: stages.id, cluster: { device: A100, count: 7 }, horizon_seconds: 1e9 }),
+});
 const odd = await (async () => {
   const graph = { name: 'odd', opset: 21, inputs: [{ name: 'x', dtype: 'float32', shape: ['batch', 64] }], outputs: [{ name: 'z', dtype: 'float32', shape: ['batch', 64] }],
     nodes: [{ name: 'first', op: 'Relu', inputs: ['x'], outputs: ['y'] }, { name: 'strange', op: 'Mystery', domain: 'com.example', inputs: ['y'], outputs: ['z'] }] };
@@ -180,6 +184,15 @@ await check('figures/clusters that were asked about, as a plot and as a table', 
     equal(await figures(table('Clusters that were asked about'), name), fits(plan.sweep, name), name);
   for (const name of ['gain', 'devices', 'latency_seconds', 'throughput_per_second'])
     equal(await figures(table('What a change of the cluster would bring'), name), fits(plan.what_if, name), `what if: ${name}`);
+});
+
+await check('figures/what is moved', async () => {
+  const { id, plan } = followed;
+  that(plan.moved_bytes > 0, 'something is moved');
+  await go(`plans/${id}/overview`);
+  await columns(table('Moves'), plan.replan.sums, ['to', 'bytes', 'moves']);
+  equal(await figures(page, 'moved_bytes'), [plan.moved_bytes], 'moved');
+  for (const name of ['kept_bytes', 'moving_seconds', 'horizon_seconds']) equal(await figures(page, name), [plan.replan[name]], name);
 });
 
 await check('figures/diagnostics, and the way to what they are about', async () => {

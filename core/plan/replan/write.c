@@ -1,5 +1,6 @@
 /* What becomes of the devices, as JSON and as text. */
 #include <math.h>
+#include <string.h>
 
 #include "plan/answer/readable_text.h"
 #include "plan/internal.h"
@@ -59,6 +60,50 @@ static void write_devices(const struct sp_plan *plan, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+static void write_sender(const struct sp_plan *plan, uint32_t from, struct sp_json *json)
+{
+    sp_json_key(json, "from");
+    if (from == SP_FROM_STORE)
+        sp_json_string(json, "store");
+    else
+        sp_json_int(json, sp_cluster_number(plan->cluster, from));
+}
+
+/* What each device gets of each other one, all its moves together: moves are by device that gets. */
+static void write_sums(const struct sp_plan *plan, struct sp_json *json)
+{
+    const struct sp_moves *moves = &plan->migration->moves;
+    const uint32_t store = plan->cluster->device_count;
+    struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    struct sum {
+        double bytes;
+        uint32_t count;
+    } *sums = SP_NEW_ARRAY(plan->arena, (size_t)store + 1, struct sum);
+    json->failed = json->failed || sums == NULL;
+    sp_json_key(json, "sums");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0, end; sums != NULL && i < moves->count; i = end) {
+        memset(sums, 0, ((size_t)store + 1) * sizeof *sums);
+        for (end = i; end < moves->count && moves->items[end].to == moves->items[i].to; end++) {
+            struct sum *sum = &sums[moves->items[end].from == SP_FROM_STORE ? store : moves->items[end].from];
+            sum->bytes += moves->items[end].bytes;
+            sum->count++;
+        }
+        for (uint32_t from = 0; from <= store; from++) {
+            if (sums[from].count == 0)
+                continue;
+            sp_json_begin_object(json);
+            write_sender(plan, from == store ? SP_FROM_STORE : from, json);
+            sp_json_member_int(json, "to", sp_cluster_number(plan->cluster, moves->items[i].to));
+            sp_json_member_double(json, "bytes", sums[from].bytes);
+            sp_json_member_int(json, "moves", sums[from].count);
+            sp_json_end_object(json);
+        }
+    }
+    sp_json_end_array(json);
+    sp_arena_rewind(plan->arena, mark);
+}
+
 static void write_move(const struct sp_plan *plan, const struct sp_move *move, struct sp_json *json)
 {
     const struct sp_workload *workload = plan->workload;
@@ -77,11 +122,7 @@ static void write_move(const struct sp_plan *plan, const struct sp_move *move, s
         }
         sp_json_end_array(json);
     }
-    sp_json_key(json, "from");
-    if (move->from == SP_FROM_STORE)
-        sp_json_string(json, "store");
-    else
-        sp_json_int(json, sp_cluster_number(plan->cluster, move->from));
+    write_sender(plan, move->from, json);
     sp_json_member_int(json, "to", sp_cluster_number(plan->cluster, move->to));
     sp_json_member_double(json, "bytes", move->bytes);
     sp_json_end_object(json);
@@ -107,6 +148,7 @@ void sp_replan_write_json(const struct sp_plan *plan, struct sp_json *json)
     write_figures("without_past", &migration->fresh, json);
     write_figures("stay", &migration->stay, json);
     write_devices(plan, json);
+    write_sums(plan, json);
     sp_json_end_object(json);
     sp_json_member_double(json, "moved_bytes", moves->bytes);
     sp_json_member_double(json, "moved_bytes_bound", moves->bytes_bound);

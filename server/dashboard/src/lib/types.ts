@@ -278,6 +278,13 @@ export interface Summary {
   };
   sweep?: SweepRow[];
   what_if?: WhatIf[];
+  moved_bytes?: number;
+  replan?: {
+    moving_seconds: number;
+    kept_bytes: number;
+    horizon_seconds: number;
+    sums: { from: number | string; to: number; bytes: number; moves: number }[];
+  };
   counts: {
     nodes: number;
     folded_nodes: number;

@@ -192,6 +192,34 @@ function priceFact(price: number): [string, ComponentChildren] {
   return ['Price', <><Exact name="price_per_hour" value={price} as={dollars} /> an hour</>];
 }
 
+/** What is moved, where the plan follows another one. */
+function Moves(props: { summary: Summary }) {
+  const { replan, moved_bytes: moved } = props.summary;
+  return replan ? (
+    <Card title="Moves">
+      <Facts
+        facts={[
+          ['Moved', <Exact name="moved_bytes" value={moved} as={bytes} />],
+          ['Kept', <Exact name="kept_bytes" value={replan.kept_bytes} as={bytes} />],
+          ['Time', <Exact name="moving_seconds" value={replan.moving_seconds} as={seconds} />],
+          ['Horizon', <Exact name="horizon_seconds" value={replan.horizon_seconds} as={seconds} />],
+        ]}
+      />
+      <Table
+        caption="Moves"
+        rows={replan.sums}
+        rowKey={(row) => `${row.from} ${row.to}`}
+        columns={[
+          { key: 'from', label: 'From', cell: (row) => row.from },
+          figure('to', 'To', count),
+          figure('bytes', 'Bytes', bytes),
+          figure('moves', 'Moves', count),
+        ]}
+      />
+    </Card>
+  ) : null;
+}
+
 export function Overview(props: ViewProps) {
   const { summary, id } = props;
   const { error, warning, note } = summary.counts.diagnostics;
@@ -211,6 +239,7 @@ export function Overview(props: ViewProps) {
         <Why summary={summary} id={id} />
       </div>
       <Stages summary={summary} id={id} />
+      <Moves summary={summary} />
       <Assumptions summary={summary} />
       <About summary={summary} />
     </>
