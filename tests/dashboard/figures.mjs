@@ -214,7 +214,7 @@ await check('figures/diagnostics, and the way to what they are about', async () 
 await check('figures/the list of plans and of models', async () => {
   await go('');
   const rows = await table('Plans, newest first').locator('tbody tr').all();
-  const newest = [odd, swept, stages, split, whole];
+  const newest = [odd, followed, swept, stages, split, whole];
   equal(rows.length, newest.length, 'plans');
   for (const [at, { plan }] of newest.entries()) {
     for (const name of ['latency_seconds', 'throughput_per_second', 'gap']) equal(await figures(rows[at], name), [plan.estimate[name]], name);

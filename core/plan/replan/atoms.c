@@ -18,6 +18,12 @@ struct grid {
 
 SP_ASCENDING_NUMBERS(by_number, int64_t)
 
+/* Parts of an axis between borders; one that is empty has one, too. */
+static uint32_t intervals(const struct grid *grid, uint32_t axis)
+{
+    return grid->cut_count[axis] > 1 ? grid->cut_count[axis] - 1 : 1;
+}
+
 /* The borders of all boxes along one axis, each once. */
 static bool cut_axis(struct grid *grid, uint32_t axis, int64_t extent, const struct sp_weight_part *const *lists,
                      const uint32_t *counts)
@@ -80,7 +86,7 @@ static void mark(struct grid *grid, struct sp_weight_atom *atoms, const struct s
         uint64_t cell = 0;
         uint32_t a = grid->rank;
         for (uint32_t i = 0; i < grid->rank; i++)
-            cell = cell * (grid->cut_count[i] - 1) + grid->inside[i][at[i]];
+            cell = cell * intervals(grid, i) + grid->inside[i][at[i]];
         (is_now ? atoms[cell].needs : atoms[cell].has)[part->device / 64] |= UINT64_C(1) << (part->device % 64);
         while (a > 0 && ++at[a - 1] == grid->inside_count[a - 1])
             at[--a] = 0;
@@ -107,8 +113,8 @@ static enum sp_status lay_out(struct grid *grid, const struct sp_work_tensor *te
         uint64_t rest = c;
         double own = 1;
         for (uint32_t a = grid->rank; a-- > 0;) {
-            const uint64_t i = rest % (grid->cut_count[a] - 1);
-            rest /= grid->cut_count[a] - 1;
+            const uint64_t i = rest % intervals(grid, a);
+            rest /= intervals(grid, a);
             box[a] = (struct sp_range){grid->cuts[a][i], grid->cuts[a][i + 1]};
             own *= (double)(box[a].limit - box[a].start);
         }
@@ -135,11 +141,11 @@ static enum sp_status cut_weight(struct sp_arena *arena, const struct sp_workloa
         for (uint32_t i = 0; i < counts[l]; i++)
             is_cut = is_cut || lists[l][i].axes != NULL;
     }
-    grid.rank = is_cut && tensor->bytes > 0 ? shape->rank : 0; /* an axis of extent 0 has no cells */
+    grid.rank = is_cut && shape != NULL && tensor->bytes > 0 ? shape->rank : 0; /* an axis of extent 0 has no cells */
     for (uint32_t a = 0; a < grid.rank; a++) {
         if (!cut_axis(&grid, a, shape->dims[a].value, lists, counts))
             return sp_fail_memory(err);
-        grid.cells *= grid.cut_count[a] > 1 ? grid.cut_count[a] - 1 : 1;
+        grid.cells *= intervals(&grid, a);
         if (grid.cells > SP_MAX_ATOMS - atoms->count)
             return sp_fail_limit(err, "REPLAN_TOO_FINE", "SP_MAX_ATOMS", SP_MAX_ATOMS, SP_MAX_ATOMS,
                                  "Both plans together cut the weights in more than %u pieces.", SP_MAX_ATOMS);

@@ -159,7 +159,7 @@ static bool find_places(struct sp_arena *scratch, struct tree *tree)
 
 static uint32_t parts_of(uint64_t devices, uint64_t inner)
 {
-    return (uint32_t)((devices + inner - 1) / inner);
+    return inner > 0 ? (uint32_t)((devices + inner - 1) / inner) : 0;
 }
 
 /* From the innermost level to the outermost; without a tree one level of all devices. */
@@ -277,11 +277,10 @@ enum sp_status sp_fleet_match(struct sp_arena *scratch, const struct sp_fleet *f
     for (size_t i = 0; i < (size_t)seats * holders; i++)
         tree.forbidden += keep[i];
     tree.levels = SP_NEW_ARRAY(scratch, fleet->now->level_count, struct level);
-    enum sp_status status = tree.levels != NULL ? SP_OK : sp_fail_memory(err);
-    if (status == SP_OK && !find_places(scratch, &tree))
-        status = sp_fail_memory(err);
-    if (status == SP_OK)
-        list_levels(&tree);
+    if (tree.levels == NULL || !find_places(scratch, &tree))
+        return sp_fail_memory(err);
+    list_levels(&tree);
+    enum sp_status status = SP_OK;
     for (uint32_t l = 0; status == SP_OK && l < tree.level_count; l++)
         status = match_level(scratch, &tree, l, err);
     for (uint32_t seat = 0; status == SP_OK && seat < seats; seat++) {

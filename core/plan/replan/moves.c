@@ -202,9 +202,12 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Joins an atom to a move where both together are one box. */
-static bool join(struct sp_move *move, struct sp_range *box, const struct sp_range *other, uint32_t rank)
+static bool join(struct sp_move *move, const struct sp_range *other, uint32_t rank)
 {
+    struct sp_range *box = move->box;
     uint32_t differs = rank;
+    if (box == NULL || other == NULL)
+        return false;
     for (uint32_t a = 0; a < rank; a++) {
         if (box[a].start == other[a].start && box[a].limit == other[a].limit)
             continue;
@@ -215,7 +218,6 @@ static bool join(struct sp_move *move, struct sp_range *box, const struct sp_ran
     if (differs == rank)
         return false;
     box[differs].limit = other[differs].limit;
-    move->box = box;
     return true;
 }
 
@@ -245,8 +247,7 @@ static enum sp_status list_moves(struct finding *f, struct sp_arena *arena, stru
             first = moves->count;
         for (uint32_t i = first; i < moves->count && !is_joined; i++) {
             struct sp_move *move = &moves->items[i];
-            is_joined = move->from == message->from && rank > 0 &&
-                        join(move, (struct sp_range *)(uintptr_t)move->box, atom->box, rank);
+            is_joined = move->from == message->from && join(move, atom->box, rank);
             move->bytes += is_joined ? message->bytes : 0;
         }
         if (is_joined)
@@ -261,39 +262,51 @@ static enum sp_status list_moves(struct finding *f, struct sp_arena *arena, stru
     return SP_OK;
 }
 
+/* All of it; what stays is in `arena`. */
+static enum sp_status find(struct finding *f, struct sp_arena *arena, uint32_t *holder_of, bool lists,
+                           struct sp_moves *ret_moves)
+{
+    const uint32_t seats = seat_count(f);
+    struct sp_seat *own = SP_NEW_ARRAY(arena, seats, struct sp_seat);
+    struct sp_senders senders = {0};
+    if (own == NULL)
+        return sp_fail_memory(f->err);
+    enum sp_status status = find_seats(f, holder_of);
+    if (status == SP_OK)
+        status = sit(f, holder_of, ret_moves, &senders);
+    if (status == SP_OK && seats <= SP_MOVES_TRIED && holder_count(f) <= SP_MOVES_TRIED && ret_moves->seconds > 0) {
+        status = try_seats(f, holder_of, ret_moves);
+        if (status == SP_OK)
+            status = sit(f, holder_of, ret_moves, &senders);
+    }
+    if (status == SP_OK && lists)
+        status = list_moves(f, arena, &senders, ret_moves);
+    if (status != SP_OK)
+        return status;
+    memcpy(own, ret_moves->seats, seats * sizeof *own);
+    ret_moves->seats = own;
+    return SP_OK;
+}
+
 enum sp_status sp_moves_find(struct sp_arena *arena, const struct sp_moving *moving, const struct sp_weight_parts *now,
                              bool lists, struct sp_moves *ret_moves, struct sp_error *err)
 {
-    const uint32_t seats = moving->fleet.now->device_count, holders = moving->fleet.before->device_count;
-    struct finding f = {.scratch = sp_arena_create(sp_arena_budget(arena)),
-                        .moving = moving,
-                        .atoms = {.holder_count = holders, .device_count = seats},
-                        .err = err};
-    struct sp_senders senders;
+    struct finding f = {
+        .scratch = sp_arena_create(sp_arena_budget(arena)),
+        .moving = moving,
+        .atoms = {.holder_count = moving->fleet.before->device_count, .device_count = moving->fleet.now->device_count},
+        .err = err};
     struct sp_moves moves = {0};
-    uint32_t *holder_of = f.scratch != NULL ? SP_NEW_ARRAY(f.scratch, seats, uint32_t) : NULL;
-    enum sp_status status = holder_of != NULL ? SP_OK : sp_fail_memory(err);
-    if (status == SP_OK)
-        status = sp_weight_atoms_make(f.scratch, moving->workload, moving->before, now, &f.atoms, err);
-    if (status == SP_OK)
-        status = find_seats(&f, holder_of);
-    if (status == SP_OK)
-        status = sit(&f, holder_of, &moves, &senders);
-    if (status == SP_OK && seats <= SP_MOVES_TRIED && holders <= SP_MOVES_TRIED && moves.seconds > 0) {
-        status = try_seats(&f, holder_of, &moves);
-        if (status == SP_OK)
-            status = sit(&f, holder_of, &moves, &senders);
-    }
-    if (status == SP_OK && lists)
-        status = list_moves(&f, arena, &senders, &moves);
-    struct sp_seat *own = status == SP_OK ? SP_NEW_ARRAY(arena, seats, struct sp_seat) : NULL;
-    if (status == SP_OK && own == NULL)
+    if (f.scratch == NULL)
+        return sp_fail_memory(err);
+    uint32_t *holder_of = SP_NEW_ARRAY(f.scratch, seat_count(&f), uint32_t);
+    enum sp_status status = sp_weight_atoms_make(f.scratch, moving->workload, moving->before, now, &f.atoms, err);
+    if (holder_of == NULL)
         status = sp_fail_memory(err);
-    if (status == SP_OK) {
-        memcpy(own, moves.seats, seats * sizeof *own);
-        moves.seats = own;
+    else if (status == SP_OK)
+        status = find(&f, arena, holder_of, lists, &moves);
+    if (status == SP_OK)
         *ret_moves = moves;
-    }
     sp_arena_destroy(f.scratch);
     return status;
 }

@@ -32,8 +32,8 @@
 #define SP_MOVES_PAIRS (1u << 22) /* seats times holders; with more of them, devices stay as numbered */
 
 struct sp_move {
-    uint32_t weight, from, to;  /* seats; from: or SP_FROM_STORE */
-    const struct sp_range *box; /* per axis; NULL: all of it */
+    uint32_t weight, from, to; /* seats; from: or SP_FROM_STORE */
+    struct sp_range *box;      /* per axis; NULL: all of it */
     double bytes;
 };
 

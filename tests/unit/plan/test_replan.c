@@ -285,6 +285,85 @@ Test(replan, the_plan_is_made_again_from_its_json)
     release(&f);
 }
 
+/* ---- who sits where: against all ways ---------------------------------------------------------------------------- */
+
+#define SEATS 6
+
+static double kept(uint32_t seats, uint32_t holders, const double *keep, const uint32_t *holder_of)
+{
+    double sum = 0;
+    for (uint32_t s = 0; s < seats; s++)
+        sum += holder_of[s] == SP_NO_HOLDER ? 0 : keep[s * holders + holder_of[s]];
+    return sum;
+}
+
+/* The most bytes that any way keeps. */
+static double most_kept(const struct sp_fleet *fleet, const double *keep)
+{
+    const uint32_t seats = fleet->now->device_count, holders = fleet->before->device_count;
+    uint32_t digits[SEATS] = {0}, holder_of[SEATS];
+    double most = -1;
+    for (;;) {
+        uint32_t s = 0, used = 0;
+        bool is_once = true;
+        for (; s < seats; s++) {
+            holder_of[s] = digits[s] == holders ? SP_NO_HOLDER : digits[s];
+            is_once = is_once && (digits[s] == holders || (used >> digits[s] & 1) == 0);
+            used |= digits[s] == holders ? 0 : 1u << digits[s];
+        }
+        if (is_once && sp_fleet_allows(fleet, holder_of))
+            most = fmax(most, kept(seats, holders, keep, holder_of));
+        for (s = 0; s < seats && ++digits[s] > holders - fleet->is_known; s++)
+            digits[s] = 0;
+        if (s == seats)
+            return most;
+    }
+}
+
+static void expect_most_kept(const char *now, const char *before, uint32_t rounds)
+{
+    struct sp_arena *arena = sp_arena_create(NULL);
+    struct sp_fleet fleet = {.now = cluster_of(arena, now), .is_known = before == NULL};
+    struct sp_error err = {0};
+    uint64_t state = 7;
+    fleet.before = before == NULL ? fleet.now : cluster_of(arena, before);
+    const uint32_t seats = fleet.now->device_count, holders = fleet.before->device_count;
+    for (uint32_t round = 0; round < rounds; round++) {
+        double keep[SEATS * SEATS];
+        uint32_t holder_of[SEATS];
+        for (uint32_t i = 0; i < seats * holders; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            keep[i] = (double)((state >> 33) % (round % 2 == 0 ? 1000 : 3));
+        }
+        cr_assert_eq(sp_fleet_match(arena, &fleet, keep, holder_of, &err), SP_OK);
+        cr_expect(sp_fleet_allows(&fleet, holder_of), "%s, round %u", now, round);
+        cr_expect_eq(kept(seats, holders, keep, holder_of), most_kept(&fleet, keep), "%s, round %u", now, round);
+    }
+    sp_arena_destroy(arena);
+}
+
+#define BOX(count, more)  "{\"groups\": [{\"count\": " count ", \"device\": \"a100-sxm4-80gb\"}" more "], \"mesh\": ["
+#define LEVEL(name, size) "{\"name\": \"" name "\", \"size\": " size ", \"bandwidth\": 1e9, \"latency\": 1e-6}"
+#define OTHERS(count)     ", {\"count\": " count ", \"device\": \"l4-24gb\"}"
+
+Test(replan, seats_keep_the_most_bytes)
+{
+    static const char *const three_twos = BOX("6", "") LEVEL("node", "3") "," LEVEL("gpu", "2") "]}";
+    static const char *const two_threes = BOX("6", "") LEVEL("node", "2") "," LEVEL("gpu", "3") "]}";
+    static const char *const kinds = BOX("3", OTHERS("2")) LEVEL("net", "5") "]}";
+    static const char *const holes = BOX("6", "") LEVEL("node", "3") "," LEVEL("gpu", "2") "], \"exclude\": [1]}";
+    static const char *const twos = BOX("4", "") LEVEL("node", "2") "," LEVEL("gpu", "2") "]}";
+    static const char *const flat = BOX("5", "") LEVEL("net", "5") "]}";
+    expect_most_kept(three_twos, NULL, 10);
+    expect_most_kept(two_threes, NULL, 10);
+    expect_most_kept(kinds, NULL, 40);
+    expect_most_kept(holes, NULL, 20);
+    expect_most_kept(twos, three_twos, 40);
+    expect_most_kept(twos, holes, 40);
+    expect_most_kept(flat, twos, 40);
+    expect_most_kept(kinds, flat, 20);
+}
+
 static void expect_terms(const char *text, const char *where)
 {
     struct sp_arena *arena = sp_arena_create(NULL);
