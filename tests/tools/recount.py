@@ -484,16 +484,16 @@ def mapped(path):
 
 # ---- what the command line makes ----
 
-ALONE = {"--help", "--json", "--first-fit", "-h"}  # options without a value
+ALONE = {"--help", "--json", "--first-fit", "--no-simulation", "-h"}  # options without a value
 
 
 class Command:
-    """A call of `shardplan plan` with these arguments (the command's name first), before it is made: the model may be
+    """A call of `shardplan plan` or `replan` with these arguments (the command's name first), before it is made: the model may be
     changed by it. `arguments` is what to call instead, so that there is a plan as JSON."""
 
     def __init__(self, arguments, stdin=None, cwd=None):
         self.arguments, self.model, self.file = list(arguments), None, None
-        if self.arguments[:1] != ["plan"]:
+        if self.arguments[:1] not in (["plan"], ["replan"]):
             return
         names, given, rest = [], {}, iter(self.arguments[1:])
         for argument in rest:
