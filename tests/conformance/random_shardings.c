@@ -199,5 +199,8 @@ void random_links(struct random *random, int64_t devices, struct sp_mesh_level l
                                                .latency = pow(10, -7 + (double)random_below(random, 400) / 100)};
         count++;
     }
+    const double host = random_chance(random, 30) ? pow(10, -7 + (double)random_below(random, 400) / 100) : 0;
+    for (uint32_t l = 0; l < count; l++)
+        levels[l].host_seconds = host;
     *ret_links = (struct sp_links){.level_count = count, .levels = levels};
 }

@@ -31,5 +31,6 @@ struct random_sharding_options {
 struct sp_sharding *random_sharding(struct sp_arena *arena, struct random *random, const struct sp_mesh *mesh,
                                     uint32_t rank, const struct random_sharding_options *options);
 
-/* 1 to 3 link levels whose sizes multiply to `devices`; latencies and bandwidths over some orders of magnitude. */
+/* 1 to 3 link levels whose sizes multiply to `devices`; latencies and bandwidths over some orders of magnitude, and so
+   is what the host adds to collectives, in some cases. */
 void random_links(struct random *random, int64_t devices, struct sp_mesh_level levels[3], struct sp_links *ret_links);

@@ -159,7 +159,7 @@ static inline bool sp_blocks_nest(int64_t extent, int64_t kept, int64_t all)
 /* What the links that the target's grid uses have at best: latency, seconds per byte; and which levels these are,
    outermost first, with what each has at best, if each digit is on one level. */
 struct sp_fastest {
-    double latency, per_byte;
+    double latency, per_byte, host; /* host: added to each collective */
     uint32_t level_count, levels[SP_MAX_MESH_AXES];
     struct sp_collective_line least[SP_MAX_MESH_AXES]; /* by level */
 };

@@ -72,7 +72,7 @@ void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret
     const struct sp_grid *grid = problem->grids[problem->grid_count - 1];
     const struct sp_links *links = problem->links;
 
-    ret_fastest->latency = ret_fastest->per_byte = INFINITY;
+    ret_fastest->latency = ret_fastest->per_byte = ret_fastest->host = INFINITY;
     ret_fastest->level_count = 0;
     bool is_nested = grid->is_nested;
     for (uint32_t d = 0; d < grid->count; d++)
@@ -87,11 +87,12 @@ void sp_problem_fastest(const struct sp_problem *problem, struct sp_fastest *ret
         ret_fastest->least[l] = sp_level_least(&links->levels[l], problem->has_partial);
         ret_fastest->latency = fmin(ret_fastest->latency, ret_fastest->least[l].fixed);
         ret_fastest->per_byte = fmin(ret_fastest->per_byte, ret_fastest->least[l].slope);
+        ret_fastest->host = fmin(ret_fastest->host, links->levels[l].host_seconds);
         if (is_nested)
             ret_fastest->levels[ret_fastest->level_count++] = l;
     }
     if (isinf(ret_fastest->latency))
-        ret_fastest->latency = ret_fastest->per_byte = 0;
+        ret_fastest->latency = ret_fastest->per_byte = ret_fastest->host = 0;
 }
 
 /* Rounds until somebody has heard of so many, if each round multiplies what is known by at most `factor`. */
@@ -266,10 +267,23 @@ static double reduction_bytes(const struct sp_problem *problem, const struct sp_
     return tile / digits_product(grid, lists->replicated) * (1 - 1 / digits_product(grid, reduced));
 }
 
+/* Whether permutes and slices alone do not lead to the target: a block has to become larger along an axis. */
+static bool needs_collective(const struct sp_problem *problem, const struct sp_lists *lists,
+                             const struct sp_lists *target)
+{
+    bool grows = false;
+
+    for (uint32_t a = 0; a < problem->rank && !grows; a++)
+        grows =
+            sp_lists_shards(problem, target, a, target->count[a]) < sp_lists_shards(problem, lists, a, lists->count[a]);
+    return grows;
+}
+
 /*
  * A device must receive what it lacks of its tile, over links that are at best the fastest ones, and a message for each
  * doubling of the number of devices that it has heard of; for partial values, reduction_bytes() if that is more. That
- * holds for ideal blocks; real tiles are not smaller. Then the same for what nodes lack together.
+ * holds for ideal blocks; real tiles are not smaller. Then the same for what nodes lack together. What the host adds to
+ * a collective comes once, where there has to be one.
  */
 double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists *lists, const struct sp_lists *target,
                         const struct sp_fastest *fastest)
@@ -298,6 +312,8 @@ double sp_problem_bound(const struct sp_problem *problem, const struct sp_lists 
     const struct distance distance = {problem, lists, target, bytes, tiles, reduced};
     for (uint32_t i = 0; i + 1 < fastest->level_count; i++)
         bound = fmax(bound, node_bound(&distance, fastest, fastest->levels[i]));
+    if (fastest->host > 0 && (reduced != 0 || needs_collective(problem, lists, target)))
+        bound += fastest->host;
     return bound;
 }
 
