@@ -26,7 +26,9 @@ static const char help[] =
     "                       memory and faster devices would bring\n"
     "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
     "  --strategy NAME      grouping or pipeline: whole operators, stages of one device; tensor: one\n"
-    "                       stage, operators split over its devices; auto (default): the best of all\n"
+    "                       stage, operators split over its devices; routes: devices hold parts that\n"
+    "                       overlap, and requests flow through any of them; auto (default): the best of\n"
+    "                       all but routes\n"
     "  --placement WHICH    contiguous (default): a device runs one stage of the pipeline; any: it may\n"
     "                       hold any nodes of a graph of costs, if that gives more throughput\n"
     "  --replicas N         at most N replicas of a stage, that take requests in turn; 1 when not given\n"
@@ -64,8 +66,8 @@ struct arguments {
 static int take_strategy(const struct common *common, const char *name, struct plan_request *request)
 {
     if (!sp_search_strategy_parse(name, &request->options.strategy))
-        return report_usage(common, "There is no strategy '%.64s'; it must be auto, grouping, pipeline or tensor.",
-                            name);
+        return report_usage(
+            common, "There is no strategy '%.64s'; it must be auto, grouping, pipeline, tensor or routes.", name);
     return EXIT_DONE;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "cli.h"
+#include "export/routes.h"
 
 #define NAME_SIZE          (SP_DEVICE_MODEL_NAME_SIZE + 8)
 #define LARGEST_INNER_DATA ((int64_t)1 << 30)  /* bytes of weights that one model's file holds */
@@ -234,14 +235,46 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, const s
     return status;
 }
 
-static enum sp_status emit_manifest(struct emit *emit, const char *folder, const struct sp_device_plan *plan,
-                                    struct sp_error *err)
+static enum sp_status emit_manifest(struct emit *emit, const char *folder, const char *format,
+                                    const struct sp_device_plan *plan, struct sp_error *err)
 {
     struct sp_recipe *recipe = NULL;
-    enum sp_status status = sp_file_manifest(plan, &recipe, err);
+    struct sp_file_request file = file_request(emit, format);
+    file.device = SP_FILE_NO_DEVICE;
+    enum sp_status status =
+        sp_file_has_routes(emit->subject) ? sp_file_create(&file, &recipe, err) : sp_file_manifest(plan, &recipe, err);
     if (status == SP_OK)
         status = write_in(emit, folder, "manifest.json", recipe, err);
     sp_recipe_destroy(recipe);
+    return status;
+}
+
+/* The models of devices that are on other routes than the first one, each as on its first route. */
+static enum sp_status emit_other_routes(struct emit *emit, const char *folder, const char *format,
+                                        enum sp_realize_target target, struct sp_error *err)
+{
+    const struct sp_subject *whole = emit->subject;
+    enum sp_status status = SP_OK;
+    for (int64_t device = 0; status == SP_OK && device < whole->device_count; device++) {
+        const uint32_t route = sp_file_route_of(whole, device);
+        struct sp_file_request file = file_request(emit, format);
+        struct sp_subject *subject = NULL;
+        struct sp_device_plan *plan = NULL;
+        struct sp_links links;
+        if (route == 0)
+            continue;
+        struct sp_arena *arena = sp_arena_create(sp_arena_budget(whole->arena));
+        status = arena != NULL ? sp_subject_on_route(whole, route, &subject, err) : sp_fail_memory(err);
+        if (status == SP_OK) {
+            file.subject = subject;
+            const struct sp_realize_request request = sp_file_realization(&file, &links);
+            status = sp_device_plan_create(arena, &request, target, &plan, err);
+            if (status == SP_OK)
+                status = emit_device(emit, folder, &request, plan, device, err);
+        }
+        sp_subject_destroy(subject);
+        sp_arena_destroy(arena);
+    }
     return status;
 }
 
@@ -262,8 +295,10 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
         arena != NULL ? sp_device_plan_create(arena, &request, target, &plan, err) : sp_fail_memory(err);
     for (int64_t device = 0; status == SP_OK && device < emit->subject->device_count; device++)
         status = emit_device(emit, folder, &request, plan, device, err);
+    if (status == SP_OK && sp_file_has_routes(emit->subject))
+        status = emit_other_routes(emit, folder, format, target, err);
     if (status == SP_OK)
-        status = emit_manifest(emit, folder, plan, err);
+        status = emit_manifest(emit, folder, format, plan, err);
     if (status == SP_OK)
         emitted_remove(folder, before);
     else

@@ -194,14 +194,18 @@ static void write_device_figures(struct sp_export *out, int64_t device, const ui
         return;
     }
     const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
-    const struct sp_stage_cost *cost = sp_evaluation_device(plan->result->evaluation, stage);
+    double busy = 0;
+    const struct sp_stage_cost *cost = sp_plan_device_cost(plan, number, stage, &busy);
     next_int(out, sp_cluster_number(plan->cluster, number));
-    next_int(out, stage);
+    if (stage != SP_NO_STAGE)
+        next_int(out, stage);
+    else
+        sp_export_text(out, ","); /* on other routes than the first one */
     next_number(out, cost->flops);
     next_number(out, cost->compute_seconds);
     next_number(out, cost->send_seconds);
     next_number(out, cost->receive_seconds);
-    next_number(out, fmax(0, plan->result->evaluation->interval_seconds - cost->interval_seconds));
+    next_number(out, fmax(0, plan->result->evaluation->interval_seconds - busy));
     next_number(out, cost->weights_bytes);
     next_number(out, cost->activations_peak_bytes);
     next_number(out, cost->communication_bytes);

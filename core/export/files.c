@@ -1,5 +1,7 @@
 #include "export/files.h"
 
+#include "export/routes.h"
+
 #include "plan/cost_graph.h"
 
 #include <inttypes.h>
@@ -123,28 +125,6 @@ static enum sp_status create_export(const struct sp_file_request *request, struc
 
 /* ---- realisations ----------------------------------------------------------------------------------------------- */
 
-static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
-{
-    const struct sp_file_request *request = context;
-    return request->note(request->note_context, note->code, note->node, note->message, err);
-}
-
-struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links)
-{
-    const struct sp_subject *subject = request->subject;
-    if (subject->plan != NULL)
-        *links = sp_cluster_links(subject->plan->cluster);
-    return (struct sp_realize_request){
-        .partition = {.model = subject->model,
-                      .assignment = subject->assignment,
-                      .links = subject->plan != NULL ? links : NULL,
-                      .watch = request->watch},
-        .external = request->external,
-        .note = request->note != NULL ? on_part_note : NULL,
-        .note_context = (void *)(uintptr_t)request,
-    };
-}
-
 enum sp_status sp_file_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe, struct sp_error *err)
 {
     struct sp_buf buf;
@@ -215,6 +195,27 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
     return status;
 }
 
+/* The manifest of all routes, or the model of a device on the first route that it is on. */
+static enum sp_status create_on_routes(const struct sp_file_request *request, enum sp_realize_target target,
+                                       struct sp_recipe **ret_recipe, struct sp_error *err)
+{
+    struct sp_subject *subject = NULL;
+    struct sp_links links;
+    if (request->device == SP_FILE_NO_DEVICE)
+        return sp_file_route_manifest(request, target, ret_recipe, err);
+    const bool is_there = request->device >= 0 && request->device < request->subject->device_count;
+    const uint32_t route = is_there ? sp_file_route_of(request->subject, request->device) : 0;
+    enum sp_status status = sp_subject_on_route(request->subject, route, &subject, err);
+    if (status != SP_OK)
+        return status;
+    struct sp_file_request on_route = *request;
+    on_route.subject = subject;
+    const struct sp_realize_request realize = sp_file_realization(&on_route, &links);
+    status = create_of_devices(&on_route, &realize, target, ret_recipe, err);
+    sp_subject_destroy(subject);
+    return status;
+}
+
 /* ---- models in JSON --------------------------------------------------------------------------------------------- */
 
 static bool read_converted(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
@@ -261,6 +262,8 @@ enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_r
         return status;
     if (realization == NULL) {
         status = create_export(request, &recipe, err);
+    } else if (realization->is_of_devices && sp_file_has_routes(request->subject)) {
+        status = create_on_routes(request, realization->target, &recipe, err);
     } else {
         const struct sp_realize_request realize = sp_file_realization(request, &links);
         status = realization->is_of_devices ? create_of_devices(request, &realize, realization->target, &recipe, err)

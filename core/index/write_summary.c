@@ -153,6 +153,10 @@ static double worst_ratio(const struct sp_plan *plan)
         const struct sp_stage_cost *cost = &evaluation->stages[s];
         worst = fmax(worst, cost->capacity_bytes > 0 ? cost->total_bytes / cost->capacity_bytes : 0);
     }
+    for (uint32_t h = 0; plan->result->routes != NULL && h < plan->result->routes->holder_count; h++) {
+        const struct sp_stage_cost *cost = plan->result->routes->holders[h].cost;
+        worst = fmax(worst, cost->capacity_bytes > 0 ? cost->total_bytes / cost->capacity_bytes : 0);
+    }
     return worst;
 }
 

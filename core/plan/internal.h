@@ -122,6 +122,11 @@ static inline bool sp_is_request_input(const struct sp_value *value)
 #define SP_NO_STAGE UINT32_MAX
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor);
 
+/* What a device does, on all routes, and for how long it is busy for each request of the plan; `stage` is the device's of
+   sp_plan_device_stages(). Zeros where the plan leaves it free. */
+const struct sp_stage_cost *sp_plan_device_cost(const struct sp_plan *plan, uint32_t device, uint32_t stage,
+                                                double *ret_busy_seconds);
+
 /* The stage in which a request ends: from it the longest path leads back along `waits_for`. */
 uint32_t sp_plan_last_stage(const struct sp_plan *plan);
 

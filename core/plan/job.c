@@ -369,6 +369,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.tolerance = options->tolerance;
     joint.any_sets = options->any_sets;
     joint.max_replicas = options->max_replicas;
+    joint.skips_routes = contraction.workload != workload;
     joint.seed = options->seed;
     joint.executor = job->executor;
     joint.skip_minimum_memory = job->skip_minimum_memory;
@@ -516,6 +517,19 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
     return SP_OK;
 }
 
+/* What plans of routes are not for. */
+static enum sp_status check_routes(const struct sp_plan_options *options, struct sp_error *err)
+{
+    const bool is_throughput = options->objective == SP_OBJECTIVE_THROUGHPUT, has_replicas = options->max_replicas != 1;
+    if (options->strategy != SP_STRATEGY_ROUTES || (is_throughput && !has_replicas && options->constraints == NULL))
+        return SP_OK;
+    (void)sp_fail(
+        err, SP_ERR_REQUEST, "ROUTES_UNSUPPORTED",
+        "The strategy 'routes' is for the objective throughput, without replicas or constraints: change these, "
+        "or leave the strategy out.");
+    return sp_error_at(err, !is_throughput ? "/objective" : has_replicas ? "/options/replicas" : "/constraints");
+}
+
 enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
                                 const struct sp_plan_options *options, const struct sp_found_placement *found,
                                 struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
@@ -526,7 +540,7 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
     enum sp_status status = open_file(job_options, &options->sizes, &file, err);
     if (status != SP_OK)
         return status;
-    status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : SP_OK;
+    status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : check_routes(options, err);
     if (status == SP_OK)
         status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
                                     : open_for_plan(&file, job_options, options, &job, &bindings, err);

@@ -81,10 +81,10 @@ static enum sp_status parse_strategy(const json_t *json, const char *pointer, st
 {
     const char *name = json_string_value(json);
     if (name == NULL)
-        return refuse(err, pointer, "The strategy must be a string: auto, grouping, pipeline or tensor.");
+        return refuse(err, pointer, "The strategy must be a string: auto, grouping, pipeline, tensor or routes.");
     if (!sp_search_strategy_parse(name, &options->strategy))
-        return refuse(err, pointer, "There is no strategy '%.64s'; it must be auto, grouping, pipeline or tensor.",
-                      name);
+        return refuse(err, pointer,
+                      "There is no strategy '%.64s'; it must be auto, grouping, pipeline, tensor or routes.", name);
     return SP_OK;
 }
 

@@ -91,6 +91,9 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *  collectives  Transfers between stages, kind "send", from the devices of one block to those of the next; then, stage
  *               by stage, what the devices of one block exchange. `bytes` are those of all of these devices together
  *               for one request, so they add up to the estimate's.
+ *  routes       where requests take several (search/routes/routed.h): the members of the estimate are of all of them;
+ *               stages, tensors, collectives, caches and the annotated model are those of the first one, and `stage` is
+ *               null for a device that is on others only. `seconds` of a stage are what its device is busy for.
  *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, and this one.
  *
  *  replan, moves  Of a plan that follows another one, what has to be moved (replan/write.h).

@@ -39,11 +39,27 @@ double sp_plan_price(const struct sp_plan *plan)
     double price = 0;
     for (uint32_t d = 0; stages != NULL && d < plan->cluster->device_count; d++) {
         const double of_device = sp_cluster_price(plan->cluster, d);
-        if (stages[d] != SP_NO_STAGE && of_device <= 0)
+        const bool is_used = stages[d] != SP_NO_STAGE || sp_routed_holder(plan->result->routes, d) != NULL;
+        if (is_used && of_device <= 0)
             return 0;
-        price += stages[d] != SP_NO_STAGE ? of_device : 0;
+        price += is_used ? of_device : 0;
     }
     return price;
+}
+
+const struct sp_stage_cost *sp_plan_device_cost(const struct sp_plan *plan, uint32_t device, uint32_t stage,
+                                                double *ret_busy_seconds)
+{
+    static const struct sp_stage_cost unused;
+    const struct sp_route_holder *holder = sp_routed_holder(plan->result->routes, device);
+    if (holder == NULL && stage == SP_NO_STAGE) {
+        *ret_busy_seconds = 0;
+        return &unused;
+    }
+    const struct sp_stage_cost *cost =
+        holder != NULL ? holder->cost : sp_evaluation_device(plan->result->evaluation, stage);
+    *ret_busy_seconds = holder != NULL ? sp_route_holder_interval(holder) : cost->interval_seconds;
+    return cost;
 }
 
 uint32_t sp_plan_origin(const struct sp_plan *plan, uint32_t tensor)

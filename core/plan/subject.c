@@ -114,6 +114,7 @@ static enum sp_status check_given(struct sp_subject *subject, const char *config
 
 static void take_job(struct sp_subject *subject, struct sp_job *job)
 {
+    subject->job = job;
     subject->arena = job->arena;
     if (job->model != NULL)
         subject->name = job->name[0] != '\0' ? job->name : job->model->graph->name;
@@ -204,7 +205,7 @@ static enum sp_status number_devices(struct sp_subject *subject, const struct sp
     if (stages == NULL || devices == NULL)
         return sp_fail_memory(err);
     for (uint32_t d = 0; d < plan->cluster->device_count; d++) {
-        if (stages[d] != SP_NO_STAGE)
+        if (stages[d] != SP_NO_STAGE || sp_routed_holder(plan->result->routes, d) != NULL)
             devices[used++] = d;
     }
     subject->cluster_devices = devices;
@@ -253,6 +254,27 @@ static enum sp_status subject_of_costs(struct sp_subject *subject, const struct 
     else
         sp_subject_destroy(subject);
     return status;
+}
+
+enum sp_status sp_subject_on_route(const struct sp_subject *subject, uint32_t route, struct sp_subject **ret_subject,
+                                   struct sp_error *err)
+{
+    const struct sp_plan *plan = subject->plan;
+    const struct sp_route *taken = &plan->result->routes->routes[route];
+    struct sp_plan *other = SP_NEW(plan->arena, struct sp_plan);
+    struct sp_search_result *result = SP_NEW(plan->arena, struct sp_search_result);
+    struct sp_evaluation *evaluation = SP_NEW(plan->arena, struct sp_evaluation);
+    if (other == NULL || result == NULL || evaluation == NULL)
+        return sp_fail_memory(err);
+    *evaluation = *taken->evaluation;
+    evaluation->device_count = plan->result->evaluation->device_count; /* of all routes */
+    *result = *plan->result;
+    result->placement = taken->placement;
+    result->evaluation = evaluation;
+    *other = *plan;
+    other->result = result;
+    enum sp_status status = sp_plan_measure_memory(other, err);
+    return status == SP_OK ? sp_subject_from_plan(subject->job, other, ret_subject, err) : status;
 }
 
 enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,

@@ -43,6 +43,8 @@ struct sp_subject {
     const struct sp_plan *plan;          /* with figures; NULL for a model that only has annotations */
     const uint32_t *cluster_devices;     /* with a plan: which device of its cluster each device is */
 
+    struct sp_job *job; /* that the model, or the plan, is of */
+
     struct sp_job *owned_job; /* the rest is the subject's own affair */
     struct sp_arena *owned_arena;
 };
@@ -59,6 +61,11 @@ enum sp_status sp_subject_from_model(const struct sp_job_options *options, const
    the plan's. */
 enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,
                                     struct sp_error *err);
+
+/* The same for another route of a plan that has several (search/routes/routed.h), whose devices have the same numbers on all
+   of them. Other subjects of the plan stay. */
+enum sp_status sp_subject_on_route(const struct sp_subject *subject, uint32_t route, struct sp_subject **ret_subject,
+                                   struct sp_error *err);
 
 /*
  * A plan's JSON and the model it was made for; options->sha256 must be set, since it tells one model from another.

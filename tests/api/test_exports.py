@@ -112,6 +112,27 @@ class Exports(Manifests):
                     else:
                         self.assertGreater(len(self.ask("GET", f"{plan}/exports/{name}").body), 0)
 
+    def test_a_plan_of_several_routes(self):
+        """Each device has its model, the summary has the shares, and what is not for routes is refused."""
+        figures = {"memory_bytes": 1e9, "memory_bandwidth": 1e12, "link_bandwidth": 1e11}
+        cluster = {"groups": [{"count": count, "device": {**figures, "name": name, "flops": {"float32": flops}}}
+                              for name, count, flops in (("fast", 1, 4e11), ("slow", 2, 2e11))]}
+        stored = self.daemon.upload(onnx_make.encode(onnx_make.mlp(4, 512, 512)), "/v1/models", Content_Type=FILE).json["id"]
+        wanted = {"model": stored, "cluster": cluster, "options": {"strategy": "routes"}}
+        answer = self.daemon.request("POST", "/v1/plans", wanted, {"Prefer": "wait=60"}).json
+        plan = f"/v1/plans/{answer['id']}"
+        routes = self.ask("GET", f"{plan}/summary").json["routes"]
+        self.assertGreater(len(routes["paths"]), 1)
+        self.assertAlmostEqual(sum(path["share"] for path in routes["paths"]), 1)
+        manifest = self.ask("GET", f"{plan}/exports/sessions").json
+        self.assertEqual([route["share"] for route in manifest["routes"]], [path["share"] for path in routes["paths"]])
+        for device in range(3):
+            inspection = self.sound(self.ask("GET", f"{plan}/devices/{device}/model?format=sessions").body)
+            self.assertEqual([one["name"] for one in inspection["inputs"]],
+                             [port["name"] for port in manifest["devices"][device]["parts"][0]["inputs"]])
+        refused = self.daemon.request("POST", "/v1/plans", {**wanted, "objective": "latency"}, {"Prefer": "wait=60"})
+        self.assertEqual((refused.status, refused.json["code"]), (422, "ROUTES_UNSUPPORTED"))
+
     def test_what_a_notation_cannot_say(self):
         unnamed = self.planned(DESCRIBED.replace(b'"name": "first", ', b""), "unnamed", "application/json")
         for name in ("poprt", "poprt-model", "qualcomm-mdp"):

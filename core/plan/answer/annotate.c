@@ -36,7 +36,7 @@ struct context {
     struct folded *folded; /* per node */
 };
 
-/* Devices in use are numbered from 0 in the cluster's order, so those of one stage stay neighbours. */
+/* Devices in use, on any route, are numbered from 0 in the cluster's order, so those of one stage stay neighbours. */
 static bool number_devices(struct context *c)
 {
     const struct sp_plan *plan = c->plan;
@@ -48,7 +48,7 @@ static bool number_devices(struct context *c)
     if (stage_of == NULL || c->stages == NULL || c->device_names == NULL)
         return false;
     for (uint32_t d = 0; d < plan->cluster->device_count; d++) {
-        if (stage_of[d] == SP_NO_STAGE)
+        if (stage_of[d] == SP_NO_STAGE && sp_routed_holder(plan->result->routes, d) == NULL)
             continue;
         char label[SP_DEVICE_LABEL_SIZE];
         int length = snprintf(label, sizeof label, "%s:%u", sp_cluster_device(plan->cluster, d)->name,
@@ -56,7 +56,7 @@ static bool number_devices(struct context *c)
         char *name = sp_arena_string(plan->arena, label, (size_t)length);
         if (name == NULL)
             return false;
-        if (d == plan->result->placement.stage_device[stage_of[d]])
+        if (stage_of[d] != SP_NO_STAGE && d == plan->result->placement.stage_device[stage_of[d]])
             c->stages[stage_of[d]].first_device = used;
         c->device_names[used++] = name;
     }

@@ -44,6 +44,31 @@ static void write_nodes(const struct sp_plan *plan, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+static void write_numbers(struct sp_json *json, const char *name, uint32_t count, const uint32_t *numbers)
+{
+    sp_json_key(json, name);
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < count; i++)
+        sp_json_int(json, numbers[i]);
+    sp_json_end_array(json);
+}
+
+static void write_routes(const struct sp_routed *routed, struct sp_json *json)
+{
+    if (routed == NULL)
+        return;
+    sp_json_key(json, "routes");
+    sp_json_begin_array(json);
+    for (uint32_t r = 0; r < routed->route_count; r++) {
+        sp_json_begin_object(json);
+        sp_json_member_double(json, "share", routed->routes[r].share);
+        write_numbers(json, "devices", routed->routes[r].count, routed->routes[r].devices);
+        write_numbers(json, "ends", routed->routes[r].count, routed->routes[r].ends);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
 {
     sp_json_key(json, "outline");
@@ -54,6 +79,7 @@ void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
         write_stage(plan, s, json);
     sp_json_end_array(json);
     write_nodes(plan, json);
+    write_routes(plan->result->routes, json);
     sp_json_end_object(json);
 }
 
@@ -103,6 +129,37 @@ static bool read_nodes(const json_t *runs, uint32_t node_count, uint32_t *stage_
     return n == node_count;
 }
 
+static bool read_numbers(struct sp_arena *arena, const json_t *json, uint32_t count, const uint32_t **ret_numbers)
+{
+    uint32_t *numbers = SP_NEW_ARRAY(arena, count, uint32_t);
+    bool ok = numbers != NULL && json_array_size(json) == count;
+    for (uint32_t i = 0; ok && i < count; i++)
+        ok = read_number(json_array_get(json, i), &numbers[i]);
+    *ret_numbers = numbers;
+    return ok;
+}
+
+/* Whether they are sound together says sp_routed_evaluate(). */
+static bool read_routes(struct sp_arena *arena, const json_t *json, struct sp_placement_record *record)
+{
+    const size_t count = json_array_size(json);
+    if (count > SP_ROUTED_ROUTES || (record->routes = SP_NEW_ARRAY(arena, count, struct sp_route)) == NULL)
+        return false;
+    record->route_count = (uint32_t)count;
+    for (size_t r = 0; r < count; r++) {
+        const json_t *route = json_array_get(json, r), *devices = json_object_get(route, "devices");
+        struct sp_route *read = &record->routes[r];
+        if (json_array_size(devices) > SP_MAX_DEVICES)
+            return false;
+        read->share = json_number_value(json_object_get(route, "share"));
+        read->count = (uint32_t)json_array_size(devices);
+        if (!read_numbers(arena, devices, read->count, &read->devices) ||
+            !read_numbers(arena, json_object_get(route, "ends"), read->count, &read->ends))
+            return false;
+    }
+    return true;
+}
+
 enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *json, uint32_t node_count,
                                          struct sp_placement_record *ret_record, struct sp_error *err)
 {
@@ -121,7 +178,10 @@ enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *j
     }
     if (!read_nodes(json_object_get(json, "nodes"), node_count, stage_of, strategies))
         return damaged(err);
-    *ret_record = (struct sp_placement_record){
+    struct sp_placement_record record = {
         .stage_count = (uint32_t)count, .stages = stages, .stage_of = stage_of, .strategy_of = strategies};
+    if (!read_routes(arena, json_object_get(json, "routes"), &record))
+        return damaged(err);
+    *ret_record = record;
     return SP_OK;
 }

@@ -229,10 +229,19 @@ static void write_shared_stages(struct sp_plan_json *c, uint32_t device)
     sp_json_end_array(c->json);
 }
 
+/* The nodes of an interval. */
+static void write_holder_nodes(struct sp_plan_json *c, const struct sp_route_holder *holder)
+{
+    sp_json_key(c->json, "nodes");
+    sp_json_begin_array(c->json);
+    for (uint32_t n = holder->first; n < holder->end; n++)
+        sp_json_string(c->json, c->plan->workload->nodes[n].name);
+    sp_json_end_array(c->json);
+}
+
 static void write_devices(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
-    static const struct sp_stage_cost unused;
     struct sp_json *json = c->json;
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
@@ -241,7 +250,9 @@ static void write_devices(struct sp_plan_json *c)
         if (d == UINT32_MAX)
             continue;
         uint32_t stage = c->stage_of_device[d];
-        const struct sp_stage_cost *cost = stage == SP_NO_STAGE ? &unused : sp_evaluation_device(evaluation, stage);
+        const struct sp_route_holder *holder = sp_routed_holder(c->plan->result->routes, d);
+        double busy = 0;
+        const struct sp_stage_cost *cost = sp_plan_device_cost(c->plan, d, stage, &busy);
         sp_json_begin_object(json);
         sp_json_member_int(json, "id", number);
         sp_json_member_string(json, "name", sp_cluster_device(c->plan->cluster, d)->name);
@@ -251,16 +262,59 @@ static void write_devices(struct sp_plan_json *c)
         else
             sp_json_int(json, stage);
         write_shared_stages(c, d);
-        write_node_names(c, stage, true);
+        if (holder != NULL)
+            write_holder_nodes(c, holder);
+        else
+            write_node_names(c, stage, true);
         sp_json_member_double(json, "flops", cost->flops);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
         sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
-        sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - cost->interval_seconds));
+        sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - busy));
         write_memory(c, cost, d, stage);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
+}
+
+/* Shares of requests by route, and what devices hold; no member where all requests take one route. */
+static void write_routes(const struct sp_plan *plan, struct sp_json *json)
+{
+    const struct sp_routed *routed = plan->result->routes;
+    if (routed == NULL)
+        return;
+    sp_json_key(json, "routes");
+    sp_json_begin_object(json);
+    sp_json_member_double(json, "interval_bound_seconds", routed->bound_seconds);
+    sp_json_key(json, "paths");
+    sp_json_begin_array(json);
+    for (uint32_t r = 0; r < routed->route_count; r++) {
+        const struct sp_route *route = &routed->routes[r];
+        sp_json_begin_object(json);
+        sp_json_member_double(json, "share", route->share);
+        sp_json_member_double(json, "latency_seconds", route->evaluation->latency_seconds);
+        sp_json_key(json, "devices");
+        sp_json_begin_array(json);
+        for (uint32_t s = 0; s < route->count; s++)
+            sp_json_int(json, sp_cluster_number(plan->cluster, route->devices[s]));
+        sp_json_end_array(json);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_key(json, "holders");
+    sp_json_begin_array(json);
+    for (uint32_t h = 0; h < routed->holder_count; h++) {
+        const struct sp_route_holder *holder = &routed->holders[h];
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "device", sp_cluster_number(plan->cluster, holder->device));
+        sp_json_member_string(json, "first", plan->workload->nodes[holder->first].name);
+        sp_json_member_string(json, "last", plan->workload->nodes[holder->end - 1].name);
+        sp_json_member_double(json, "share", holder->share);
+        sp_json_member_double(json, "busy_seconds", sp_route_holder_interval(holder));
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_end_object(json);
 }
 
 /* The nodes that keep keys and values; no member where none do. */
@@ -369,6 +423,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         sp_assumptions_write_json(plan, json);
         write_stages(&c);
         write_devices(&c);
+        write_routes(plan, json);
         write_caches(&c);
         sp_plan_json_tensors(&c);
         sp_plan_json_collectives(&c);

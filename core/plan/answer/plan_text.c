@@ -13,6 +13,7 @@
 #define SP_TEXT_NOTES     16  /* notes likewise */
 #define SP_NOTE_COLUMNS   200 /* a note's sentence: it quotes names out of the model */
 #define SP_WHOLE_RATE     1e3 /* requests per second from which fractions do not matter */
+#define SP_TEXT_BORDER    24  /* columns of the name of a node at which a holder begins or ends */
 #define SP_TEXT_NAME      34  /* columns of a name in a table */
 
 /* One cell: the text that `write` puts into `cell`, padded to `width` columns. */
@@ -161,6 +162,53 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
         sp_text_bytes(buf, evaluation->communication_bytes);
         sp_buf_text(buf, " per request (the JSON form lists them)\n");
     }
+}
+
+/* ---- routes ----------------------------------------------------------------------------------------------------- */
+
+static void holders(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_routed *routed = plan->result->routes;
+    const struct sp_work_node *nodes = plan->workload->nodes;
+    sp_buf_printf(buf, "\n%-25s%9s%10s%11s%11s  %s\n", "Holder", "Share", "Compute", "Busy", "Memory", "Nodes");
+    for (uint32_t h = 0; h < routed->holder_count; h++) {
+        const struct sp_route_holder *holder = &routed->holders[h];
+        sp_buf_printf(cell, "%u %s", sp_cluster_number(plan->cluster, holder->device),
+                      sp_cluster_device(plan->cluster, holder->device)->name);
+        cell_end(buf, cell, 25, false);
+        sp_buf_printf(buf, "%7.2f %%", 100 * holder->share);
+        cell_seconds(buf, cell, holder->compute_seconds, 10);
+        cell_seconds(buf, cell, sp_route_holder_interval(holder), 11);
+        cell_bytes(buf, cell, holder->cost->total_bytes, 11);
+        sp_buf_text(buf, "  ");
+        sp_text_cut(buf, nodes[holder->first].name, SP_TEXT_BORDER);
+        sp_buf_text(buf, " .. ");
+        sp_text_cut(buf, nodes[holder->end - 1].name, SP_TEXT_BORDER);
+        sp_buf_text(buf, "\n");
+    }
+}
+
+/* The stages above are those of the first route. */
+static void routes(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_routed *routed = plan->result->routes;
+    if (routed == NULL)
+        return;
+    holders(plan, cell, buf);
+    sp_buf_printf(buf, "\n%5s%11s%11s  %s\n", "Route", "Requests", "Latency", "Devices");
+    for (uint32_t r = 0; r < routed->route_count && r < SP_TEXT_TRANSFERS; r++) {
+        const struct sp_route *route = &routed->routes[r];
+        sp_buf_printf(buf, "%5u%9.2f %%", r, 100 * route->share);
+        cell_seconds(buf, cell, route->evaluation->latency_seconds, 11);
+        for (uint32_t s = 0; s < route->count; s++)
+            sp_buf_printf(cell, "%s%u", s == 0 ? "" : " -> ", sp_cluster_number(plan->cluster, route->devices[s]));
+        sp_buf_text(buf, "  ");
+        sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 29, SP_TEXT_COLUMNS);
+        sp_buf_clear(cell);
+    }
+    if (routed->route_count > SP_TEXT_TRANSFERS)
+        sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", routed->route_count - SP_TEXT_TRANSFERS);
+    sp_buf_text(buf, "(stages and transfers above are those of route 0)\n");
 }
 
 /* ---- collectives ------------------------------------------------------------------------------------------------ */
@@ -337,6 +385,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
             stage_line(plan, s, &borders, &cell, buf);
         transfers(plan, &cell, buf);
+        routes(plan, &cell, buf);
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
         estimate(plan, &cell, buf);

@@ -127,8 +127,11 @@ static void memory_bars(const struct bars *bars, struct sp_error_bar *ret_memory
     const bool is_stated = bars->workload->node_count > 0 && bars->workload->nodes[0].node == NULL;
     const struct sp_evaluation *evaluation = bars->result->evaluation;
     const struct sp_stage_cost *fullest = &evaluation->stages[0];
+    const struct sp_routed *routed = bars->result->routes;
     for (uint32_t s = 1; s < evaluation->stage_count; s++)
         fullest = evaluation->stages[s].total_bytes > fullest->total_bytes ? &evaluation->stages[s] : fullest;
+    for (uint32_t h = 0; routed != NULL && h < routed->holder_count; h++)
+        fullest = routed->holders[h].cost->total_bytes > fullest->total_bytes ? routed->holders[h].cost : fullest;
     const struct sp_device *device = sp_cluster_device(bars->cluster, fullest->device);
     const struct sp_device_residual residual =
         is_stated ? (struct sp_device_residual){1, 1} : sp_device_residual(device, SP_DEVICE_CLASS_MEMORY);
@@ -154,6 +157,13 @@ bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, c
     const bool done = bars.compute != NULL && bars.transfer != NULL &&
                       retime(&bars, arena, SIDE_LOW, &latency.low, &interval.low) &&
                       retime(&bars, arena, SIDE_HIGH, &latency.high, &interval.high);
+    if (done && result->routes != NULL) { /* of all routes as of the first one */
+        const struct sp_evaluation *route = result->routes->routes[0].evaluation;
+        latency.low *= latency.value / route->latency_seconds;
+        latency.high *= latency.value / route->latency_seconds;
+        interval.low *= interval.value / route->interval_seconds;
+        interval.high *= interval.value / route->interval_seconds;
+    }
     if (done) {
         *ret_bars =
             (struct sp_error_bars){.latency_seconds = latency,

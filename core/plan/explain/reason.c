@@ -214,11 +214,24 @@ static void reason_shared_stage(const struct sp_plan *plan, uint32_t stage, stru
     sp_buf_text(buf, stage_cost(plan, cost->waits_for)->device == cost->device ? "finished" : "sent what it needs");
 }
 
+/* "takes 38 % of the requests, which keep it busy for 4.1 ms of each interval of 4.3 ms" */
+static void reason_holder(const struct sp_plan *plan, const struct sp_route_holder *holder, struct sp_buf *buf)
+{
+    sp_buf_printf(buf, "takes %.3g %% of the requests, which keep it busy for ", 100 * holder->share);
+    sp_text_seconds(buf, sp_route_holder_interval(holder));
+    sp_buf_text(buf, " of each interval of ");
+    sp_text_seconds(buf, plan->result->evaluation->interval_seconds);
+}
+
 void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_stage_cost *cost = stage_cost(plan, stage);
     uint32_t count = evaluation->stage_count;
+    if (plan->result->routes != NULL) {
+        reason_holder(plan, sp_routed_holder(plan->result->routes, cost->device), buf);
+        return;
+    }
     if (evaluation->devices != NULL) {
         reason_shared_stage(plan, stage, buf);
         return;
@@ -318,6 +331,15 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     }
     if (evaluation->interval_seconds <= 0) {
         sp_buf_text(buf, "No node takes time: everything is computed at load.");
+        return;
+    }
+    if (plan->result->routes != NULL) {
+        const struct sp_route_holder *holder = &plan->result->routes->holders[plan->result->routes->bottleneck];
+        sp_buf_printf(buf, "Device %u (%s) limits the throughput: it ",
+                      sp_cluster_number(plan->cluster, holder->device),
+                      sp_cluster_device(plan->cluster, holder->device)->name);
+        reason_holder(plan, holder, buf);
+        sp_buf_text(buf, ".");
         return;
     }
     device_called(plan, evaluation->bottleneck_stage, true, buf);

@@ -178,7 +178,11 @@ static void bind_time(const struct sp_plan *plan, struct sp_why *why)
     const uint32_t replicas = sp_placement_replicas(&plan->result->placement, times.stage[largest]);
     why->kind = (enum sp_binding)largest;
     why->node = times.node[largest];
-    why->seconds = plan->objective == SP_OBJECTIVE_LATENCY ? times.seconds[largest] : times.seconds[largest] / replicas;
+    const struct sp_route_holder *holder =
+        sp_routed_holder(plan->result->routes, plan->result->placement.stage_device[times.stage[largest]]);
+    why->seconds = times.seconds[largest];
+    if (plan->objective != SP_OBJECTIVE_LATENCY)
+        why->seconds *= holder != NULL ? holder->share : 1.0 / replicas;
     why->share = total > 0 ? times.seconds[largest] / total : 0;
     set_stage(plan, times.stage[largest], why);
 }

@@ -9,7 +9,7 @@
 #include "search/joint/run/run.h"
 #include "search/joint/violations.h"
 
-static const char *const strategy_names[] = {"auto", "grouping", "pipeline", "tensor"};
+static const char *const strategy_names[] = {"auto", "grouping", "pipeline", "tensor", "routes"};
 
 const char *sp_search_strategy_name(enum sp_search_strategy strategy)
 {
@@ -182,6 +182,8 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
         status = search_stages(search);
     if (status == SP_OK)
         status = sp_run_go_on_after(search, propose_any(search));
+    if (status == SP_OK)
+        status = sp_run_go_on_after(search, sp_run_try_routes(search));
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {
@@ -219,6 +221,10 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
         search.options.max_replicas = 1;
     if (options->strategy == SP_STRATEGY_TENSOR && workload->node_count == 0)
         search.options.strategy = SP_STRATEGY_PIPELINE; /* nothing to split: one stage of one device */
+    if (options->strategy == SP_STRATEGY_ROUTES) {      /* one route is a pipeline */
+        search.options.strategy = SP_STRATEGY_PIPELINE;
+        search.finds_routes = !options->skips_routes;
+    }
     search.watch = (struct sp_watch){.tick = tick, .context = &search};
     if (search.outer != NULL)
         search.options.watch = &search.watch;

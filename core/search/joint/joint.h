@@ -33,13 +33,15 @@
  */
 #include "base/executor.h"
 #include "search/grouping/grouping.h"
+#include "search/routes/routed.h"
 #include "search/strategy/intra.h"
 
 enum sp_search_strategy {
-    SP_STRATEGY_AUTO = 0, /* all of these; the best plan */
+    SP_STRATEGY_AUTO = 0, /* all of these but routes; the best plan */
     SP_STRATEGY_GROUPING, /* whole operators: stages of one device, as grouping.h and stages.h find them */
     SP_STRATEGY_PIPELINE, /* whole operators: stages of one device, with replicas */
-    SP_STRATEGY_TENSOR    /* one stage: all devices work on every operator */
+    SP_STRATEGY_TENSOR,   /* one stage: all devices work on every operator */
+    SP_STRATEGY_ROUTES    /* whole operators: devices hold intervals that overlap (search/routes/routed.h) */
 };
 
 /* How a stage's nodes are split over its devices. */
@@ -75,14 +77,17 @@ struct sp_search_result {
     struct sp_evaluation *evaluation;
     const struct sp_sharded_stage *sharded; /* per stage; NULL: no operator is split */
     struct sp_lower_bounds bounds;          /* that hold for every plan of the strategies that were allowed */
-    enum sp_search_strategy strategy;       /* that made it */
-    uint64_t explored;                      /* placements evaluated */
-    uint64_t accepted;                      /* moves taken */
-    uint32_t candidates, subgraphs;         /* of grouping */
-    double memory_share;                    /* of grouping: the step of its schedule that fitted; else 1 */
-    bool stopped;                           /* the watch ended the search */
-    const struct sp_error *failure;         /* why a way of searching ended before its time; NULL: none did */
-    uint32_t front_count;                   /* ascending by the objective; the answer is among them */
+    /* Requests take several routes, and `placement` is the one that most take. Of `evaluation` latency, interval and
+       bytes are of all routes, and a stage's interval is what its device is busy for on average; NULL: one route. */
+    const struct sp_routed *routes;
+    enum sp_search_strategy strategy; /* that made it */
+    uint64_t explored;                /* placements evaluated */
+    uint64_t accepted;                /* moves taken */
+    uint32_t candidates, subgraphs;   /* of grouping */
+    double memory_share;              /* of grouping: the step of its schedule that fitted; else 1 */
+    bool stopped;                     /* the watch ended the search */
+    const struct sp_error *failure;   /* why a way of searching ended before its time; NULL: none did */
+    uint32_t front_count;             /* ascending by the objective; the answer is among them */
     const struct sp_front_plan *front;
     const struct sp_front_plan *best; /* what was found that is better by no more than the tolerance; NULL: nothing */
     const struct sp_front_plan
@@ -116,11 +121,12 @@ struct sp_joint_options {
     enum sp_search_strategy strategy;
     bool optimal;
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
-    double tolerance; /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
+    double tolerance;  /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
                          free memory and so on decide (run/near_best.h); 0: the best plan is the answer */
-    bool any_plan;    /* the first plan that fits ends the search: only whether there is one is asked */
-    bool any_sets;    /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
+    bool any_plan;     /* the first plan that fits ends the search: only whether there is one is asked */
+    bool any_sets;     /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */
+    bool skips_routes; /* with SP_STRATEGY_ROUTES: one route */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;
@@ -152,6 +158,6 @@ enum sp_status sp_joint_evaluate(struct sp_arena *arena, const struct sp_workloa
                                  struct sp_sharded_stage *sharded, struct sp_evaluation **ret_evaluation,
                                  struct sp_error *err);
 
-/* The name of a strategy as requests give it: "auto", "grouping", "pipeline", "tensor"; static. */
+/* The name of a strategy as requests give it: "auto", "grouping", "pipeline", "tensor", "routes"; static. */
 const char *sp_search_strategy_name(enum sp_search_strategy strategy);
 bool sp_search_strategy_parse(const char *name, enum sp_search_strategy *ret_strategy);

@@ -224,6 +224,25 @@ static enum sp_status evaluate(struct recorded *o)
     return status;
 }
 
+/* Several routes, of which the stages are the first. */
+static enum sp_status take_routes(struct recorded *o)
+{
+    struct sp_search_result *result = o->result;
+    struct sp_routed *routed;
+    if (o->record->route_count == 0)
+        return SP_OK;
+    enum sp_status status = sp_routed_evaluate(o->arena, o->workload, o->cluster, o->record->route_count,
+                                               o->record->routes, &routed, o->err);
+    if (status != SP_OK)
+        return status;
+    result->routes = routed;
+    result->placement = routed->routes[0].placement;
+    result->evaluation = routed->evaluation;
+    result->sharded = NULL;
+    result->strategy = SP_STRATEGY_ROUTES;
+    return SP_OK;
+}
+
 enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_recorded_problem *problem,
                                     const struct sp_placement_record *record, const struct sp_watch *watch,
                                     struct sp_search_result **ret_result, struct sp_error *err)
@@ -243,6 +262,8 @@ enum sp_status sp_joint_from_record(struct sp_arena *arena, const struct sp_reco
         status = check_nodes(&o);
     if (status == SP_OK)
         status = evaluate(&o);
+    if (status == SP_OK)
+        status = take_routes(&o);
     if (status == SP_OK)
         *ret_result = result;
     else

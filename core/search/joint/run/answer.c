@@ -150,6 +150,8 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
         status = list_front(search, chosen, result);
     if (status == SP_OK)
         status = list_others(search, chosen, result);
+    if (status == SP_OK && search->routed != NULL)
+        status = sp_run_answer_routes(search, result);
     if (status == SP_OK)
         *ret_result = result;
     return status;

@@ -8,6 +8,7 @@
  *   fewer_devices.c  which plans with fewer devices are as good, up to the tolerance
  *   near_best.c      which of the plans is the answer
  *   answer.c         the result: the plan, the front, what memory is in the way of
+ *   routes.c         plans of routes beside those of one
  *   run.c            what comes of a candidate, and whether to go on
  *
  * Everything lives in the arena of `joint`. Functions that return a status leave their reason in `err`.
@@ -28,16 +29,18 @@ struct sp_search_run {
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
     const struct sp_grouping_result *grouping; /* NULL: not tried */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
-    struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
-    bool is_proved;                            /* every plan was tried */
-    struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
-    struct sp_error failure;                   /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
+    const struct sp_routed *routed;   /* the best plan of routes, where it is better than all others; or NULL */
+    struct sp_joint_candidate *whole; /* the best of stages of one device each, or the one that lacks least */
+    bool is_proved;                   /* every plan was tried */
+    struct sp_error violation;        /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error failure;          /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
     struct sp_error *err;
 
     /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
     struct sp_joint_options options; /* of the caller, with a watch between */
     const struct sp_watch *outer;
     struct sp_watch watch;
+    bool finds_routes;
     bool groups; /* in the search for groupings, which knows seconds */
     double fraction, best_seconds, bound_seconds;
     struct sp_lower_bounds bounds;
@@ -96,6 +99,12 @@ enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search);
 
 /* Plans as if there were memory enough, to say what memory is in the way of, if it is. */
 enum sp_status sp_run_look_beyond(struct sp_search_run *search);
+
+/* Plans of routes, with SP_STRATEGY_ROUTES. */
+enum sp_status sp_run_try_routes(struct sp_search_run *search);
+
+/* Makes the plan of routes, which is better than that of `result`, the answer. */
+enum sp_status sp_run_answer_routes(struct sp_search_run *search, struct sp_search_result *result);
 
 /* What no plan can be better than, into `bounds`; computed once. */
 enum sp_status sp_run_find_bounds(struct sp_search_run *search);

@@ -264,6 +264,11 @@ export interface Summary {
   };
   stages: Stage[];
   devices: Device[];
+  routes?: {
+    interval_bound_seconds: number;
+    paths: { share: number; latency_seconds: number; devices: number[] }[];
+    holders: { device: number; first: string; last: string; share: number; busy_seconds: number }[];
+  };
   caches?: { node: string; stage: number; demanded_bytes: number; bytes: number; device_bytes: number }[];
   search: {
     explored: number;

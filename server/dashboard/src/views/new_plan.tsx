@@ -75,6 +75,7 @@ const STRATEGIES: Record<string, string> = {
   grouping: 'Groups whole operators on devices.',
   pipeline: 'Whole operators, in stages of one device.',
   tensor: 'One stage; its devices share every operator.',
+  routes: 'Devices hold overlapping parts of the model; requests flow through any of them.',
 };
 
 const RUNTIMES = ['onnxruntime', 'tensorrt', 'vllm', 'generic'];

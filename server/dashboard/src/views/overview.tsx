@@ -188,6 +188,48 @@ function Stages(props: { summary: Summary; id: string }) {
   );
 }
 
+/** Where requests take several routes: how many take which, and how busy each device is. The stages are those of the first. */
+function Routes(props: { summary: Summary }) {
+  const { routes, estimate } = props.summary;
+  if (!routes) return null;
+  return (
+    <Card title="Routes">
+      <p class="muted small">The stages above, and the other views, show the first route.</p>
+      <Table
+        caption="Routes"
+        rows={routes.paths}
+        rowKey={(path) => path.devices.join('-')}
+        columns={[
+          { key: 'path', label: 'Devices', cell: (path) => path.devices.join(' → ') },
+          figure('share', 'Requests', share),
+          figure('latency_seconds', 'Latency', seconds),
+        ]}
+      />
+      <Table
+        caption="Devices on routes"
+        rows={routes.holders}
+        rowKey={(holder) => holder.device}
+        columns={[
+          { key: 'device', label: 'Device', value: (holder) => holder.device, cell: (holder) => holder.device },
+          { key: 'nodes', label: 'Nodes', cell: (holder) => `${holder.first} … ${holder.last}` },
+          figure('share', 'Requests', share),
+          figure('busy_seconds', 'Busy per request', seconds),
+          {
+            key: 'busy',
+            label: 'Of the interval',
+            cell: (holder) => (
+              <Bar
+                share={holder.busy_seconds / estimate.interval_seconds}
+                label={`${share(holder.busy_seconds / estimate.interval_seconds)} of the interval of the plan`}
+              />
+            ),
+          },
+        ]}
+      />
+    </Card>
+  );
+}
+
 function priceFact(price: number): [string, ComponentChildren] {
   return ['Price', <><Exact name="price_per_hour" value={price} as={dollars} /> an hour</>];
 }
@@ -240,6 +282,7 @@ export function Overview(props: ViewProps) {
       </div>
       <Stages summary={summary} id={id} />
       <Moves summary={summary} />
+      <Routes summary={summary} />
       <Assumptions summary={summary} />
       <About summary={summary} />
     </>

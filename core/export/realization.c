@@ -1,0 +1,24 @@
+/* What realizing a subject takes. */
+#include "export/files.h"
+
+static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
+{
+    const struct sp_file_request *request = context;
+    return request->note(request->note_context, note->code, note->node, note->message, err);
+}
+
+struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links)
+{
+    const struct sp_subject *subject = request->subject;
+    if (subject->plan != NULL)
+        *links = sp_cluster_links(subject->plan->cluster);
+    return (struct sp_realize_request){
+        .partition = {.model = subject->model,
+                      .assignment = subject->assignment,
+                      .links = subject->plan != NULL ? links : NULL,
+                      .watch = request->watch},
+        .external = request->external,
+        .note = request->note != NULL ? on_part_note : NULL,
+        .note_context = (void *)(uintptr_t)request,
+    };
+}
