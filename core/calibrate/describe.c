@@ -99,6 +99,7 @@ static void settle_bandwidth(struct sp_calibration *work)
         device->products[dtype].memory_share = fmin(device->products[dtype].memory_share / share, 4);
     device->prefill.memory_share = fmin(device->prefill.memory_share / share, 4);
     device->decode.memory_share = fmin(device->decode.memory_share / share, 4);
+    device->norm.memory_share = fmin(device->norm.memory_share / share, 4);
     device->other.memory_share = 1;
 }
 

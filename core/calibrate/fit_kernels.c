@@ -77,23 +77,27 @@ enum sp_status sp_calibration_products(struct sp_calibration *work)
     return status;
 }
 
-enum sp_status sp_calibration_other(struct sp_calibration *work)
+/* A class of kernels that move bytes: its start and share, and which of the figures of two classes it tells of. */
+struct stream {
+    struct sp_device_other *kernels;
+    enum sp_device_class class;
+    const char *path, *title;
+    bool has_functions; /* what functions take is known */
+};
+
+static enum sp_status fit_stream(struct sp_calibration *work, const struct stream *stream,
+                                 const struct sp_calibration_points *chosen)
 {
     struct sp_device *device = &work->device;
-    struct sp_calibration_points chosen;
     struct sp_fit_figure figures[SP_FIT_FIGURES];
     uint32_t count = 0, permuting = 0, functions = 0;
     char text[SP_CALIBRATION_TEXT];
-    if (!sp_calibration_choose(work, SP_GROUP_OTHER, SP_DTYPE_UNDEFINED, &chosen))
-        return sp_fail_memory(work->err);
-    if (chosen.count < SP_CALIBRATE_POINTS)
-        return SP_OK;
-    for (uint32_t i = 0; i < chosen.count; i++) {
-        permuting += chosen.points[i]->work.permutes;
-        functions += chosen.points[i]->work.functions > 0;
+    for (uint32_t i = 0; i < chosen->count; i++) {
+        permuting += chosen->points[i]->work.permutes;
+        functions += !stream->has_functions && chosen->points[i]->work.functions > 0;
     }
-    figures[count++] = sp_calibration_start(&device->other.start_seconds, &chosen);
-    figures[count++] = sp_calibration_share(&device->other.memory_share);
+    figures[count++] = sp_calibration_start(&stream->kernels->start_seconds, chosen);
+    figures[count++] = sp_calibration_share(&stream->kernels->memory_share);
     if (permuting >= 2) {
         device->permuted_bandwidth = device->memory_bandwidth / 2;
         figures[count++] = (struct sp_fit_figure){&device->permuted_bandwidth, device->memory_bandwidth / 1e4,
@@ -104,18 +108,56 @@ enum sp_status sp_calibration_other(struct sp_calibration *work)
         figures[count++] = (struct sp_fit_figure){&device->functions_per_second, device->memory_bandwidth / 1e5,
                                                   device->memory_bandwidth * 1e2};
     }
-    enum sp_status status = sp_calibration_fit(work, &chosen, figures, count, sp_fit_kernel_seconds);
+    enum sp_status status = sp_calibration_fit(work, chosen, figures, count, sp_fit_kernel_seconds);
     device->measured[SP_DEVICE_OTHER] = work->is_fitted[SP_DEVICE_OTHER] = true;
     if (status == SP_OK)
-        status = sp_calibration_source(work, "other", "fitted to %u kernels: %s [measured]", chosen.count,
+        status = sp_calibration_source(work, stream->path, "fitted to %u kernels: %s [measured]", chosen->count,
                                        sp_calibration_conditions(work, text, sizeof text));
     if (status == SP_OK && permuting >= 2)
-        status = sp_calibration_source(work, "permuted_bandwidth", "of %u kernels among those of other [measured]",
-                                       permuting);
+        status = sp_calibration_source(work, "permuted_bandwidth", "of %u kernels among those of %s [measured]",
+                                       permuting, stream->path);
     if (status == SP_OK && functions >= 2)
-        status = sp_calibration_source(work, "functions_per_second", "of %u kernels among those of other [measured]",
-                                       functions);
-    return status == SP_OK ? sp_calibration_class(work, SP_DEVICE_CLASS_OTHER, "other kernels") : status;
+        status = sp_calibration_source(work, "functions_per_second", "of %u kernels among those of %s [measured]",
+                                       functions, stream->path);
+    return status == SP_OK ? sp_calibration_class(work, stream->class, stream->title) : status;
+}
+
+/* Takes those that go through rows out of `both`, at the end of which they are put; false without memory. */
+static bool split_rows(const struct sp_calibration *work, const struct sp_calibration_points *both,
+                       struct sp_calibration_points *ret_other, struct sp_calibration_points *ret_norm)
+{
+    const struct sp_fit_point **points = SP_NEW_ARRAY(work->arena, both->count, const struct sp_fit_point *);
+    uint32_t other = 0, end = both->count;
+    for (uint32_t i = 0; points != NULL && i < both->count; i++) {
+        const bool is_norm = both->points[i]->work.kind == SP_KERNEL_NORM;
+        points[is_norm ? --end : other++] = both->points[i];
+    }
+    *ret_other = (struct sp_calibration_points){points, other};
+    *ret_norm = (struct sp_calibration_points){points + end, both->count - end};
+    return points != NULL;
+}
+
+enum sp_status sp_calibration_other(struct sp_calibration *work)
+{
+    struct sp_device *device = &work->device;
+    const struct stream other = {&device->other, SP_DEVICE_CLASS_OTHER, "other", "other kernels", false};
+    const struct stream norm = {&device->norm, SP_DEVICE_CLASS_NORM, "norm", "kernels by rows", true};
+    struct sp_calibration_points both, of_other, of_norm;
+    uint32_t permuting = 0;
+    if (!sp_calibration_choose(work, SP_GROUP_OTHER, SP_DTYPE_UNDEFINED, &both))
+        return sp_fail_memory(work->err);
+    if (both.count < SP_CALIBRATE_POINTS)
+        return SP_OK;
+    if (!split_rows(work, &both, &of_other, &of_norm))
+        return sp_fail_memory(work->err);
+    device->norm = (struct sp_device_other){0}; /* as others, until it is fitted */
+    device->residuals[SP_DEVICE_CLASS_NORM] = (struct sp_device_residual){0, 0};
+    for (uint32_t i = 0; i < of_norm.count; i++) /* whose bandwidth is a figure of its own */
+        permuting += of_norm.points[i]->work.permutes;
+    if (of_other.count < SP_CALIBRATE_POINTS || of_norm.count < SP_CALIBRATE_POINTS + permuting)
+        return fit_stream(work, &other, &both);
+    const enum sp_status status = fit_stream(work, &other, &of_other);
+    return status == SP_OK ? fit_stream(work, &norm, &of_norm) : status;
 }
 
 /* Attention needs few kernels: bytes are moved as other kernels do unless there are enough to say more. */

@@ -94,9 +94,11 @@ static double cut_seconds(const struct walk *walk, uint32_t tensor, uint32_t use
 {
     const struct sp_workload *workload = walk->evaluator->workload;
     const struct sp_cluster *cluster = walk->evaluator->cluster;
-    if (!sp_work_is_inside(workload, workload->kind_of[walk->device], tensor, user))
+    const uint32_t kind = workload->kind_of[walk->device];
+    if (!sp_work_is_inside(workload, kind, tensor, user))
         return 0;
-    return sp_roofline_cut_seconds(sp_cluster_device(cluster, walk->device), cluster, workload->tensors[tensor].bytes,
+    return sp_roofline_cut_seconds(sp_cluster_device(cluster, walk->device), cluster,
+                                   sp_work_cut_class(workload, kind, tensor), workload->tensors[tensor].bytes,
                                    is_behind);
 }
 

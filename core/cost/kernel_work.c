@@ -1,5 +1,6 @@
 #include "cost/kernel_work.h"
 
+#include "cost/kernels/kernel_role.h"
 #include "ops/table/traffic.h"
 
 #define MOST_STEPS 32 /* operators before and behind a cache that are looked at */
@@ -189,6 +190,19 @@ static void classify_written_out(const struct sp_kernel_part *part, bool is_prod
     work->kind = sp_dim_is_known(asked) && asked.value == 1 ? SP_KERNEL_DECODE : SP_KERNEL_PREFILL;
 }
 
+static enum sp_kernel_class product_kind(const struct sp_rule *rule)
+{
+    switch (sp_rule_windows(rule)) {
+    case SP_RULE_DENSE_WINDOWS:
+        return SP_KERNEL_CONVOLUTION;
+    case SP_RULE_GROUPED_WINDOWS:
+        return SP_KERNEL_GROUPED_CONVOLUTION;
+    case SP_RULE_NO_WINDOWS:
+        break;
+    }
+    return SP_KERNEL_PRODUCT;
+}
+
 static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *work)
 {
     const bool is_product = sp_rule_is_product(part->rule);
@@ -197,7 +211,9 @@ static void classify(const struct sp_kernel_part *part, struct sp_kernel_work *w
         return;
     }
     if (part->rule->attention == NULL) {
-        work->kind = is_product ? SP_KERNEL_PRODUCT : SP_KERNEL_OTHER;
+        const bool goes_by_rows =
+            (part->kernel != NULL && part->kernel->goes_by_rows) || sp_kernel_goes_by_rows(part->node, part->rule);
+        work->kind = is_product ? product_kind(part->rule) : goes_by_rows ? SP_KERNEL_NORM : SP_KERNEL_OTHER;
         return;
     }
     const struct sp_attention_part own = sp_attention_part(part->rule, part->shards);

@@ -22,6 +22,7 @@ static double smaller(double a, double b)
 /* What kernels of a class reach on a device, whatever states it. */
 struct reach {
     double start_seconds, flops_share, memory_share, half_queries, tile_keys, row_seconds;
+    double peak; /* that the share is of, FLOP per second */
 };
 
 /* Of the device's runtime; NULL: not known. */
@@ -33,41 +34,55 @@ static const struct sp_device_narrowing *narrowing_of(const struct sp_device *de
     return NULL;
 }
 
+static double or_default(double figure, double otherwise)
+{
+    return figure > 0 ? figure : otherwise;
+}
+
+static struct reach product_reach(const struct sp_device *device, enum sp_dtype dtype, enum sp_kernel_class kind)
+{
+    const bool is_grouped = kind == SP_KERNEL_GROUPED_CONVOLUTION;
+    const struct sp_device_product product = sp_device_product(device, dtype);
+    const struct sp_device_convolution ratios = sp_device_convolution(device, is_grouped);
+    const double peak = sp_device_product_flops(device, dtype);
+    if (kind == SP_KERNEL_PRODUCT || ratios.memory_ratio <= 0)
+        return (struct reach){product.start_seconds, product.flops_share, product.memory_share, .peak = peak};
+    return (struct reach){.start_seconds = product.start_seconds * ratios.start_ratio,
+                          .flops_share = product.flops_share * ratios.flops_ratio,
+                          .memory_share = product.memory_share * ratios.memory_ratio,
+                          .peak = is_grouped ? sp_device_flops(device, SP_DTYPE_FLOAT) : peak};
+}
+
 static struct reach own_reach(const struct sp_device *device, enum sp_dtype dtype, enum sp_kernel_class kind)
 {
-    const struct sp_device_product product = sp_device_product(device, dtype);
     const struct sp_device_narrowing *narrowing = kind == SP_KERNEL_NARROWING ? narrowing_of(device) : NULL;
-    struct reach reach = {.flops_share = product.flops_share};
+    struct reach reach = {.flops_share = sp_device_product(device, dtype).flops_share,
+                          .peak = sp_device_flops(device, dtype)};
+    if (kind == SP_KERNEL_PRODUCT || kind == SP_KERNEL_CONVOLUTION || kind == SP_KERNEL_GROUPED_CONVOLUTION)
+        return product_reach(device, dtype, kind);
     if (kind == SP_KERNEL_PREFILL) {
         const struct sp_device_prefill prefill = sp_device_prefill(device);
         return (struct reach){.start_seconds = prefill.start_seconds,
                               .flops_share = prefill.flops_share,
                               .memory_share = prefill.memory_share,
-                              .half_queries = prefill.half_queries};
+                              .half_queries = prefill.half_queries,
+                              .peak = reach.peak};
     }
     if (kind == SP_KERNEL_DECODE) {
         const struct sp_device_decode decode = sp_device_decode(device);
         reach.start_seconds = decode.start_seconds;
         reach.memory_share = decode.memory_share;
         reach.tile_keys = decode.tile_keys;
-    } else if (kind == SP_KERNEL_PRODUCT) {
-        reach.start_seconds = product.start_seconds;
-        reach.memory_share = product.memory_share;
     } else if (narrowing != NULL) {
         reach.start_seconds = narrowing->start_seconds;
         reach.memory_share = narrowing->memory_share;
         reach.row_seconds = narrowing->row_seconds;
     } else {
-        const struct sp_device_other other = sp_device_other(device);
+        const struct sp_device_other other = kind == SP_KERNEL_NORM ? sp_device_norm(device) : sp_device_other(device);
         reach.start_seconds = other.start_seconds;
         reach.memory_share = other.memory_share;
     }
     return reach;
-}
-
-static double or_default(double figure, double otherwise)
-{
-    return figure > 0 ? figure : otherwise;
 }
 
 /* Of a cluster, a device, its kind or its runtime. */
@@ -76,7 +91,7 @@ static struct reach reach_of(const struct sp_device *device, const struct sp_clu
 {
     struct reach reach = own_reach(device, dtype, kind);
     if (cluster->efficiency > 0)
-        reach = (struct reach){reach.start_seconds, cluster->efficiency, cluster->efficiency, 0, 0, 0};
+        reach = (struct reach){reach.start_seconds, cluster->efficiency, cluster->efficiency, .peak = reach.peak};
     reach.flops_share = or_default(reach.flops_share, SP_DEFAULT_EFFICIENCY);
     reach.memory_share = or_default(reach.memory_share, SP_DEFAULT_EFFICIENCY);
     if (cluster->launch_seconds >= 0) {
@@ -119,6 +134,8 @@ enum sp_device_class sp_roofline_class(enum sp_dtype dtype, enum sp_kernel_class
 {
     switch (kind) {
     case SP_KERNEL_PRODUCT:
+    case SP_KERNEL_CONVOLUTION:
+    case SP_KERNEL_GROUPED_CONVOLUTION:
         return sp_dtype_bits(dtype) <= NARROW_BITS ? SP_DEVICE_CLASS_NARROW_PRODUCTS : SP_DEVICE_CLASS_PRODUCTS;
     case SP_KERNEL_PREFILL:
         return SP_DEVICE_CLASS_PREFILL;
@@ -126,6 +143,8 @@ enum sp_device_class sp_roofline_class(enum sp_dtype dtype, enum sp_kernel_class
         return SP_DEVICE_CLASS_DECODE;
     case SP_KERNEL_NARROWING: /* measured as a part of these */
         return SP_DEVICE_CLASS_NARROW_PRODUCTS;
+    case SP_KERNEL_NORM:
+        return SP_DEVICE_CLASS_NORM;
     case SP_KERNEL_OTHER:
         break;
     }
@@ -162,9 +181,7 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     if (work->kind == SP_KERNEL_DECODE)
         memory += absent_bytes(&work->attention, dtype, reach.tile_keys) / bandwidth / reach.memory_share;
     if (work->flops > 0)
-        compute =
-            work->flops / reach.flops_share /
-            (work->kind == SP_KERNEL_PRODUCT ? sp_device_product_flops(device, dtype) : sp_device_flops(device, dtype));
+        compute = work->flops / reach.peak / reach.flops_share;
     if (work->kind == SP_KERNEL_PREFILL)
         compute *= prefill_slowness(device, &work->attention, reach.half_queries);
     if (work->functions > 0 && device->functions_per_second > 0)
@@ -174,11 +191,11 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
     return longest + (work->pays_no_start ? 0 : reach.start_seconds);
 }
 
-double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster, double bytes,
-                               bool starts)
+double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster,
+                               enum sp_kernel_class class, double bytes, bool starts)
 {
     return sp_roofline_seconds(device, cluster, SP_DTYPE_UNDEFINED,
-                               &(struct sp_kernel_work){.bytes = bytes, .pays_no_start = !starts});
+                               &(struct sp_kernel_work){.bytes = bytes, .kind = class, .pays_no_start = !starts});
 }
 
 /* The type of an operand that is quantised: dequantised before the node, or by it. */

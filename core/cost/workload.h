@@ -117,10 +117,10 @@ static inline const struct sp_node_kernel *sp_work_kernel(const struct sp_worklo
 static inline uint64_t sp_work_kernel_key(const struct sp_workload *workload, uint32_t kind, uint32_t node)
 {
     const struct sp_node_kernel *of = sp_work_kernel(workload, kind, node);
-    return of == NULL
-               ? 0
-               : (uint64_t)of->inside << 5 | (uint64_t)of->narrows << 4 | (uint64_t)of->hands_on << 3 |
-                     (uint64_t)of->keeps_output << 2 | (uint64_t)of->pays_no_start << 1 | (uint64_t)of->is_in_attention;
+    return of == NULL ? 0
+                      : (uint64_t)of->inside << 6 | (uint64_t)of->goes_by_rows << 5 | (uint64_t)of->narrows << 4 |
+                            (uint64_t)of->hands_on << 3 | (uint64_t)of->keeps_output << 2 |
+                            (uint64_t)of->pays_no_start << 1 | (uint64_t)of->is_in_attention;
 }
 
 /* Whether a tensor is handed to a node inside a kernel on devices of a kind, without passing through memory. */
@@ -185,11 +185,14 @@ enum sp_status sp_workload_from_costs(struct sp_arena *arena, const struct sp_co
 
 /* Kernels of one class reach one share of what a device can do. */
 enum sp_kernel_class {
-    SP_KERNEL_OTHER,    /* elementwise operators, normalisations, copies */
-    SP_KERNEL_PRODUCT,  /* matrix products and convolutions */
-    SP_KERNEL_PREFILL,  /* attention of several queries of each sequence, whatever a device has of them */
-    SP_KERNEL_DECODE,   /* attention of one query of each sequence */
-    SP_KERNEL_NARROWING /* a pass that quantises activations, by the figures of sp_device_narrowing */
+    SP_KERNEL_OTHER,               /* elementwise operators and copies */
+    SP_KERNEL_NORM,                /* what goes through rows (sp_kernel_goes_by_rows()) */
+    SP_KERNEL_PRODUCT,             /* matrix products, and convolutions that are such */
+    SP_KERNEL_CONVOLUTION,         /* with windows of several elements */
+    SP_KERNEL_GROUPED_CONVOLUTION, /* and in groups of channels, each of its own */
+    SP_KERNEL_PREFILL,             /* attention of several queries of each sequence, whatever a device has of them */
+    SP_KERNEL_DECODE,              /* attention of one query of each sequence */
+    SP_KERNEL_NARROWING            /* a pass that quantises activations, by the figures of sp_device_narrowing */
 };
 
 /* An attention on one device. */
@@ -223,6 +226,7 @@ struct sp_kernel_work {
  * On a GPU a start is at least the runtime's kernel_seconds.
  *
  *   prefill   f / (1 + half_queries / queries) / idle, idle = units / blocks of 128 queries, from 1 to 8
+ *   convolutions  with the ratios of sp_device_convolution() to products; grouped ones with the peak of float32
  *   decode    keys and values count as those of tile_keys positions at least
  *
  *   narrowing rows * row_seconds more, by the runtime's own figures where the device has them, else as others
@@ -248,10 +252,18 @@ struct sp_device_residual sp_roofline_residual(const struct sp_device *device, c
 double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                                  const struct sp_kernel_work *work);
 
-/* What one side of a kernel that is cut takes more, for so many bytes that it had handed on: to write them, or, as one
-   that `starts`, to start and read them. */
-double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster, double bytes,
-                               bool starts);
+/* What one side of a kernel of this class that is cut takes more, for so many bytes that it had handed on: to write
+   them, or, as one that `starts`, to start and read them. */
+double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster,
+                               enum sp_kernel_class class, double bytes, bool starts);
+
+/* Of which class the kernel is, on devices of a kind, that is cut at a tensor. */
+static inline enum sp_kernel_class sp_work_cut_class(const struct sp_workload *workload, uint32_t kind, uint32_t tensor)
+{
+    const uint32_t producer = workload->tensors[tensor].producer;
+    const struct sp_node_kernel *of = producer == SP_NO_WORK ? NULL : sp_work_kernel(workload, kind, producer);
+    return of != NULL && of->goes_by_rows ? SP_KERNEL_NORM : SP_KERNEL_OTHER;
+}
 
 /* The start, f and m of the above. */
 struct sp_kernel_reach {

@@ -9,7 +9,8 @@ static const struct sp_work_tensor *tensor_at(const struct sp_plan *plan, uint32
 
 static double cut_at(const struct sp_plan *plan, uint32_t device, uint32_t tensor, bool is_behind)
 {
-    return sp_roofline_cut_seconds(sp_cluster_device(plan->cluster, device), plan->cluster,
+    const enum sp_kernel_class class = sp_work_cut_class(plan->workload, plan->workload->kind_of[device], tensor);
+    return sp_roofline_cut_seconds(sp_cluster_device(plan->cluster, device), plan->cluster, class,
                                    tensor_at(plan, tensor)->bytes, is_behind);
 }
 

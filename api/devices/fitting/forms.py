@@ -99,13 +99,14 @@ def decode_features(row, device, width=2):
 
 
 def other(values, features):
-    """Elementwise operators, normalisations, copies, embeddings: start_seconds, memory_share."""
+    """Elementwise operators and copies, and apart from them kernels that go through rows: start_seconds,
+    memory_share. What comes out of a cache is no more bandwidth of the memory: a share is at most 1."""
     start, memory_share = values
     return start + features / memory_share
 
 
 OTHER_START = (3e-6, 0.7)
-OTHER_BOUNDS = ((3e-7, 3e-5), (0.05, 1.2))
+OTHER_BOUNDS = ((3e-7, 3e-5), (0.05, 1.0))
 
 
 def ring_factor(operation, ranks):
@@ -129,8 +130,8 @@ SHARE, LAUNCH, MESSAGE = 0.7, 7e-6, 2e-6
 
 
 def by_constants(part, features, operation):
-    """Seconds of a kernel (PART: "products", "prefill", "decode", "other") or of an OPERATION of "collectives" by these
-    constants: the roofline, and the logarithmic algorithms of core/sharding/reshard/collective_cost.h."""
+    """Seconds of a kernel (PART: "products", "prefill", "decode", "other", "norm") or of an OPERATION of "collectives" by
+    these constants: the roofline, and the logarithmic algorithms of core/sharding/reshard/collective_cost.h."""
     if part == "collectives":
         ranks, size, link_seconds_per_byte = features[:3]
         rounds = ranks - 1 if operation == "all_to_all" else math.log2(ranks)

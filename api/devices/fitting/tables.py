@@ -58,9 +58,9 @@ def attention(folder, names, device, phase):
             if table["device"] == names[0] and table["phase"].startswith(phase) for row in table["rows"]]
 
 
-def other(folder, names, device):
-    """Normalisations, rotary positions, gates and residual sums. The table's embedding is one that is split over a
-    vocabulary, five kernels, and is left out."""
+def other(folder, names, device, part):
+    """PART "norm": normalisations, rotary positions and gates, kernels of a block for each row; "other": residual sums.
+    The table's embedding is one that is split over a vocabulary, five kernels, and is left out."""
     rows = []
     for table in read(folder, "kernels_layer_ops.json"):
         if table["device"] != names[1]:
@@ -79,7 +79,7 @@ def other(folder, names, device):
             }
             for name, count in elements.items():
                 seconds = row[column[name + "_seconds"]]
-                if seconds:
+                if seconds and (name == "add") == (part == "other"):
                     rows.append(((name, tokens, ranks, hidden), 2 * tokens * count / device["bandwidth"], seconds))
     return rows
 

@@ -85,7 +85,8 @@ const char *sp_device_operation_name(enum sp_device_operation operation)
 const char *sp_device_class_name(enum sp_device_class class)
 {
     static const char *const names[SP_DEVICE_CLASS_COUNT] = {
-        "products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"};
+        "products", "narrow_products", "prefill",           "decode", "other",
+        "norm",     "collectives",     "eager_collectives", "memory"};
     return names[class];
 }
 
@@ -126,6 +127,14 @@ struct sp_device_product sp_device_product(const struct sp_device *device, enum 
     return product;
 }
 
+struct sp_device_convolution sp_device_convolution(const struct sp_device *device, bool is_grouped)
+{
+    const struct sp_device_convolution *own = is_grouped ? &device->grouped : &device->dense;
+    const struct sp_device *kind = &sp_catalog_kinds[device->kind];
+
+    return own->memory_ratio > 0 ? *own : is_grouped ? kind->grouped : kind->dense;
+}
+
 struct sp_device_prefill sp_device_prefill(const struct sp_device *device)
 {
     return device->prefill.memory_share > 0 ? device->prefill : sp_catalog_kinds[device->kind].prefill;
@@ -141,15 +150,26 @@ struct sp_device_other sp_device_other(const struct sp_device *device)
     return device->other.memory_share > 0 ? device->other : sp_catalog_kinds[device->kind].other;
 }
 
+struct sp_device_other sp_device_norm(const struct sp_device *device)
+{
+    const struct sp_device *kind = &sp_catalog_kinds[device->kind];
+
+    if (device->norm.memory_share > 0)
+        return device->norm;
+    return device->other.memory_share <= 0 && kind->norm.memory_share > 0 ? kind->norm : sp_device_other(device);
+}
+
 struct sp_device_residual sp_device_residual(const struct sp_device *device, enum sp_device_class class)
 {
     const struct sp_device *const owners[] = {device, &sp_catalog_kinds[device->kind],
                                               &sp_catalog_kinds[SP_DEVICE_OF_NO_KIND]};
+    const enum sp_device_class otherwise = class == SP_DEVICE_CLASS_NORM ? SP_DEVICE_CLASS_OTHER : class;
     size_t at = 0;
 
-    while (at + 1 < COUNT_OF(owners) && owners[at]->residuals[class].low <= 0)
+    while (at + 1 < COUNT_OF(owners) && owners[at]->residuals[class].low <= 0 &&
+           owners[at]->residuals[otherwise].low <= 0)
         at++;
-    return owners[at]->residuals[class];
+    return owners[at]->residuals[owners[at]->residuals[class].low > 0 ? class : otherwise];
 }
 
 const struct sp_device_library *sp_device_libraries(const struct sp_device *device, uint32_t *ret_count)

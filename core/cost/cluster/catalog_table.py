@@ -12,7 +12,9 @@ from fractions import Fraction
 
 KINDS = ["gpu", "tpu", "npu", "cpu"]
 PARTS = ["products", "attention", "other", "collectives"]
-CLASSES = ["products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"]
+CLASSES = (
+    "products narrow_products prefill decode other norm collectives eager_collectives memory"
+).split()
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 GROUP_SIZES = ["2", "4", "8"]
 DTYPES = {
@@ -32,7 +34,8 @@ NUMBERS = (
 COUNTS = "units link_group".split()
 TEXTS = "title note source".split()
 OBJECTS = (
-    "name kind flops products narrowing attention other collectives residuals price_per_hour measured sources"
+    "name kind flops products convolutions narrowing attention other norm collectives residuals price_per_hour "
+    "measured sources"
 ).split()
 HOST_LATENCY = "SP_HOST_LATENCY"
 NAME_SIZE = 64
@@ -99,6 +102,10 @@ class Catalog:
         if "products" in members:
             product = ["start_seconds", "flops_share", "memory_share"]
             yield ".products = " + by_dtype(members["products"], lambda item: fields(item, product, "a product"))
+        convolutions = members.get("convolutions", {})
+        only(convolutions, ["dense", "grouped"], "convolutions")
+        for name, item in convolutions.items():
+            yield f".{name} = " + fields(item, ["start_ratio", "flops_ratio", "memory_ratio"], f"{name} convolutions")
         if "narrowing" in members:
             known = ["start_seconds", "memory_share", "row_seconds"]
             passes = [
@@ -122,8 +129,9 @@ class Catalog:
         if "decode" in attention:
             known = ["start_seconds", "memory_share", "tile_keys"]
             yield ".decode = " + fields(attention["decode"], known, "decode")
-        if "other" in members:
-            yield ".other = " + fields(members["other"], ["start_seconds", "memory_share"], "other")
+        for name in ("other", "norm"):
+            if name in members:
+                yield f".{name} = " + fields(members[name], ["start_seconds", "memory_share"], name)
         if members.get("collectives"):
             libraries = []
             for name, operations in members["collectives"].items():
@@ -174,7 +182,8 @@ def sliced(device, profile, source):
     units = profile.get("units")
     share = Fraction(units, device["units"]) if units and "units" in device else Fraction(profile["units_share"])
     keep = (
-        "kind products narrowing attention other residuals permuted_bandwidth functions_per_second unhidden"
+        "kind products convolutions narrowing attention other norm residuals permuted_bandwidth "
+        "functions_per_second unhidden"
     ).split()
     members = {name: device[name] for name in keep if name in device}
     members["name"] = f"{device['name']}/{profile['name']}"

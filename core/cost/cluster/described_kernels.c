@@ -1,6 +1,6 @@
 /*
- * What a described device's kernels and collectives reach: the members "products", "narrowing", "attention", "other",
- * "collectives", "residuals" and "measured".
+ * What a described device's kernels and collectives reach: the members "products", "convolutions", "narrowing",
+ * "attention", "other", "norm", "collectives", "residuals" and "measured".
  */
 #include "cost/cluster/internal.h"
 
@@ -132,6 +132,30 @@ static enum sp_status read_residuals(struct sp_members_reader *reader, json_t *j
     return status;
 }
 
+static const struct sp_members_range figure_ratio = {"a multiple of what products have", SP_MIN_EFFICIENCY, 1e3};
+
+static enum sp_status read_convolutions(struct sp_members_reader *reader, json_t *json, const char *pointer,
+                                        struct sp_device *device)
+{
+    static const char *const names[] = {"dense", "grouped"};
+    struct sp_device_convolution *const convolutions[] = {&device->dense, &device->grouped};
+    json_t *object;
+    const char *at;
+    enum sp_status status = open_object(reader, json, pointer, "convolutions", &object, &at);
+
+    if (status != SP_OK || object == NULL)
+        return status;
+    status = sp_members_check(reader, object, at, "'convolutions'", names, COUNT_OF(names));
+    for (size_t i = 0; status == SP_OK && i < COUNT_OF(names); i++) {
+        struct sp_device_convolution *of = convolutions[i];
+        const struct sp_described_number numbers[] = {{"start_ratio", &figure_ratio, true, &of->start_ratio},
+                                                      {"flops_ratio", &figure_ratio, true, &of->flops_ratio},
+                                                      {"memory_ratio", &figure_ratio, true, &of->memory_ratio}};
+        status = read_object(reader, object, at, names[i], numbers, COUNT_OF(numbers));
+    }
+    return status;
+}
+
 static enum sp_status read_attention(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                      struct sp_device *device)
 {
@@ -157,6 +181,15 @@ static enum sp_status read_attention(struct sp_members_reader *reader, json_t *j
     if (status == SP_OK)
         status = read_object(reader, attention, at, "decode", of_decode, COUNT_OF(of_decode));
     return status;
+}
+
+static enum sp_status read_stream(struct sp_members_reader *reader, json_t *json, const char *pointer, const char *name,
+                                  struct sp_device_other *kernels)
+{
+    const struct sp_described_number numbers[] = {{"start_seconds", &figure_start, true, &kernels->start_seconds},
+                                                  {"memory_share", &figure_share, true, &kernels->memory_share}};
+
+    return read_object(reader, json, pointer, name, numbers, COUNT_OF(numbers));
 }
 
 static enum sp_status read_collective(struct sp_members_reader *reader, json_t *json, const char *pointer,
@@ -260,16 +293,18 @@ static enum sp_status read_measured(struct sp_members_reader *reader, json_t *js
 enum sp_status sp_described_kernels(struct sp_members_reader *reader, json_t *json, const char *pointer,
                                     struct sp_device *device)
 {
-    const struct sp_described_number other[] = {{"start_seconds", &figure_start, true, &device->other.start_seconds},
-                                                {"memory_share", &figure_share, true, &device->other.memory_share}};
     enum sp_status status = read_products(reader, json, pointer, device);
 
+    if (status == SP_OK)
+        status = read_convolutions(reader, json, pointer, device);
     if (status == SP_OK)
         status = read_narrowing(reader, json, pointer, device);
     if (status == SP_OK)
         status = read_attention(reader, json, pointer, device);
     if (status == SP_OK)
-        status = read_object(reader, json, pointer, "other", other, COUNT_OF(other));
+        status = read_stream(reader, json, pointer, "other", &device->other);
+    if (status == SP_OK)
+        status = read_stream(reader, json, pointer, "norm", &device->norm);
     if (status == SP_OK)
         status = read_collectives(reader, json, pointer, device);
     if (status == SP_OK)

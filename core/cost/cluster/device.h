@@ -8,9 +8,11 @@
  * kernel:
  *
  *   products     matrix products and convolutions, by element type
+ *   convolutions those with windows, beside the products: dense ones, and those in groups of channels
  *   prefill      fused attention of many positions, causal
  *   decode       fused attention of one position (or few) over a cache
- *   other        elementwise operators, normalisations, copies
+ *   other        elementwise operators and copies: elements as they lie in memory
+ *   norm         kernels that go through rows: normalisations, rotations, gates, changes of the order of axes
  *   collectives  by library and operation
  *
  * A figure that is not stated is 0. sp_device_product() and its like answer with the device's own figures or the
@@ -63,6 +65,15 @@ struct sp_device_product {
     double start_seconds, flops_share, memory_share;
 };
 
+/*
+ * A convolution whose windows have more than one element, as multiples of what products of its type take to start and
+ * reach. Grouped ones, whose outputs add up a part of the channels each, are computed by vector units: their share is
+ * of the peak of float32. 0: as products.
+ */
+struct sp_device_convolution {
+    double start_ratio, flops_ratio, memory_ratio;
+};
+
 /* As a product, with the peak of the queries' type and flops_share / (1 + half_queries / queries) in place of
    flops_share: half of it is reached with so many queries of a sequence. */
 struct sp_device_prefill {
@@ -77,6 +88,7 @@ struct sp_device_decode {
     double start_seconds, memory_share, tile_keys;
 };
 
+/* start_seconds + bytes / (memory_bandwidth memory_share). */
 struct sp_device_other {
     double start_seconds, memory_share;
 };
@@ -99,6 +111,7 @@ enum sp_device_class {
     SP_DEVICE_CLASS_PREFILL,
     SP_DEVICE_CLASS_DECODE,
     SP_DEVICE_CLASS_OTHER,
+    SP_DEVICE_CLASS_NORM,
     SP_DEVICE_CLASS_COLLECTIVES,
     SP_DEVICE_CLASS_EAGER_COLLECTIVES, /* that the host starts one by one: sp_runtime.collective_seconds */
     SP_DEVICE_CLASS_MEMORY,
@@ -169,9 +182,10 @@ struct sp_device {
     uint32_t units;               /* streaming multiprocessors, compute units, cores */
     uint32_t link_group;          /* devices that scale-up links join: 8 in a server, 72 in a rack, a torus' chips */
     struct sp_device_product products[SP_DTYPE_COUNT]; /* of operands' types; what is not stated falls back */
+    struct sp_device_convolution dense, grouped;
     struct sp_device_prefill prefill;
     struct sp_device_decode decode;
-    struct sp_device_other other;
+    struct sp_device_other other, norm; /* norm not stated: as other */
     uint32_t library_count, narrowing_count, source_count;
     const struct sp_device_library *libraries; /* the device's own collectives */
     const struct sp_device_narrowing *narrowings;
@@ -231,12 +245,14 @@ const char *sp_device_class_name(enum sp_device_class class);
  * there is none at all. The others are the device's own or the kind's default, whole.
  */
 struct sp_device_product sp_device_product(const struct sp_device *device, enum sp_dtype dtype);
+struct sp_device_convolution sp_device_convolution(const struct sp_device *device, bool is_grouped);
 struct sp_device_prefill sp_device_prefill(const struct sp_device *device);
 struct sp_device_decode sp_device_decode(const struct sp_device *device);
 struct sp_device_other sp_device_other(const struct sp_device *device);
+struct sp_device_other sp_device_norm(const struct sp_device *device); /* before the kind's, the device's `other` */
 
 /* How far estimates of a class are off: the device's own residual, else that of its kind, else that of the constants
-   that devices without a kind have; never without figures. */
+   that devices without a kind have; never without figures. Who states none of `norm` has that of `other` for it. */
 struct sp_device_residual sp_device_residual(const struct sp_device *device, enum sp_device_class class);
 
 /* The class of its collectives, with its runtime. */

@@ -58,6 +58,25 @@ static void write_products(const struct sp_device *device, struct sp_json *json)
         sp_json_end_object(json);
 }
 
+static void write_convolutions(const struct sp_device *device, struct sp_json *json)
+{
+    static const char *const names[] = {"dense", "grouped"};
+    const struct sp_device_convolution *const convolutions[] = {&device->dense, &device->grouped};
+
+    if (device->dense.memory_ratio <= 0 && device->grouped.memory_ratio <= 0)
+        return;
+    sp_json_key(json, "convolutions");
+    sp_json_begin_object(json);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const struct number numbers[] = {{"start_ratio", convolutions[i]->start_ratio},
+                                         {"flops_ratio", convolutions[i]->flops_ratio},
+                                         {"memory_ratio", convolutions[i]->memory_ratio}};
+        if (convolutions[i]->memory_ratio > 0)
+            write_object(json, names[i], numbers, COUNT_OF(numbers));
+    }
+    sp_json_end_object(json);
+}
+
 static void write_narrowing(const struct sp_device *device, struct sp_json *json)
 {
     if (device->narrowing_count == 0)
@@ -72,6 +91,15 @@ static void write_narrowing(const struct sp_device *device, struct sp_json *json
         write_object(json, narrowing->runtime, numbers, COUNT_OF(numbers));
     }
     sp_json_end_object(json);
+}
+
+static void write_stream(struct sp_json *json, const char *name, const struct sp_device_other *kernels)
+{
+    const struct number numbers[] = {{"start_seconds", kernels->start_seconds},
+                                     {"memory_share", kernels->memory_share}};
+
+    if (kernels->memory_share > 0)
+        write_object(json, name, numbers, COUNT_OF(numbers));
 }
 
 static void write_residual(struct sp_json *json, const char *name, const struct sp_device_residual *residual)
@@ -221,9 +249,6 @@ static void write_figures(const struct sp_device *device, struct sp_json *json)
 
 void sp_device_write(const struct sp_device *device, bool with_sources, struct sp_json *json)
 {
-    const struct number other[] = {{"start_seconds", device->other.start_seconds},
-                                   {"memory_share", device->other.memory_share}};
-
     sp_json_begin_object(json);
     sp_json_member_string(json, "name", device->name);
     write_text(json, "title", device->title);
@@ -231,10 +256,11 @@ void sp_device_write(const struct sp_device *device, bool with_sources, struct s
         sp_json_member_string(json, "kind", sp_device_kind_name(device->kind));
     write_figures(device, json);
     write_products(device, json);
+    write_convolutions(device, json);
     write_narrowing(device, json);
     write_attention(device, json);
-    if (device->other.memory_share > 0)
-        write_object(json, "other", other, COUNT_OF(other));
+    write_stream(json, "other", &device->other);
+    write_stream(json, "norm", &device->norm);
     write_collectives(device, json);
     write_residuals(device, json);
     write_measured(device, json);

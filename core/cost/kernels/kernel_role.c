@@ -101,3 +101,17 @@ enum sp_kernel_role sp_kernel_role(const struct sp_node *node, const struct sp_r
         return SP_ROLE_ELEMENTWISE;
     return is_normalisation(rule) ? SP_ROLE_NORMALISATION : SP_ROLE_ALONE;
 }
+
+bool sp_kernel_goes_by_rows(const struct sp_node *node, const struct sp_rule *rule)
+{
+    bool computes = false;
+    for (uint32_t t = 0; t < rule->term_count; t++)
+        computes = computes || rule->terms[t].coefficient > 0;
+    for (uint32_t f = 0; f < rule->factor_count; f++) {
+        const enum sp_factor_kind kind = rule->factors[f].kind;
+        if (kind == SP_FACTOR_HALO || rule->factors[f].combiner == SP_COMBINE_SELECT || kind == SP_FACTOR_SEQUENTIAL ||
+            ((kind == SP_FACTOR_REDUCTION || kind == SP_FACTOR_REPLICATE) && computes)) /* not the rows of a table */
+            return true;
+    }
+    return (node->op->flags & SP_OP_PERMUTES) != 0;
+}

@@ -207,6 +207,7 @@ static void add_to_kernel(struct sp_kernels_run *run, const struct sp_node *node
         return;
     if (kernel->payer == UINT32_MAX)
         kernel->payer = node->index;
+    kernel->has_function = kernel->has_function || (node->op != NULL && (node->op->flags & SP_OP_FUNCTION) != 0);
     if (run->roles[node->index] == SP_ROLE_NORMALISATION && kernel->role == SP_ROLE_ELEMENTWISE)
         kernel->role = SP_ROLE_NORMALISATION;
     if (kernel->role != SP_ROLE_PRODUCT && kernel->role != SP_ROLE_CONVOLUTION)
@@ -298,6 +299,30 @@ static void write_by_products(struct sp_kernels_run *run)
     }
 }
 
+/* Whether a node of the kernel before this one, or this one by an operand before this, has read the value already: a
+   gate that is multiplied by its own sigmoid. A normalisation goes through its rows twice. */
+static bool is_read_already(const struct sp_kernels_run *run, const struct sp_node *node, uint32_t input)
+{
+    const struct sp_value *value = node->inputs[input];
+    const uint32_t kernel = find(run, node->index);
+    if (value == NULL || run->kernels[kernel].role == SP_ROLE_NORMALISATION)
+        return false;
+    for (uint32_t i = 0; i < value->use_count && i < SP_KERNELS_MOST_SEARCHED; i++) {
+        const struct sp_use *use = &value->uses[i];
+        const bool is_before = use->node->index < node->index || (use->node == node && use->input < input);
+        if (use->node->graph == run->graph && use->input != UINT32_MAX && is_before &&
+            run->roles[use->node->index] != SP_ROLE_VIEW && find(run, use->node->index) == kernel)
+            return true;
+    }
+    return false;
+}
+
+static bool goes_by_rows(const struct sp_kernels_kernel *kernel)
+{
+    return kernel->role == SP_ROLE_NORMALISATION ||
+           (kernel->role == SP_ROLE_ELEMENTWISE && kernel->has_function && kernel->has_many_roots);
+}
+
 /* Users come behind their producers, so that a view is known before what it looks at. */
 static void describe_nodes(struct sp_kernels_run *run)
 {
@@ -309,8 +334,10 @@ static void describe_nodes(struct sp_kernels_run *run)
         of->pays_no_start = run->kernels[kernel].payer != n;
         of->hands_on = is_handed_on(run, node->outputs[0], kernel);
         of->is_in_attention = run->kernels[kernel].role == SP_ROLE_ATTENTION;
+        of->goes_by_rows = goes_by_rows(&run->kernels[kernel]);
         for (uint32_t i = 0; i < node->input_count && i < SP_KERNEL_MAX_INPUTS; i++)
-            of->inside |= is_made_in(run, node->inputs[i], kernel) ? UINT32_C(1) << i : 0;
+            of->inside |=
+                is_made_in(run, node->inputs[i], kernel) || is_read_already(run, node, i) ? UINT32_C(1) << i : 0;
     }
     for (uint32_t n = 0; n < run->graph->node_count; n++)
         run->nodes[n].kernel = find(run, n);

@@ -30,11 +30,13 @@
 
 struct sp_node_kernel {
     uint32_t kernel;    /* the index of its first node */
-    uint32_t inside;    /* a bit for each input that is made in the same kernel: it is not read from memory */
+    uint32_t inside;    /* a bit for each input that is not read from memory: it is made in the same kernel, or another
+                           node of that has read it before */
     bool keeps_output;  /* output 0 is not written to memory: it is used in the same kernel alone, or, being the result
                              of a product's kernel, counts where the product is */
     bool pays_no_start; /* another node of the kernel has its start */
     bool hands_on;      /* output 0 is used in the same kernel by what does work */
+    bool goes_by_rows;  /* of a chain with a normalisation, or of a gate: a function of one tensor and another tensor */
     bool is_in_attention; /* of a kernel that is attention */
     bool narrows;         /* a pass of its own quantises the activations of a narrow product; else that is no kernel */
 };

@@ -9,7 +9,7 @@
 /* What is known of a kernel while it grows; by the index of its first node. */
 struct sp_kernels_kernel {
     enum sp_kernel_role role;
-    bool has_many_roots;
+    bool has_many_roots, has_function;
     uint32_t payer;              /* the node that has the start; UINT32_MAX: there is none yet */
     const struct sp_value *root; /* what it reads from outside, constants left out; NULL: nothing yet */
     double elements;             /* of the largest thing that it makes or reads */

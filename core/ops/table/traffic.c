@@ -226,3 +226,40 @@ bool sp_rule_is_product(const struct sp_rule *rule)
     }
     return false;
 }
+
+/* What input 0 is multiplied by: the input that has a factor in common with it that is summed up; or NULL. */
+static const struct sp_operand_rule *weights_of(const struct sp_rule *rule)
+{
+    for (uint32_t i = 1; rule->output_count > 0 && i < rule->input_count; i++)
+        for (uint32_t f = 0; f < rule->factor_count; f++)
+            if (has_factor(&rule->inputs[0], (uint8_t)f) && has_factor(&rule->inputs[i], (uint8_t)f) &&
+                !has_factor(&rule->outputs[0], (uint8_t)f))
+                return &rule->inputs[i];
+    return NULL;
+}
+
+/* Taps that windows of several elements add up along: beside the place of a window where windows lie side by side, of
+   the weights alone where these overlap. */
+static bool is_tap(const struct sp_rule *rule, const struct sp_operand_rule *weights, uint8_t factor)
+{
+    if (has_factor(&rule->outputs[0], factor) || !has_factor(weights, factor))
+        return false;
+    for (uint32_t axis = 0; axis < rule->inputs[0].rank; axis++) {
+        const struct sp_axis_factors *of = &rule->inputs[0].axes[axis];
+        if (of->count > 1 && of->factors[1] == factor && !has_factor(weights, of->factors[0]))
+            return true;
+    }
+    return rule->factors[factor].kind == SP_FACTOR_REPLICATE && !has_factor(&rule->inputs[0], factor);
+}
+
+enum sp_rule_windows sp_rule_windows(const struct sp_rule *rule)
+{
+    const struct sp_operand_rule *weights = weights_of(rule);
+    bool has_taps = false, has_groups = false;
+    for (uint32_t f = 0; weights != NULL && f < rule->factor_count; f++) {
+        has_taps = has_taps || is_tap(rule, weights, (uint8_t)f);
+        has_groups = has_groups || (has_factor(&rule->inputs[0], (uint8_t)f) && has_factor(weights, (uint8_t)f) &&
+                                    has_factor(&rule->outputs[0], (uint8_t)f));
+    }
+    return !has_taps ? SP_RULE_NO_WINDOWS : has_groups ? SP_RULE_GROUPED_WINDOWS : SP_RULE_DENSE_WINDOWS;
+}

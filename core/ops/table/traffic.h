@@ -82,3 +82,8 @@ double sp_operand_share(const struct sp_rule *rule, const struct sp_operand_rule
 
 /* Whether a term runs over an axis that two inputs have and output 0 lacks: a matrix product, a convolution. */
 bool sp_rule_is_product(const struct sp_rule *rule);
+
+/* Whether a product is a convolution with windows of several elements, and, where both operands and the result have a
+   factor in common, in groups of channels that each add up their own. */
+enum sp_rule_windows { SP_RULE_NO_WINDOWS, SP_RULE_DENSE_WINDOWS, SP_RULE_GROUPED_WINDOWS };
+enum sp_rule_windows sp_rule_windows(const struct sp_rule *rule);

@@ -195,7 +195,7 @@ static void kernel_lines(const struct sp_device *device, struct sp_buf *buf)
 {
     const struct sp_device_prefill prefill = sp_device_prefill(device);
     const struct sp_device_decode decode = sp_device_decode(device);
-    const struct sp_device_other other = sp_device_other(device);
+    const struct sp_device_other other = sp_device_other(device), norm = sp_device_norm(device);
     struct sp_buf text = paragraph();
 
     add_kernel(&text, prefill.start_seconds, prefill.flops_share, prefill.memory_share);
@@ -213,6 +213,10 @@ static void kernel_lines(const struct sp_device *device, struct sp_buf *buf)
     add_kernel(&text, other.start_seconds, 0, other.memory_share);
     add_origin(&text, device, SP_DEVICE_OTHER, device->other.memory_share > 0);
     line(buf, "Other kernels", &text);
+    text = paragraph();
+    add_kernel(&text, norm.start_seconds, 0, norm.memory_share);
+    add_origin(&text, device, SP_DEVICE_OTHER, device->norm.memory_share > 0 || device->other.memory_share > 0);
+    line(buf, "Kernels by rows", &text);
 }
 
 static void collectives_line(const struct sp_device *device, struct sp_buf *buf)

@@ -192,14 +192,15 @@ double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uin
 double sp_strategy_cut_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t layout, enum sp_cut_side side)
 {
     const struct sp_strategy_mesh *mesh = &table->mesh;
+    const enum sp_kernel_class class = sp_work_cut_class(table->workload, mesh->kind, tensor);
     const double bytes = sp_strategy_local_bytes(table, tensor, layout);
     double seconds = 0;
     if (side == SP_CUT_BOTH && sp_device_runtime(mesh->device)->joins_collectives)
         return 0;
     if (side & SP_CUT_BEFORE)
-        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, bytes, false);
+        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, class, bytes, false);
     if (side & SP_CUT_BEHIND)
-        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, bytes, true);
+        seconds += sp_roofline_cut_seconds(mesh->device, mesh->cluster, class, bytes, true);
     return seconds;
 }
 

@@ -13,17 +13,19 @@ DEVICES = {
     "a100-sxm4-80gb": "a100-sxm4-80gb", "a100-sxm4-40gb": "a100-sxm4-40gb", "a100_dgx": "a100-sxm4-80gb",
     "h100_sxm": "h100-sxm-80gb", "h100-sxm-80gb": "h100-sxm-80gb", "h100_dgx": "h100-sxm-80gb",
     "h200_sxm": "h200-sxm-141gb", "h200-sxm": "h200-sxm-141gb", "b200_sxm": "b200-180gb", "l40s": "l40s-48gb",
-    "t4-16gb": "t4-16gb",
+    "t4-16gb": "t4-16gb", "t4": "t4-16gb", "v100": "v100-sxm2-16gb",
 }
 NODE = 8             # GPUs of one node
 ADAPTER = 25e9       # bytes per second of a GPU's own adapter: 8 x 200 Gb/s InfiniBand in a node, as the tables say
 ADAPTER_LATENCY = 4e-6  # of a message over InfiniBand, as tests/bench/clusters has it
 INSIDE, INSIDE_LATENCY = 300e9, 1.9e-6  # NVLink 3: what was measured across nodes are DGX A100
 # Which of the product's runtimes does what a measured one does: SGLang and vLLM capture graphs and join the same
-# chains, TensorRT-LLM has FasterTransformer's kernels. That one starts NCCL from a stream, without a graph: EAGER more
-# for each collective (NCCL on DGX A100 in collectives.json, PyTorch eager against graphs). So does ONNX Runtime.
+# chains, TensorRT-LLM has FasterTransformer's kernels, eager PyTorch starts each operator from the host as ONNX Runtime
+# does. FasterTransformer starts NCCL from a stream, without a graph: EAGER more for each collective (NCCL on DGX A100
+# in collectives.json, PyTorch eager against graphs). So does ONNX Runtime.
 RUNTIMES = {"vllm": "vllm", "sglang": "vllm", "trtllm": "tensorrt", "TensorRT": "tensorrt", "TensorRT-LLM": "tensorrt",
-            "FasterTransformer": "tensorrt", "vllm eager": "vllm", "nccl eager": "onnxruntime"}
+            "FasterTransformer": "tensorrt", "vllm eager": "vllm", "nccl eager": "onnxruntime",
+            "PyTorch": "onnxruntime"}
 EAGER = 30e-6
 EAGER_RUNTIMES = {"FasterTransformer": ("nccl",), "vllm eager": None}
 CATALOG = os.path.join(os.path.dirname(__file__), "..", "..", "..", "api", "devices")

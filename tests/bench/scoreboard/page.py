@@ -60,6 +60,9 @@ nobody has looked at are a blind test.
   batches come out too slow.
 - SGLang is predicted with vLLM's table. Its prefills overlap with decode steps, which the formula does not model.
 - Tables named "eager" were measured without graph capture. They are compared with figures of captured collectives.
+- ResNet-50 is compared with a library of 2018 (TensorRT 4 on V100) and with eager PyTorch, whose host takes 7 to 25 us
+  for each operator where we count 3.8. First layers of three channels, and maps with channels first, are slower than
+  our convolutions.
 - Host work per step (1 to 5 ms at many sequences on 8 devices) is not modelled.
 """
 

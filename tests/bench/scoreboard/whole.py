@@ -11,9 +11,10 @@ import json
 import os
 
 import model_layers
+import model_resnet
 from model_graph import Graph
 
-from .asking import DEVICES, add, members
+from .asking import DEVICES, RUNTIMES, add, members
 from .kernels import text_of
 
 # Sizes: NVIDIA/FasterTransformer docs/gpt_guide.md; Megatron-Turing NLG 530B (arXiv 2201.11990); Llama 2 (arXiv
@@ -41,11 +42,12 @@ MODELS = {
                   "heads": 12, "head": 64, "inner": 3072},
     "bert-large": {"make": model_layers.bert, "vocabulary": 30522, "positions": 512, "layers": 24, "hidden": 1024,
                    "heads": 16, "head": 64, "inner": 4096},
+    "resnet50": {"make": model_resnet.resnet, "image": 224, "classes": 1000},
 }
 SERVED = {"meta-llama/Llama-3.1-70B": "llama31-70b", "meta-llama/Llama-3.1-8B-Instruct": "llama31-8b",
           "nvidia/Llama-3.1-8B-Instruct-FP8": "llama31-8b", "Qwen/Qwen3-32B": "qwen3-32b"}
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16", "fp32": "float32"}
-ENCODERS = ("bert-base", "bert-large")
+ENCODERS = ("bert-base", "bert-large")  # written out, as exported
 
 
 @functools.lru_cache(maxsize=64)  # layouts of one request follow each other
@@ -127,7 +129,8 @@ def row_of(name, source, called, place, measured, answer):
 
 def runtime_of(row):
     """What was measured, "vllm" of "vllm 0.12.0" or "FasterTransformer" of "NVIDIA/FasterTransformer docs/..."."""
-    return row.get("runtime", row["source"].split("/", 1)[-1]).split(" ")[0]
+    words = row.get("runtime", row["source"]).replace("/", " ").split()
+    return next((word for word in words if word in RUNTIMES), words[0])
 
 
 def end_to_end_rows(folder, ask, chosen):
@@ -135,12 +138,12 @@ def end_to_end_rows(folder, ask, chosen):
         items = json.load(file)["rows"]
     rows = []
     for item in items:
-        model, device, layout = item["model"], DEVICES.get(item["hardware"]), item["layout"]
+        model, device, layout = item["model"].split(" ")[0], DEVICES.get(item["hardware"]), item["layout"]
         measured = item.get("measured_s") or item.get("measured_tpot_s")
         if model not in MODELS or device is None or item["precision"] not in DTYPES:
             continue
         batch = item.get("batch") or item["concurrency"]
-        given, made = item.get("sequence") or item["input"], item.get("output") or 1
+        given, made = item.get("sequence") or item.get("input") or 1, item.get("output") or 1
         runtime = runtime_of(item)
         name = f"whole {runtime} {item['precision']} {device}"
         if not chosen(name, [model, batch, given, made]):  # with all of its layouts, or not at all

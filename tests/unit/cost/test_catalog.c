@@ -101,7 +101,8 @@ static void expect_types(const json_t *file, const struct sp_device *device)
 static void expect_residuals(const json_t *file, const struct sp_device *device)
 {
     static const char *const classes[SP_DEVICE_CLASS_COUNT] = {
-        "products", "narrow_products", "prefill", "decode", "other", "collectives", "eager_collectives", "memory"};
+        "products", "narrow_products", "prefill",           "decode", "other",
+        "norm",     "collectives",     "eager_collectives", "memory"};
     const json_t *residuals = json_object_get(file, "residuals"), *narrowing = json_object_get(file, "narrowing");
 
     for (int i = 0; i < SP_DEVICE_CLASS_COUNT; i++) {
@@ -256,6 +257,7 @@ Test(catalog, every_figure_has_a_source)
                                           "products",
                                           "attention",
                                           "other",
+                                          "norm",
                                           "collectives",
                                           "price_per_hour"};
     uint32_t count;

@@ -279,6 +279,16 @@ Test(device, what_is_not_stated_falls_back)
     cr_expect_gt(sp_device_prefill(&device).half_queries, 0);
     cr_expect_gt(sp_device_decode(&device).tile_keys, 0);
     cr_expect_gt(sp_device_other(&device).start_seconds, 0);
+    cr_expect_lt(sp_device_norm(&device).memory_share, sp_device_other(&device).memory_share);
+    cr_expect_gt(sp_device_residual(&device, SP_DEVICE_CLASS_NORM).low, 0);
+    device.other = (struct sp_device_other){1e-6, 0.5}; /* one figure for both, and one residual */
+    device.residuals[SP_DEVICE_CLASS_OTHER] = (struct sp_device_residual){0.8, 1.3};
+    cr_expect_eq(sp_device_norm(&device).memory_share, 0.5);
+    cr_expect_eq(sp_device_residual(&device, SP_DEVICE_CLASS_NORM).high, 1.3);
+    device.norm = (struct sp_device_other){2e-6, 0.25};
+    device.residuals[SP_DEVICE_CLASS_NORM] = (struct sp_device_residual){0.7, 1.4};
+    cr_expect_eq(sp_device_norm(&device).memory_share, 0.25);
+    cr_expect_eq(sp_device_residual(&device, SP_DEVICE_CLASS_NORM).high, 1.4);
     cr_expect_str_eq(sp_device_libraries(&device, &count)->name, "nccl");
     device.link_bandwidth = 0; /* the defaults are of devices with a switch */
     (void)sp_device_libraries(&device, &count);

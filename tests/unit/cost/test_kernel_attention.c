@@ -165,18 +165,29 @@ Test(kernel_attention, classes_of_kernels)
     input("x", "4,16,8,8");
     input("m", "32,64");
     build_weight(&build, "w", SP_DTYPE_FLOAT, "16,16,3,3");
+    build_weight(&build, "point", SP_DTYPE_FLOAT, "16,16,1,1");
+    build_weight(&build, "each", SP_DTYPE_FLOAT, "16,1,3,3");
     build_weight(&build, "n", SP_DTYPE_FLOAT, "64,16");
     build_weight(&build, "s", SP_DTYPE_FLOAT, "64");
-    struct sp_node *products[] = {build_node(&build, "Conv", "x w", "a"), build_node(&build, "MatMul", "m n", "b"),
+    struct sp_node *windows = build_node(&build, "Conv", "x w", "a");
+    struct sp_node *products[] = {build_node(&build, "Conv", "x point", "l"), build_node(&build, "MatMul", "m n", "b"),
                                   build_node(&build, "Gemm", "m n", "c")};
-    struct sp_node *others[] = {build_node(&build, "Add", "m m", "d"), build_node(&build, "Softmax", "m", "e"),
-                                build_node(&build, "ReduceSumSquare", "m", "f"),
-                                build_node(&build, "LayerNormalization", "m s", "g"),
-                                build_node(&build, "Transpose", "m", "h")};
-    build_outputs(&build, "a b c d e f g h");
+    struct sp_node *others[] = {build_node(&build, "Add", "m m", "d"), build_node(&build, "Sigmoid", "m", "i"),
+                                build_node(&build, "Concat", "m m", "j")};
+    build_attr_int(&build, others[2], "axis", 0);
+    struct sp_node *rows[] = {build_node(&build, "Softmax", "m", "e"), build_node(&build, "ReduceSumSquare", "m", "f"),
+                              build_node(&build, "LayerNormalization", "m s", "g"),
+                              build_node(&build, "Transpose", "m", "h")};
+    struct sp_node *groups = build_node(&build, "Conv", "x each", "k");
+    build_attr_int(&build, groups, "group", 16);
+    build_outputs(&build, "a b c d e f g h i j k l");
     infer();
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         cr_expect_eq(work_of(products[i], SP_CACHES_APART, NULL, 1).kind, SP_KERNEL_PRODUCT, "%zu", i);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         cr_expect_eq(work_of(others[i], SP_CACHES_APART, NULL, 1).kind, SP_KERNEL_OTHER, "%zu", i);
+    cr_expect_eq(work_of(windows, SP_CACHES_APART, NULL, 1).kind, SP_KERNEL_CONVOLUTION);
+    cr_expect_eq(work_of(groups, SP_CACHES_APART, NULL, 1).kind, SP_KERNEL_GROUPED_CONVOLUTION);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_eq(work_of(rows[i], SP_CACHES_APART, NULL, 1).kind, SP_KERNEL_NORM, "%zu", i);
 }
