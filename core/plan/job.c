@@ -369,7 +369,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.tolerance = options->tolerance;
     joint.any_sets = options->any_sets;
     joint.max_replicas = options->max_replicas;
-    joint.skips_routes = contraction.workload != workload;
+    joint.skips_routes = contraction.workload != workload || options->replan != NULL;
     joint.seed = options->seed;
     joint.executor = job->executor;
     joint.skip_minimum_memory = job->skip_minimum_memory;

@@ -97,6 +97,19 @@ class Routes(test_cli.Case):
                                  status=2).stderr
                 self.assertIn(b"[OTHER_PLAN]", said)
 
+    def test_every_device_counts_for_what_if(self):
+        plan = self.routes("--what-if")
+        gains = {row["change"]: row for row in plan["what_if"]}
+        fewer = [row for name, row in gains.items() if "fewer" in name]
+        self.assertEqual(len(fewer), 2)
+        for row in fewer:
+            self.assertGreater(row["interval_seconds"], plan["estimate"]["interval_seconds"] * 1.01)
+
+    def test_it_cannot_be_followed(self):
+        path = self.file("plan.json", json.dumps(self.routes()).encode())
+        said = self.done("replan", self.model, "--from", path, "--cluster", self.cluster, status=1).stderr
+        self.assertIn(b"[ROUTES_UNSUPPORTED]", said)
+
     def test_what_it_is_not_for(self):
         constraints = self.file("constraints.json", b'{"max_stages": 2}')
         for options in (["--objective", "latency"], ["--replicas", "2"], ["--constraints", constraints]):

@@ -13,7 +13,7 @@ struct sp_replan_question {
 
 /*
  * Plans as sp_job_plan() does, with what moving costs. The plan that runs is made again (sp_plan_from_json(), with its
- * errors), and its devices hold what it says.
+ * errors), and its devices hold what it says. SP_ERR_UNSUPPORTED "ROUTES_UNSUPPORTED": its requests take several routes.
  *
  * `within` gets the cluster of before and the options, and must stay as long as the job, as `cluster` and the JSON must.
  */

@@ -169,7 +169,7 @@ static bool uses_device(const struct sp_plan *plan, uint32_t device)
         if (device >= first && device < first + sp_plan_stage_devices(plan, s))
             return true;
     }
-    return false;
+    return sp_routed_holder(plan->result->routes, device) != NULL;
 }
 
 static bool still_fits(const struct sp_plan *plan, const struct sp_cluster *changed)
@@ -179,6 +179,11 @@ static bool still_fits(const struct sp_plan *plan, const struct sp_cluster *chan
     reserved.reserved_bytes = plan->cluster->reserved_bytes;
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         if (evaluation->stages[s].total_bytes > sp_cluster_memory(&reserved, evaluation->stages[s].device))
+            return false;
+    }
+    for (uint32_t h = 0; plan->result->routes != NULL && h < plan->result->routes->holder_count; h++) {
+        const struct sp_route_holder *holder = &plan->result->routes->holders[h];
+        if (holder->cost->total_bytes > sp_cluster_memory(&reserved, holder->device))
             return false;
     }
     return true;
