@@ -23,6 +23,7 @@ static const char usage[] =
     "  reshard                the way from one sharding of a tensor to another, and what it costs\n"
     "  operators [NAME]       the operators and their sharding rules\n"
     "  devices                the built-in device catalog\n"
+    "  cluster                a cluster's JSON from what 'nvidia-smi topo -m' prints\n"
     "  calibrate              measure a device of your own, and describe it for a plan\n"
     "  models, plans, jobs    what a daemon keeps and works on: list, show, fetch, cancel, watch, delete\n"
     "\n"
@@ -43,7 +44,7 @@ static const struct {
     {"inspect", cmd_inspect}, {"check", cmd_check},         {"infer", cmd_infer},     {"plan", cmd_plan},
     {"strip", cmd_strip},     {"convert", cmd_convert},     {"reshard", cmd_reshard}, {"operators", cmd_operators},
     {"devices", cmd_devices}, {"export", cmd_export},       {"models", cmd_models},   {"plans", cmd_plans},
-    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate}, {"replan", cmd_replan},
+    {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate}, {"replan", cmd_replan},   {"cluster", cmd_cluster},
 };
 
 static void on_signal(int number)

@@ -157,7 +157,7 @@ class Usage(Case):
         self.assertIn(b"Usage: shardplan COMMAND", self.done("--help").stdout)
         self.assertRegex(self.done("--version").stdout, rb"^shardplan \d+\.\d+\.\d+\n$")
         for command in ("inspect", "check", "infer", "plan", "strip", "export", "convert", "reshard", "operators",
-                        "devices", "calibrate", "models", "plans", "jobs", "replan"):
+                        "devices", "calibrate", "models", "plans", "jobs", "replan", "cluster"):
             text = self.done(command, "--help").stdout
             self.assertIn(f"Usage: shardplan {command}".encode(), text)
             self.assertEqual(self.done("help", command).stdout, text)

@@ -102,6 +102,19 @@ class Clusters(test_cli.Case):
         self.assertEqual([stage["devices"] for stage in pair["stages"]], [[0, 2]])
         self.assertEqual(pair["cluster"]["links"][0]["between"], [0, 2])
 
+    def test_what_nvidia_smi_prints(self):
+        folder = os.path.join(test_cli.TOP, "tests/fuzz/corpus/topology")
+        out = self.path("pairs.json")
+        with open(os.path.join(folder, "pairs-4"), "rb") as file:
+            text = file.read()
+        self.done("cluster", "--from-nvidia-smi", "-", "--device", "rtx-3090-24gb", "-o", out, stdin=text)
+        plan = self.json("plan", self.mlp(), "--cluster", out, "--objective", "latency", "--strategy", "tensor")
+        self.assertIn([0, 2], [stage["devices"][:2] for stage in plan["stages"]])
+        for arguments in (["--from-nvidia-smi", "-"], ["--device", "l4-24gb"],
+                          ["--from-nvidia-smi", "-", "--device", "gpu"],
+                          ["--from-nvidia-smi", os.path.join(folder, "no-matrix"), "--device", "l4-24gb"]):
+            self.done("cluster", *arguments, stdin=text, status=2)
+
     def test_plans_of_such_clusters_are_made_again(self):
         folder = os.path.join(self.folder, "out")
         nodes = [{"name": "a", "members": [0, 4], "bandwidth": 8e10},
