@@ -1,6 +1,16 @@
 #include "plan/replan/from_plan.h"
 
+#include "plan/internal.h"
 #include "plan/subject.h"
+
+/* What the new plan may take beside the one of before, which stays in memory meanwhile. */
+static struct sp_job_options options_beside(const struct sp_job_options *job_options, const struct sp_job *before)
+{
+    struct sp_job_options rest = *job_options;
+    const size_t limit = rest.memory_budget != 0 ? rest.memory_budget : SP_DEFAULT_JOB_BYTES;
+    rest.memory_budget = limit > before->budget.used ? limit - before->budget.used : 1;
+    return rest;
+}
 
 /* Options of the plan and of the question; strings stay owned by their JSON. */
 static enum sp_status merge_options(struct sp_arena *within, const struct sp_replan_question *question,
@@ -49,7 +59,8 @@ enum sp_status sp_plan_follow(struct sp_arena *within, const struct sp_job_optio
         terms->from = json_string_value(json_object_get(question->plan, "id"));
         options.replan = terms;
         options.past = &past;
-        status = sp_job_plan(job_options, question->cluster, &options, ret_job, ret_plan, err);
+        const struct sp_job_options rest = options_beside(job_options, before);
+        status = sp_job_plan(&rest, question->cluster, &options, ret_job, ret_plan, err);
     }
     sp_job_destroy(before);
     return status;
