@@ -5,7 +5,9 @@ import hashlib
 import itertools
 import json
 import os
+import resource
 import struct
+import subprocess
 import sys
 import unittest
 from unittest import mock
@@ -183,6 +185,31 @@ class Replan(test_cli.Case):
             self.done("replan", model, "--from", self.path("before/plan.json"), "--cluster", self.path("3.json"),
                       "--lost", "2", "--emit", self.path("after"), "--no-simulation")
             self.assertGreater(self.expect_moves(tensors, self.devices("before"), self.devices("after"), 10 * 8), 0)
+
+
+class Large(test_cli.Case):
+    def test_one_of_eight_devices_of_a_large_model_is_lost(self):
+        maker = os.path.join(test_cli.TOP, "tests/bench/models.py")
+        model, devices = self.path("70b.json"), ["--device", "h100-sxm-80gb"]
+        subprocess.run([sys.executable, maker, "--model", "llama3-70b", "--style", "fused", "--dtype", "bfloat16",
+                        "--sequence", "4096", "-o", model], check=True)
+        self.done("plan", model, "--devices", "8", *devices, "--plan", self.path("plan.json"))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.done("replan", model, "--from", self.path("plan.json"), "--devices", "7", *devices, "--lost", "3", "--plan",
+                  self.path("new.json"))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        if "sanitized" not in test_cli.CLI:
+            self.assertLess(seconds, 1)  # of processors: others may run beside it
+        with open(self.path("new.json"), encoding="utf-8") as file:
+            plan = json.load(file)
+        self.assertEqual([device["was"] for device in plan["replan"]["devices"]], [0, 1, 2, 4, 5, 6, 7])
+        self.assertEqual(sum(move["bytes"] for move in plan["moves"]), plan["moved_bytes"])
+        self.assertGreaterEqual(plan["moved_bytes"], plan["moved_bytes_bound"])
+        # What only the lost device had comes from the store, and nothing else does.
+        stored = sum(move["bytes"] for move in plan["moves"] if move["from"] == "store")
+        self.assertEqual(stored, plan["replan"]["store_bytes"])
+        self.assertGreater(stored, 1e10)
 
 
 class Usage(test_cli.Case):

@@ -40,7 +40,7 @@ static double horizon(const struct sp_replan *replan)
 static enum sp_status find_moves(struct sp_replan *replan, const struct sp_replan_plan *plan, struct sp_arena *arena,
                                  bool lists, struct sp_moves *ret_moves, struct sp_error *err)
 {
-    const struct sp_placed placed = {replan->of.workload, plan->placement, plan->sharded};
+    const struct sp_placed placed = {replan->of.workload, plan->placement, plan->sharded, plan->routes};
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(replan->arena));
     struct sp_weight_parts now;
     enum sp_status status =
@@ -300,6 +300,7 @@ static struct sp_replan_plan plan_of(const struct sp_search_result *result)
 {
     return (struct sp_replan_plan){.placement = &result->placement,
                                    .sharded = (struct sp_sharded_stage *)(uintptr_t)result->sharded,
+                                   .routes = result->routes,
                                    .evaluation = result->evaluation,
                                    .strategy = result->strategy,
                                    .devices_used = result->evaluation->device_count,
@@ -448,6 +449,7 @@ static enum sp_status take_over(struct choosing *c, const struct sp_replan_plan 
     *answer = found != NULL ? *found : *plan->owner;
     answer->placement = *plan->placement;
     answer->sharded = plan->sharded;
+    answer->routes = plan->routes;
     answer->evaluation = plan->evaluation;
     answer->strategy = plan->strategy;
     answer->best = NULL;

@@ -53,8 +53,9 @@ enum sp_status sp_plan_follow(struct sp_arena *within, const struct sp_job_optio
     if (status == SP_OK)
         status = merge_options(within, question, &options, err);
     if (status == SP_OK) {
-        const struct sp_past past = {.placed = {old->workload, &old->result->placement, old->result->sharded},
-                                     .cluster = old->cluster};
+        const struct sp_past past = {
+            .placed = {old->workload, &old->result->placement, old->result->sharded, old->result->routes},
+            .cluster = old->cluster};
         *terms = *question->terms;
         terms->from = json_string_value(json_object_get(question->plan, "id"));
         options.replan = terms;

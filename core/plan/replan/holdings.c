@@ -267,20 +267,36 @@ static const uint32_t *strategies_of(struct sp_arena *arena, const struct sp_pla
     return strategy_of;
 }
 
-enum sp_status sp_weight_parts(struct sp_arena *arena, struct sp_box_memory *memory, const struct sp_placed *placed,
-                               struct sp_weight_parts *ret_parts, struct sp_error *err)
+/* Adds what one placement says. */
+static enum sp_status add_placement(struct sp_arena *arena, struct sp_box_memory *memory,
+                                    const struct sp_placed *placed, struct sp_weight_parts *parts, struct sp_error *err)
 {
-    struct walk walk = {.arena = arena, .memory = memory, .placed = placed, .seen.arena = arena, .err = err};
-    struct sp_weight_parts parts = {0};
-    walk.parts = &parts;
-    walk.strategy_of = strategies_of(arena, placed);
+    struct walk walk = {.arena = arena,
+                        .memory = memory,
+                        .placed = placed,
+                        .strategy_of = strategies_of(arena, placed),
+                        .seen.arena = arena,
+                        .parts = parts,
+                        .err = err};
     enum sp_status status = walk.strategy_of != NULL ? see_all(&walk) : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < walk.uses.count; i++) {
         if (placed->workload->tensors[walk.uses.items[i]->tensor].producer == SP_NO_WORK)
             status = add_use(&walk, walk.uses.items[i]);
     }
-    if (status == SP_OK)
-        status = add_inner(&walk);
+    return status == SP_OK ? add_inner(&walk) : status;
+}
+
+enum sp_status sp_weight_parts(struct sp_arena *arena, struct sp_box_memory *memory, const struct sp_placed *placed,
+                               struct sp_weight_parts *ret_parts, struct sp_error *err)
+{
+    struct sp_weight_parts parts = {0};
+    enum sp_status status = SP_OK;
+    if (placed->routes == NULL)
+        status = add_placement(arena, memory, placed, &parts, err);
+    for (uint32_t r = 0; placed->routes != NULL && status == SP_OK && r < placed->routes->route_count; r++) {
+        const struct sp_placed route = {placed->workload, &placed->routes->routes[r].placement, NULL, NULL};
+        status = add_placement(arena, memory, &route, &parts, err);
+    }
     if (status != SP_OK)
         return status;
     if (parts.count > 1)

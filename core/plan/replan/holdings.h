@@ -22,6 +22,7 @@ struct sp_placed {
     const struct sp_workload *workload;
     const struct sp_placement *placement;
     const struct sp_sharded_stage *sharded; /* per stage, or NULL */
+    const struct sp_routed *routes;         /* in place of both, where requests take several; or NULL */
 };
 
 /* The weights of a workload: tensor t is weight t, what is inside node n is weight tensor_count + n. */

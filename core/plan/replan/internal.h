@@ -6,6 +6,7 @@
 struct sp_replan_plan {
     const struct sp_placement *placement; /* of the workload, not of its contraction */
     struct sp_sharded_stage *sharded;     /* or NULL */
+    const struct sp_routed *routes;       /* or NULL */
     struct sp_evaluation *evaluation;
     enum sp_search_strategy strategy;
     uint32_t devices_used;

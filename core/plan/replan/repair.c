@@ -135,7 +135,8 @@ static bool is_answer(const struct repair *r, const struct sp_search_result *res
 {
     const struct sp_replanned *of = &r->replan->of;
     const struct sp_evaluation *evaluation = result->evaluation;
-    bool ok = evaluation->worst_excess_bytes <= 0;
+    bool ok =
+        evaluation->worst_excess_bytes <= 0 && (result->routes == NULL || result->routes->worst_excess_bytes <= 0);
     for (uint32_t s = 0; ok && s < evaluation->stage_count; s++)
         ok = sp_unable_nodes(of->contraction->workload, evaluation->stages[s].compute_seconds) == 0;
     const struct sp_constraints *constraints = of->options->constraints;
@@ -150,16 +151,14 @@ static bool is_answer(const struct repair *r, const struct sp_search_result *res
     return ok;
 }
 
-/* Evaluates the plan with these stages. One that cannot run is none. */
-static enum sp_status try_plan(struct repair *r, uint32_t stage_count, const struct sp_placement_record_stage *stages,
-                               const uint32_t *stage_of, enum sp_replan_choice choice)
+/* Evaluates the plan that the record says. One that cannot run is none. */
+static enum sp_status try_plan(struct repair *r, struct sp_placement_record record, enum sp_replan_choice choice)
 {
     const struct sp_replanned *of = &r->replan->of;
     const struct sp_recorded_problem problem = {of->workload, of->dataflow, of->cluster};
-    const struct sp_placement_record record = {
-        .stage_count = stage_count, .stages = stages, .stage_of = stage_of, .strategies = r->strategies};
     struct sp_search_result *result = NULL;
     struct sp_error why = {0};
+    record.strategies = r->strategies;
     if (r->count > SP_REPLAN_REPAIRED_MOST)
         return SP_OK;
     enum sp_status status =
@@ -177,6 +176,7 @@ static enum sp_status try_plan(struct repair *r, uint32_t stage_count, const str
     }
     r->plans[r->count++] = (struct sp_replan_plan){.placement = &result->placement,
                                                    .sharded = (struct sp_sharded_stage *)(uintptr_t)result->sharded,
+                                                   .routes = result->routes,
                                                    .evaluation = result->evaluation,
                                                    .strategy = of->options->strategy,
                                                    .devices_used = result->evaluation->device_count,
@@ -237,8 +237,12 @@ static enum sp_status try_free(struct repair *r)
     if (stages == NULL)
         return sp_fail_memory(r->err);
     memcpy(stages, r->stages, count * sizeof *stages);
-    return move_to_free(r, stages) ? try_plan(r, count, stages, r->old->placement->stage_of, SP_REPLAN_REPAIRED)
-                                   : SP_OK;
+    return move_to_free(r, stages)
+               ? try_plan(r,
+                          (struct sp_placement_record){
+                              .stage_count = count, .stages = stages, .stage_of = r->old->placement->stage_of},
+                          SP_REPLAN_REPAIRED)
+               : SP_OK;
 }
 
 /* Whether a stage's nodes can run on the devices of another as they are split. */
@@ -279,9 +283,59 @@ static enum sp_status share_out(struct repair *r)
             const uint32_t s = placement->stage_of[n];
             stage_of[n] = s < lost ? s : s > lost ? s - 1 : seen++ < first ? lost - 1 : lost;
         }
-        status = try_plan(r, count - 1, stages, stage_of, SP_REPLAN_REPAIRED);
+        status =
+            try_plan(r, (struct sp_placement_record){.stage_count = count - 1, .stages = stages, .stage_of = stage_of},
+                     SP_REPLAN_REPAIRED);
     }
     return status;
+}
+
+/* The routes whose devices are all there; the others' requests are theirs. */
+static enum sp_status try_routes(struct repair *r)
+{
+    const struct sp_routed *old = r->old->routes;
+    const uint32_t nodes = r->replan->of.workload->node_count;
+    struct sp_arena *arena = r->replan->arena;
+    struct sp_route *routes = SP_NEW_ARRAY(arena, old->route_count, struct sp_route);
+    uint32_t *stage_of = SP_NEW_ARRAY(arena, nodes, uint32_t), kept = 0;
+    double shares = 0;
+    r->seat_of = find_seats(r, false);
+    if (routes == NULL || stage_of == NULL || r->seat_of == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t i = 0; i < old->route_count; i++) {
+        const struct sp_route *route = &old->routes[i];
+        uint32_t *devices = SP_NEW_ARRAY(arena, route->count, uint32_t);
+        bool is_there = true;
+        if (devices == NULL)
+            return sp_fail_memory(r->err);
+        for (uint32_t h = 0; h < route->count; h++) {
+            devices[h] = r->seat_of[route->devices[h]];
+            is_there = is_there && devices[h] != NO_DEVICE;
+        }
+        if (!is_there)
+            continue;
+        routes[kept++] = (struct sp_route){route->share, route->count, devices, route->ends};
+        shares += route->share;
+    }
+    if (kept == 0)
+        return SP_OK;
+    for (uint32_t i = 0; i < kept; i++)
+        routes[i].share /= shares;
+    struct sp_placement_record_stage *stages = SP_NEW_ARRAY(arena, routes[0].count, struct sp_placement_record_stage);
+    if (stages == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t s = 0, n = 0; s < routes[0].count; s++) {
+        stages[s] = (struct sp_placement_record_stage){.device = routes[0].devices[s], .size = 1, .replicas = 1};
+        while (n < routes[0].ends[s] && n < nodes)
+            stage_of[n++] = s;
+    }
+    return try_plan(r,
+                    (struct sp_placement_record){.stage_count = routes[0].count,
+                                                 .stages = stages,
+                                                 .stage_of = stage_of,
+                                                 .route_count = kept,
+                                                 .routes = routes},
+                    kept == old->route_count ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
 }
 
 enum sp_status sp_replan_repair(struct sp_replan *replan, struct sp_replan_plan *ret_plans, uint32_t *ret_count,
@@ -298,6 +352,11 @@ enum sp_status sp_replan_repair(struct sp_replan *replan, struct sp_replan_plan 
     enum sp_status status = take_nodes(&r, &is_same);
     if (status != SP_OK || !is_same)
         return status;
+    if (r.old->routes != NULL) {
+        status = try_routes(&r);
+        *ret_count = r.count;
+        return status;
+    }
     for (uint32_t round = 0; round < 2 && (round == 0 || !r.is_whole); round++) {
         r.seat_of = find_seats(&r, round > 0);
         r.is_whole = true;
@@ -308,8 +367,10 @@ enum sp_status sp_replan_repair(struct sp_replan *replan, struct sp_replan_plan 
             map_stage(&r, s);
     }
     if (r.lost_count == 0) {
-        status =
-            try_plan(&r, count, r.stages, r.old->placement->stage_of, r.is_whole ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
+        status = try_plan(&r,
+                          (struct sp_placement_record){
+                              .stage_count = count, .stages = r.stages, .stage_of = r.old->placement->stage_of},
+                          r.is_whole ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
     } else {
         status = try_free(&r);
         if (status == SP_OK)

@@ -250,6 +250,39 @@ Test(replan, what_is_left_out_is_lost)
     }
 }
 
+/* Of requests that take several routes, those whose devices are all there go on. */
+Test(replan, routes_stay_or_lose_some)
+{
+    static const char *const unequal =
+        "{\"groups\": [{\"count\": 2, \"device\": \"l4-24gb\"}, {\"count\": 1, \"device\": \"a100-sxm4-80gb\"}]}";
+    static const char *const fewer =
+        "{\"groups\": [{\"count\": 2, \"device\": \"l4-24gb\"}, {\"count\": 1, \"device\": \"a100-sxm4-80gb\"}],"
+        " \"exclude\": [0]}";
+    struct sp_plan_options options;
+    struct planned_model model = {0};
+    struct followed f = {.arena = sp_arena_create(NULL)};
+    onnx_mlp(&f.file, &wide);
+    sp_plan_options_init(&options);
+    options.strategy = SP_STRATEGY_ROUTES;
+    options.tolerance = 0;
+    const struct sp_job_options job = job_options(&f);
+    cr_assert_eq(sp_job_plan(&job, cluster_of(f.arena, unequal), &options, &model.job, &model.plan, &f.err), SP_OK,
+                 "%s", f.err.message);
+    cr_assert_not_null(model.plan->result->routes);
+    f.before = planned_json(&model);
+    sp_job_destroy(model.job);
+    follow(&f, unequal, 3600, NULL, 0);
+    expect_followed(&f);
+    cr_expect_eq(f.plan->migration->choice, SP_REPLAN_STAY);
+    cr_expect_eq(f.plan->migration->moves.bytes, 0);
+    cr_expect_not_null(f.plan->result->routes);
+    drop(&f);
+    follow(&f, fewer, 0, NULL, 0);
+    expect_followed(&f);
+    cr_expect_geq(f.plan->migration->moves.bytes, f.plan->migration->moves.bytes_bound);
+    release(&f);
+}
+
 static void expect_refused(const int64_t *map, uint32_t count, const char *code)
 {
     struct followed f;
