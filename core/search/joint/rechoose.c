@@ -292,7 +292,7 @@ enum sp_status sp_joint_rechoose(struct sp_joint *joint, struct sp_joint_candida
         status = sp_joint_judge(joint, candidate, err);
     if (status == SP_OK && !sp_front_note_short_of_memory(joint, candidate))
         status = sp_fail_memory(err);
-    const bool is_idle = candidate->is_hopeful && joint->ranked[0] != NULL &&
+    const bool is_idle = status == SP_OK && candidate->is_hopeful && joint->ranked[0] != NULL &&
                          !sp_front_better(joint->options->objective, candidate, joint->ranked[0]);
     if (status == SP_OK && !candidate->is_draft && !is_idle)
         status = choose_and_judge(&choosing, err);
