@@ -152,7 +152,8 @@ static enum sp_status evaluate_stage(struct run *run, uint32_t s)
         double inside_bytes = 0;
         *cost = (struct sp_stage_cost){.device = run->placement->stage_device[s], .node_count = count};
         status = run->blocks->stage(run->blocks->context, s, cost, &inside_bytes, run->err);
-        cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, cost->device);
+        if (cost->capacity_bytes == 0)
+            cost->capacity_bytes = sp_cluster_memory(evaluator->cluster, cost->device);
         run->evaluation->communication_bytes += inside_bytes;
     }
     cost->device_count = sp_placement_size(run->placement, s) * sp_placement_replicas(run->placement, s);

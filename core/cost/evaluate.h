@@ -74,6 +74,7 @@ struct sp_evaluation {
     uint32_t device_count; /* in use */
     struct sp_stage_cost *stages;
     struct sp_stage_cost *devices;        /* per device of the cluster, where devices are shared; else NULL */
+    struct sp_stage_cost *members;        /* per device, where some stage has unequal devices: its own; else NULL */
     struct sp_tensor_transfer *transfers; /* by tensor, then by stage */
     double latency_seconds, interval_seconds, communication_bytes;
     uint32_t bottleneck_stage;
@@ -116,7 +117,8 @@ struct sp_block_costs {
     void *context;
     bool (*is_split)(void *context, uint32_t stage);
     /* Adds to a split stage's own figures: flops, compute and collective seconds, weights, caches, the peak of
-       activations. *ret_inside_bytes: what its devices send each other. */
+       activations, and the capacity where its devices have not the same. *ret_inside_bytes: what its devices send each
+       other. */
     enum sp_status (*stage)(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
                             struct sp_error *err);
     /* Bytes and seconds of a transfer to a stage where `user` is the first to use the tensor, and how much of it one
@@ -131,6 +133,13 @@ static inline const struct sp_stage_cost *sp_evaluation_device(const struct sp_e
 {
     const struct sp_stage_cost *cost = &evaluation->stages[stage];
     return evaluation->devices != NULL ? &evaluation->devices[cost->device] : cost;
+}
+
+/* The same of one of the stage's devices, which hold different amounts where they are unequal. */
+static inline const struct sp_stage_cost *sp_evaluation_on(const struct sp_evaluation *evaluation, uint32_t stage,
+                                                           uint32_t device)
+{
+    return evaluation->members != NULL ? &evaluation->members[device] : sp_evaluation_device(evaluation, stage);
 }
 
 /*

@@ -57,7 +57,7 @@ const struct sp_stage_cost *sp_plan_device_cost(const struct sp_plan *plan, uint
         return &unused;
     }
     const struct sp_stage_cost *cost =
-        holder != NULL ? holder->cost : sp_evaluation_device(plan->result->evaluation, stage);
+        holder != NULL ? holder->cost : sp_evaluation_on(plan->result->evaluation, stage, device);
     *ret_busy_seconds = holder != NULL ? sp_route_holder_interval(holder) : cost->interval_seconds;
     return cost;
 }

@@ -242,6 +242,26 @@ enum sp_status sp_plan_shards(const struct sp_plan *plan, uint32_t stage, uint32
     return status;
 }
 
+/* Unequal devices in a row, whatever their shares are. */
+static enum sp_status mesh_of_members(struct sp_arena *arena, uint32_t count, uint32_t first,
+                                      const struct sp_mesh **ret_mesh, struct sp_error *err)
+{
+    const struct sp_mesh_axis axis = {"x", count};
+    struct sp_device_order order;
+    struct sp_mesh *mesh = NULL;
+    int64_t *devices = SP_NEW_ARRAY(arena, count, int64_t);
+    if (devices == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < count; i++)
+        devices[i] = (int64_t)first + i;
+    enum sp_status status = sp_device_order_list(arena, count, devices, &order, err);
+    if (status == SP_OK)
+        status = sp_mesh_create(arena, 1, &axis, &order, &mesh, err);
+    if (status == SP_OK)
+        *ret_mesh = mesh;
+    return status;
+}
+
 enum sp_status sp_plan_mesh(const struct sp_plan *plan, struct sp_arena *arena, uint32_t stage,
                             const struct sp_mesh **ret_mesh, struct sp_error *err)
 {
@@ -250,8 +270,10 @@ enum sp_status sp_plan_mesh(const struct sp_plan *plan, struct sp_arena *arena, 
     *ret_mesh = NULL;
     if (sharded == NULL)
         return SP_OK;
-    enum sp_status status =
-        sp_strategy_sharding(sharded->table, arena, 0, 0, plan->result->placement.stage_device[stage], &whole, err);
+    const uint32_t first = plan->result->placement.stage_device[stage];
+    if (sp_strategy_table_mesh(sharded->table)->member_count > 0)
+        return mesh_of_members(arena, sp_strategy_table_mesh(sharded->table)->member_count, first, ret_mesh, err);
+    enum sp_status status = sp_strategy_axes(sharded->table, arena, 0, 0, first, &whole, err);
     if (status == SP_OK)
         *ret_mesh = whole->mesh;
     return status;

@@ -18,6 +18,13 @@ static void write_stage(const struct sp_plan *plan, uint32_t stage, struct sp_js
     for (uint32_t a = 0; mesh != NULL && a < mesh->axis_count; a++)
         sp_json_int(json, mesh->size[a]);
     sp_json_end_array(json);
+    if (mesh != NULL && mesh->member_count > 0) {
+        sp_json_key(json, "shares");
+        sp_json_begin_array(json);
+        for (uint32_t m = 0; m < mesh->member_count; m++)
+            sp_json_int(json, mesh->members[m].share);
+        sp_json_end_array(json);
+    }
     sp_json_end_object(json);
 }
 
@@ -106,6 +113,11 @@ static bool read_stage(const json_t *json, struct sp_placement_record_stage *sta
     stage->axis_count = ok ? (uint32_t)json_array_size(axes) : 0;
     for (uint32_t a = 0; ok && a < stage->axis_count; a++)
         ok = read_number(json_array_get(axes, a), &stage->axes[a]) && stage->axes[a] > 1;
+    const json_t *shares = json_object_get(json, "shares");
+    ok = ok && json_array_size(shares) <= SP_STRATEGY_MEMBERS;
+    stage->share_count = ok ? (uint32_t)json_array_size(shares) : 0;
+    for (uint32_t i = 0; ok && i < stage->share_count; i++)
+        ok = read_number(json_array_get(shares, i), &stage->shares[i]) && stage->shares[i] > 0;
     return ok && read_number(json_object_get(json, "device"), &stage->device) &&
            read_number(json_object_get(json, "size"), &stage->size) &&
            read_number(json_object_get(json, "replicas"), &stage->replicas);

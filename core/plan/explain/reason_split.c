@@ -155,13 +155,25 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage)
     return seconds;
 }
 
+/* " in shares of 3 and 1", of unequal devices. */
+static void list_shares(const struct sp_strategy_mesh *mesh, struct sp_buf *buf)
+{
+    for (uint32_t m = 0; m < mesh->member_count; m++)
+        sp_buf_printf(buf, "%s%u",
+                      m == 0                        ? " in shares of "
+                      : m + 1 == mesh->member_count ? " and "
+                                                    : ", ",
+                      mesh->members[m].share);
+}
+
 void sp_reason_block(const struct sp_plan *plan, uint32_t stage, const char *before, struct sp_buf *buf)
 {
     const struct sp_placement *placement = &plan->result->placement;
     const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
     if (sp_plan_sharded(plan, stage) != NULL) {
-        sp_buf_printf(buf, "%sits operators are split over %u devices and take ", before,
-                      sp_placement_size(placement, stage));
+        sp_buf_printf(buf, "%sits operators are split over %u devices", before, sp_placement_size(placement, stage));
+        list_shares(sp_strategy_table_mesh(sp_plan_sharded(plan, stage)->table), buf);
+        sp_buf_text(buf, " and take ");
         sp_text_seconds(buf, cost->compute_seconds);
         sp_buf_text(buf, " instead of ");
         sp_text_seconds(buf, sp_reason_whole_seconds(plan, stage));

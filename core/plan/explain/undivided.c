@@ -12,7 +12,6 @@
 #define MOST_NUMBERS 8    /* of devices in the sentence */
 #define SHARE_TOLD   0.1  /* of the FLOPs, from which it is said */
 #define SHARE_LEFT   0.01 /* that may stay undivided by a number that would do */
-#define SMALL_WEIGHT 1024 /* elements; of a smaller one every device may have all */
 
 /* An axis that is not divided, of the largest operator of those with its extent, and the FLOPs of them all. */
 struct axis {
@@ -45,42 +44,6 @@ static uint32_t largest_group(const struct sp_plan *plan)
 }
 
 /* ---- one operator ----------------------------------------------------------------------------------------------- */
-
-/* The input that is a weight, the largest; UINT32_MAX: none is large. */
-static uint32_t weight_of(const struct sp_node *node)
-{
-    uint32_t found = UINT32_MAX;
-    int64_t most = SMALL_WEIGHT;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct sp_value *value = node->inputs[i];
-        const int64_t elements = value != NULL && value->is_constant && value->type.shape.has_rank
-                                     ? sp_shape_elements(&value->type.shape)
-                                     : 0;
-        if (elements > most) {
-            most = elements;
-            found = i;
-        }
-    }
-    return found;
-}
-
-static bool is_of(const struct sp_operand_rule *operand, uint32_t factor)
-{
-    for (uint32_t a = 0; a < operand->rank; a++)
-        if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, (int)factor, operand->axes[a].count) != NULL)
-            return true;
-    return false;
-}
-
-/* A bit for each number of devices that divides one of the factors. */
-static uint64_t divisors(const struct sp_rule *rule, const struct sp_operand_rule *of)
-{
-    uint64_t numbers = 0;
-    for (uint32_t f = 0; f < rule->factor_count; f++)
-        for (uint32_t d = 2; (of == NULL || is_of(of, f)) && d <= MOST_DEVICES; d++)
-            numbers |= (uint64_t)sp_strategy_may_cut(&rule->factors[f], 1, d) << (d - 1);
-    return numbers;
-}
 
 static void add_axis(struct counting *all, const struct axis *axis)
 {
@@ -117,8 +80,8 @@ static void name_axis(struct counting *all, const struct sp_node *node, uint32_t
 
 static void count_node(struct counting *all, const struct sp_node *node, const struct sp_rule *rule, double flops)
 {
-    const uint32_t weight = weight_of(node);
-    const uint64_t numbers = divisors(rule, weight == UINT32_MAX ? NULL : &rule->inputs[weight]);
+    const uint32_t weight = sp_strategy_weight_of(node);
+    const uint64_t numbers = sp_strategy_divisors(rule, weight == UINT32_MAX ? NULL : &rule->inputs[weight]);
     for (uint32_t d = 2; d <= MOST_DEVICES; d++)
         all->undivided[d] += (numbers >> (d - 1) & 1) != 0 ? 0 : flops;
     if ((numbers >> (all->devices - 1) & 1) == 0 && node->input_count > 0)

@@ -4,6 +4,7 @@
  */
 #include "search/joint/evaluate.h"
 
+#include <math.h>
 #include <string.h>
 
 struct sp_joint_evaluator {
@@ -11,7 +12,8 @@ struct sp_joint_evaluator {
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     struct sp_evaluator *stages;
-    uint32_t *strategy_at; /* per node: in its stage's table */
+    uint32_t *strategy_at;         /* per node: in its stage's table */
+    struct sp_stage_cost *members; /* per device: what is its own, of stages of unequal devices */
     /* The placement at hand. */
     const struct sp_placement *placement;
     struct sp_sharded_stage *sharded;
@@ -28,7 +30,8 @@ struct sp_joint_evaluator *sp_joint_evaluator_create(struct sp_arena *arena, con
     evaluator->cluster = cluster;
     evaluator->stages = sp_evaluator_create(arena, workload, cluster);
     evaluator->strategy_at = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
-    return evaluator->stages == NULL || evaluator->strategy_at == NULL ? NULL : evaluator;
+    evaluator->members = SP_NEW_ARRAY(arena, cluster->device_count, struct sp_stage_cost);
+    return evaluator->stages == NULL || evaluator->strategy_at == NULL || evaluator->members == NULL ? NULL : evaluator;
 }
 
 /* ---- what is where ---------------------------------------------------------------------------------------------- */
@@ -150,6 +153,61 @@ static bool is_split(void *context, uint32_t stage)
     return evaluator->sharded != NULL && evaluator->sharded[stage].table != NULL;
 }
 
+static double held_bytes(const struct sp_intra_result *intra)
+{
+    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
+}
+
+/* What a member computes: a strategy's FLOPs are those of the member with the largest share. */
+static double flops_of(const struct sp_sharded_stage *sharded, const struct sp_strategy_member *member)
+{
+    const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
+    uint32_t largest = 0;
+    double flops = 0;
+    for (uint32_t m = 0; m < mesh->member_count; m++)
+        largest = mesh->members[m].share > largest ? mesh->members[m].share : largest;
+    for (uint32_t i = 0; i < sharded->node_count; i++) {
+        const struct sp_strategy *items = sp_strategy_of(sharded->table, sharded->nodes[i])->items;
+        const double own = items[sharded->strategy_of[i]].flops;
+        flops += own < items[0].flops ? own * member->share / largest : own;
+    }
+    return flops;
+}
+
+/* Of unequal devices the one that lacks most memory, or has least left; the table counts another member afterwards as
+   before. */
+static enum sp_status fullest_member(struct sp_joint_evaluator *evaluator, uint32_t stage,
+                                     const struct sp_intra_result **ret_intra, double *ret_capacity,
+                                     struct sp_error *err)
+{
+    const struct sp_sharded_stage *sharded = &evaluator->sharded[stage];
+    const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
+    const uint32_t counted = mesh->counted;
+    enum sp_status status = SP_OK;
+    double worst = -INFINITY;
+    for (uint32_t m = 0; m < mesh->member_count && status == SP_OK; m++) {
+        struct sp_intra_result *own = NULL;
+        sp_strategy_count_member(sharded->table, m);
+        status = sp_intra_evaluate(evaluator->arena, sharded->table, sharded->node_count, sharded->nodes,
+                                   sharded->strategy_of, &own, err);
+        if (status == SP_OK)
+            evaluator->members[evaluator->placement->stage_device[stage] + m] =
+                (struct sp_stage_cost){.weights_bytes = own->weight_bytes,
+                                       .cache_bytes = own->resident_bytes,
+                                       .activations_peak_bytes = own->activation_peak_bytes,
+                                       .capacity_bytes = mesh->members[m].capacity,
+                                       .flops = flops_of(sharded, &mesh->members[m])};
+        const double excess = status == SP_OK ? held_bytes(own) - mesh->members[m].capacity : 0;
+        if (status != SP_OK || excess <= worst)
+            continue;
+        worst = excess;
+        *ret_intra = own;
+        *ret_capacity = mesh->members[m].capacity;
+    }
+    sp_strategy_count_member(sharded->table, counted);
+    return status;
+}
+
 static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
                                   struct sp_error *err)
 {
@@ -164,6 +222,11 @@ static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage
         sharded->intra = intra;
     }
     const struct sp_intra_result *intra = sharded->intra;
+    if (sp_strategy_table_mesh(sharded->table)->member_count > 0) {
+        enum sp_status status = fullest_member(evaluator, stage, &intra, &cost->capacity_bytes, err);
+        if (status != SP_OK)
+            return status;
+    }
     for (uint32_t i = 0; i < sharded->node_count; i++)
         cost->flops += sp_strategy_of(sharded->table, sharded->nodes[i])->items[sharded->strategy_of[i]].flops;
     cost->compute_seconds = intra->compute_seconds + intra->communication_seconds;
@@ -172,6 +235,48 @@ static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage
     cost->cache_bytes = intra->resident_bytes;
     cost->activations_peak_bytes = intra->activation_peak_bytes;
     *ret_inside_bytes = intra->communication_bytes * sp_placement_size(evaluator->placement, stage);
+    return SP_OK;
+}
+
+static uint32_t members_of(const struct sp_joint_evaluator *evaluator, uint32_t stage)
+{
+    const struct sp_strategy_table *table = evaluator->sharded != NULL ? evaluator->sharded[stage].table : NULL;
+    return table != NULL ? sp_strategy_table_mesh(table)->member_count : 0;
+}
+
+static bool has_members(const struct sp_joint_evaluator *evaluator)
+{
+    for (uint32_t s = 0; s < evaluator->placement->stage_count; s++)
+        if (members_of(evaluator, s) > 0)
+            return true;
+    return false;
+}
+
+/* The figures of each device: those of its stage, but for what it holds where the stage's devices are unequal. */
+static enum sp_status list_members(const struct sp_joint_evaluator *evaluator, struct sp_arena *arena,
+                                   struct sp_evaluation *evaluation, struct sp_error *err)
+{
+    const struct sp_placement *placement = evaluator->placement;
+    evaluation->members = SP_NEW_ARRAY(arena, evaluator->cluster->device_count, struct sp_stage_cost);
+    if (evaluation->members == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        const uint32_t count = sp_placement_size(placement, s) * sp_placement_replicas(placement, s);
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t device = placement->stage_device[s] + i;
+            struct sp_stage_cost *own = &evaluation->members[device];
+            *own = evaluation->stages[s];
+            if (members_of(evaluator, s) == 0)
+                continue;
+            own->weights_bytes = evaluator->members[device].weights_bytes;
+            own->cache_bytes = evaluator->members[device].cache_bytes;
+            own->activations_peak_bytes = evaluator->members[device].activations_peak_bytes;
+            own->capacity_bytes = evaluator->members[device].capacity_bytes;
+            own->flops = evaluator->members[device].flops;
+            own->total_bytes =
+                own->weights_bytes + own->cache_bytes + own->activations_peak_bytes + own->communication_bytes;
+        }
+    }
     return SP_OK;
 }
 
@@ -184,7 +289,9 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
     evaluator->placement = placement;
     evaluator->sharded = sharded;
     note_strategies(evaluator, placement, sharded);
-    return sp_evaluator_run(evaluator->stages, arena, placement, is_whole ? NULL : &blocks, ret_evaluation, err);
+    enum sp_status status =
+        sp_evaluator_run(evaluator->stages, arena, placement, is_whole ? NULL : &blocks, ret_evaluation, err);
+    return status == SP_OK && has_members(evaluator) ? list_members(evaluator, arena, *ret_evaluation, err) : status;
 }
 
 enum sp_status sp_joint_evaluate(struct sp_arena *arena, const struct sp_workload *workload,

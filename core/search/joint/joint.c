@@ -155,8 +155,8 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 static enum sp_status search_stages(struct sp_search_run *search)
 {
     enum sp_status (*const ways[])(struct sp_search_run *) = {
-        sp_run_propose_all,       move_nodes,        sp_run_try_whole_on_further_meshes, sp_run_polish,
-        sp_run_try_fewer_devices, sp_run_look_beyond};
+        sp_run_propose_all, sp_run_propose_shares,    move_nodes,        sp_run_try_whole_on_further_meshes,
+        sp_run_polish,      sp_run_try_fewer_devices, sp_run_look_beyond};
     enum sp_status status = SP_OK;
     for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)
         status = sp_run_go_on_after(search, ways[i](search));

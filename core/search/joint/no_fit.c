@@ -64,6 +64,24 @@ static void describe_stage(const struct sp_workload *workload, const struct sp_c
     sp_buf_text(buf, ".");
 }
 
+/* Devices of a stage that may hold different amounts: one where they are equal. */
+static uint32_t devices_of(const struct sp_evaluated_plan *plan, uint32_t stage)
+{
+    const struct sp_strategy_table *table = plan->sharded == NULL ? NULL : plan->sharded[stage].table;
+    const uint32_t members = table == NULL ? 0 : sp_strategy_table_mesh(table)->member_count;
+    return members > 0 ? members : 1;
+}
+
+static struct sp_stage_cost device_cost(const struct sp_evaluation *evaluation, uint32_t stage, uint32_t index)
+{
+    struct sp_stage_cost cost = evaluation->stages[stage];
+    if (evaluation->members == NULL)
+        return cost;
+    cost = evaluation->members[cost.device + index];
+    cost.device = evaluation->stages[stage].device + index;
+    return cost;
+}
+
 enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_workload *workload,
                                       const struct sp_cluster *cluster, const struct sp_evaluated_plan *plan,
                                       struct sp_error *err)
@@ -73,22 +91,27 @@ enum sp_status sp_joint_describe_lack(struct sp_arena *arena, const struct sp_wo
     struct sp_buf buf;
     double most = -INFINITY, capacity = 0;
     uint32_t worst = 0;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        const struct sp_stage_cost *cost = &evaluation->stages[s];
-        const double own = sp_cluster_memory(cluster, cost->device) - cluster->reserved_bytes;
-        if (cost->total_bytes - own <= most)
-            continue;
-        most = cost->total_bytes - own;
-        capacity = own;
-        worst = s;
-    }
+    struct sp_stage_cost cost = {0};
+    for (uint32_t s = 0; s < evaluation->stage_count; s++)
+        for (uint32_t i = 0; i < devices_of(plan, s); i++) {
+            struct sp_stage_cost own = device_cost(evaluation, s, i);
+            const double room = sp_cluster_memory(cluster, own.device) - cluster->reserved_bytes;
+            if (own.total_bytes - room <= most)
+                continue;
+            most = own.total_bytes - room;
+            capacity = room;
+            worst = s;
+            cost = own;
+        }
+    if (evaluation->members != NULL && devices_of(plan, worst) > 1)
+        sp_strategy_count_member(plan->sharded[worst].table, cost.device - evaluation->stages[worst].device);
     const enum sp_status status = sp_memory_peak_of_stage(arena, workload, cluster, plan, worst, &peak, err);
     if (status != SP_OK)
         return status;
     sp_buf_init(&buf, (size_t)4 * SENTENCE_BYTES);
     sp_buf_printf(&buf, "No plan fits. The closest has %u stage%s and lacks ", evaluation->stage_count,
                   evaluation->stage_count == 1 ? "" : "s");
-    describe_stage(workload, cluster, &evaluation->stages[worst], capacity, &peak, &buf);
+    describe_stage(workload, cluster, &cost, capacity, &peak, &buf);
     if (sp_buf_failed(&buf))
         (void)sp_fail_memory(err);
     else

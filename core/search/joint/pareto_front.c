@@ -131,7 +131,8 @@ static bool is_further(const struct sp_joint *joint, const struct sp_joint_candi
 bool sp_front_note_short_of_memory(struct sp_joint *joint, const struct sp_joint_candidate *candidate)
 {
     const struct sp_joint_candidate *known = joint->beyond;
-    if (candidate->evaluation->worst_excess_bytes <= 0 || joint->options->constraints != NULL)
+    if (candidate->evaluation->worst_excess_bytes <= 0 || joint->options->constraints != NULL ||
+        candidate->evaluation->members != NULL) /* other shares have other needs */
         return true;
     for (uint32_t s = 0; s < candidate->placement.stage_count; s++) {
         if (sp_unable_nodes(joint->workload, candidate->evaluation->stages[s].compute_seconds) > 0)

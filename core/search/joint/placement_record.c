@@ -29,6 +29,19 @@ static enum sp_status misfit(const struct recorded *o, const char *what)
 /* ---- what may be ---------------------------------------------------------------------------------------------------
  */
 
+/* Whether each device has a share of the one axis. */
+static bool are_shares(const struct sp_placement_record_stage *stage)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < stage->share_count; i++) {
+        if (stage->shares[i] == 0)
+            return false;
+        blocks += stage->shares[i];
+    }
+    return stage->axis_count == 1 && blocks == stage->axes[0] && stage->share_count == stage->size &&
+           stage->replicas == 1;
+}
+
 /* Blocks are in the cluster, and no device is in two of them; but those of one device each may be the same one where
    no operator can be split. */
 static enum sp_status check_stages(const struct recorded *o)
@@ -45,9 +58,10 @@ static enum sp_status check_stages(const struct recorded *o)
         const struct sp_placement_record_stage *stage = &o->record->stages[s];
         const uint64_t count = (uint64_t)stage->size * stage->replicas;
         uint64_t product = 1;
-        for (uint32_t a = 0; a < stage->axis_count; a++)
+        for (uint32_t a = 0; a < stage->axis_count && stage->share_count == 0; a++)
             product = product > devices ? product : product * stage->axes[a];
-        is_sound = count > 0 && count <= devices && stage->device <= devices - count && product == stage->size &&
+        is_sound = count > 0 && count <= devices && stage->device <= devices - count &&
+                   (stage->share_count > 0 ? are_shares(stage) : product == stage->size) &&
                    (stage->axis_count == 0 || o->dataflow != NULL);
         has_blocks = has_blocks || count > 1;
         for (uint64_t d = 0; is_sound && d < count; d++) {
@@ -119,7 +133,11 @@ static const struct sp_space_option *find_option(struct sp_space *space, const s
 static enum sp_status find_table(struct recorded *o, const struct sp_placement_record_stage *stage,
                                  struct sp_strategy_table **ret_table)
 {
-    const struct sp_space_option *option = find_option(o->space, stage);
+    const struct sp_space_option *option =
+        stage->share_count == 0 ? find_option(o->space, stage)
+        : o->cluster->level_count > 0
+            ? sp_space_add_shares(o->space, o->workload, stage->device, stage->size, stage->shares)
+            : NULL;
     enum sp_status status = SP_OK;
     if (option == NULL)
         return misfit(o, "no block of devices has such a mesh");

@@ -15,6 +15,8 @@ struct sp_placement_record_stage {
     uint32_t device, size, replicas; /* the first device; of one block; blocks */
     uint32_t axis_count;             /* 0: blocks of one device */
     uint32_t axes[SP_STRATEGY_AXES]; /* of the block's mesh, major to minor */
+    uint32_t share_count;            /* of unequal devices: `size`, and one axis; else 0 */
+    uint32_t shares[SP_STRATEGY_MEMBERS];
 };
 
 struct sp_placement_record {

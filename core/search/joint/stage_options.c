@@ -279,6 +279,43 @@ const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const st
     return further;
 }
 
+/* Memory that a device has for each block of what is cut. */
+static double room_of(const struct sp_strategy_member *member)
+{
+    return member->capacity / member->share;
+}
+
+const struct sp_space_option *sp_space_add_shares(struct sp_space *space, const struct sp_workload *workload,
+                                                  uint32_t first, uint32_t count, const uint32_t *shares)
+{
+    const struct sp_cluster *cluster = space->cluster;
+    struct sp_space_option *option = &space->options[space->option_count];
+    if (space->option_count == SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
+        return NULL;
+    memset(option, 0, sizeof *option);
+    option->is_further = true;
+    option->size = count;
+    option->levels[0] = cluster->levels[0];
+    struct sp_strategy_mesh *mesh = &option->mesh;
+    *mesh = (struct sp_strategy_mesh){.axis_count = 1,
+                                      .links = {.level_count = 1, .levels = option->levels},
+                                      .cluster = cluster,
+                                      .device = sp_cluster_device(cluster, first),
+                                      .kind = workload->kind_of[first],
+                                      .member_count = count};
+    for (uint32_t d = 0; d < count; d++) {
+        mesh->members[d] =
+            (struct sp_strategy_member){shares[d], workload->kind_of[first + d], sp_cluster_device(cluster, first + d),
+                                        sp_cluster_memory(cluster, first + d)};
+        mesh->size[0] += shares[d];
+        if (room_of(&mesh->members[d]) < room_of(&mesh->members[mesh->counted]))
+            mesh->counted = d;
+    }
+    sp_level_resize(&option->levels[0], mesh->size[0]);
+    space->option_count++;
+    return option;
+}
+
 enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err)

@@ -62,6 +62,12 @@ uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[S
 const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const struct sp_space_option *option,
                                                 uint32_t cut);
 
+/* Adds an option for one block of `count` devices from `first` on, that may be unequal, with a share of what is cut for
+   each, in blocks of equal size; they are taken to be apart by the slowest links of the cluster. NULL where there are too
+   many options. */
+const struct sp_space_option *sp_space_add_shares(struct sp_space *space, const struct sp_workload *workload,
+                                                  uint32_t first, uint32_t count, const uint32_t *shares);
+
 /* The first device from `from` on (in the option's class) at which a block of this option may begin, so that `blocks`
    of them follow one another; UINT32_MAX: there is none. */
 uint32_t sp_space_place(const struct sp_space *space, const struct sp_space_option *option, uint32_t blocks,

@@ -336,11 +336,11 @@ static double bytes_of(const struct memory *memory, const struct piece *piece, u
         return sp_strategy_local_bytes(table, piece->tensor,
                                        intra->hubs[piece->node - intra->member_count].layouts[strategy]);
     const struct sp_intra_member *member = &intra->members[piece->node];
-    const struct sp_strategy *item = &member->strategies->items[strategy];
     if (piece->source == FROM_WEIGHTS)
-        return item->weight_bytes + item->resident_bytes;
+        return sp_strategy_weight_bytes(table, member->node, strategy) +
+               sp_strategy_resident_bytes(table, member->node, strategy);
     if (piece->source == FROM_WORKSPACE)
-        return item->workspace_bytes;
+        return member->strategies->items[strategy].workspace_bytes;
     uint32_t inputs = table->workload->nodes[member->node].node->input_count;
     uint32_t operand = piece->source == FROM_OUTPUT ? inputs + piece->operand : piece->operand;
     return sp_strategy_local_bytes(table, piece->tensor, sp_intra_layout(member->strategies, strategy, operand));

@@ -249,8 +249,10 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     result->compute_seconds += strategy->compute_seconds;
     result->communication_seconds += strategy->communication_seconds;
     result->communication_bytes += strategy->communication_bytes;
-    result->weight_bytes += strategy->weight_bytes;
-    result->resident_bytes += strategy->resident_bytes;
+    result->weight_bytes +=
+        sp_strategy_weight_bytes(counter->table, counter->nodes[entry], counter->strategy_of[entry]);
+    result->resident_bytes +=
+        sp_strategy_resident_bytes(counter->table, counter->nodes[entry], counter->strategy_of[entry]);
     for (uint32_t i = 0; i < node->input_count && status == SP_OK; i++) {
         if (node->inputs[i] == NULL)
             continue;

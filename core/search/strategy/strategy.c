@@ -126,6 +126,40 @@ const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_t
     return &table->mesh;
 }
 
+void sp_strategy_count_member(struct sp_strategy_table *table, uint32_t member)
+{
+    table->mesh.counted = member;
+}
+
+double sp_strategy_weight_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy)
+{
+    const struct sp_strategies *all = sp_strategy_of(table, node);
+    const struct sp_strategy *item = &all->items[strategy];
+    const struct sp_workload *workload = table->workload;
+    double sum = workload->nodes[node].inner_weight_bytes;
+    if (table->mesh.member_count == 0 || strategy == 0)
+        return item->weight_bytes;
+    for (uint32_t i = 0; i < all->rule->input_count; i++) {
+        const struct sp_value *value = workload->nodes[node].node->inputs[i];
+        uint32_t first = 0;
+        if (value == NULL || !table->is_own_weight[value->id])
+            continue;
+        while (workload->nodes[node].node->inputs[first] != value || item->layouts[first] != item->layouts[i])
+            first++;
+        if (first == i)
+            sum += workload->tensors[sp_work_root(workload, value->id)].bytes *
+                   sp_strategy_layout_share(table, value, item->layouts[i]);
+    }
+    return sum;
+}
+
+double sp_strategy_resident_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy)
+{
+    const double bytes = sp_strategy_of(table, node)->items[strategy].resident_bytes;
+    const bool is_whole = bytes == table->workload->nodes[node].resident_bytes;
+    return table->mesh.member_count == 0 || is_whole ? bytes : bytes * table->mesh.members[table->mesh.counted].share;
+}
+
 bool sp_strategy_takes_apart(const struct sp_strategy_table *table)
 {
     return table->is_taken_apart;

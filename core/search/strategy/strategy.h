@@ -42,14 +42,28 @@
 #define SP_STRATEGY_LAYOUTS   (1 << 20) /* of all tensors on one mesh */
 #define SP_STRATEGY_NO_FACTOR 255
 
-/* The devices of one stage: equal ones, in a grid. */
+/* A device of a stage whose devices are unequal, and its share of what is cut. */
+struct sp_strategy_member {
+    uint32_t share; /* blocks of the mesh's one axis, which follow those of the members before it */
+    uint32_t kind;  /* of workload->nodes[].seconds */
+    const struct sp_device *device;
+    double capacity; /* bytes */
+};
+#define SP_STRATEGY_MEMBERS 8
+
+/* The devices of one stage: equal ones, in a grid. Or unequal ones: then the mesh has one axis of as many equal blocks as
+   the members' shares are together, a member does what its blocks are of each cut, and an operator takes as long as the
+   slowest member does. Bytes of memory are those of the member `counted`. */
 struct sp_strategy_mesh {
     uint32_t axis_count;              /* 0: one device */
     uint32_t size[SP_STRATEGY_AXES];  /* 2 or more each; axes major to minor; devices are numbered row-major */
     struct sp_links links;            /* of these devices, numbered from 0 (sp_cluster_prefix() of an aligned block) */
     const struct sp_cluster *cluster; /* efficiency and launch */
     const struct sp_device *device;
-    uint32_t kind; /* of workload->nodes[].seconds */
+    uint32_t kind;         /* of workload->nodes[].seconds */
+    uint32_t member_count; /* 0: equal devices */
+    struct sp_strategy_member members[SP_STRATEGY_MEMBERS];
+    uint32_t counted;
 };
 
 struct sp_strategy {
@@ -76,6 +90,14 @@ struct sp_strategies {
 /* Whether a factor is of a kind and an extent that shards behind `before` of its elements can be, in whole blocks. */
 bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards);
 
+/* The numbers of shards up to 64 in which some factor of a rule may be cut, or with `of` some factor of this operand: bit
+   n - 1 for n. */
+uint64_t sp_strategy_divisors(const struct sp_rule *rule, const struct sp_operand_rule *of);
+
+/* The largest constant that a node takes, by its input, where it has more elements than every device may as well have:
+   UINT32_MAX for none. */
+uint32_t sp_strategy_weight_of(const struct sp_node *node);
+
 /* One mesh's strategies of all nodes of a workload. */
 struct sp_strategy_table;
 
@@ -88,6 +110,11 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
 const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_table *table);
 /* Whether some strategies are inner ones. */
 bool sp_strategy_takes_apart(const struct sp_strategy_table *table);
+/* Bytes are those of another member from now on, but for what strategies say: the next two tell those of the member. */
+void sp_strategy_count_member(struct sp_strategy_table *table, uint32_t member);
+/* Of the counted member: weights that only this node uses, and what it keeps, under one of its strategies. */
+double sp_strategy_weight_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy);
+double sp_strategy_resident_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy);
 void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard costs; NULL is allowed */
 
 /* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */

@@ -6,6 +6,8 @@
 #include "base/arith.h"
 #include "search/strategy/strategy_internal.h"
 
+#define SMALL_WEIGHT 1024 /* elements */
+
 int64_t sp_strategy_axis_extent(const struct sp_value *value, uint32_t axis)
 {
     const struct sp_type *type = &value->type;
@@ -22,6 +24,39 @@ bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t
         return false;
     const int64_t rest = factor->extent.value / before;
     return rest % shards == 0 && (shards == 1 || factor->block <= 1 || rest / shards % factor->block == 0);
+}
+
+static bool is_of(const struct sp_operand_rule *operand, uint32_t factor)
+{
+    for (uint32_t a = 0; a < operand->rank; a++)
+        if (operand->axes[a].count > 0 && memchr(operand->axes[a].factors, (int)factor, operand->axes[a].count) != NULL)
+            return true;
+    return false;
+}
+
+uint64_t sp_strategy_divisors(const struct sp_rule *rule, const struct sp_operand_rule *of)
+{
+    uint64_t numbers = 0;
+    for (uint32_t f = 0; f < rule->factor_count; f++)
+        for (uint32_t d = 2; (of == NULL || is_of(of, f)) && d <= 64; d++)
+            numbers |= (uint64_t)sp_strategy_may_cut(&rule->factors[f], 1, d) << (d - 1);
+    return numbers;
+}
+
+uint32_t sp_strategy_weight_of(const struct sp_node *node)
+{
+    uint32_t found = UINT32_MAX;
+    int64_t most = SMALL_WEIGHT;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_value *value = node->inputs[i];
+        const bool is_weight = value != NULL && (value->is_constant || value->tensor != NULL);
+        const int64_t elements = is_weight && value->type.shape.has_rank ? sp_shape_elements(&value->type.shape) : 0;
+        if (elements > most) {
+            most = elements;
+            found = i;
+        }
+    }
+    return found;
 }
 
 /* One axis of an operand while it is cut as its factors are. */

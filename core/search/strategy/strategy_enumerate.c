@@ -2,6 +2,7 @@
  * The ways of one class: every assignment of mesh axes to factors that cuts all operands evenly and that the operator
  * runs, with its all-reduces, and again for each axis of the output that a reduce-scatter may cut.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,6 +190,13 @@ static enum sp_status add_reduction(struct maker *maker, uint32_t output, const 
             sp_strategy_local_bytes(maker->table, value->id, maker->layouts[operand]), &strategy->communication_bytes);
         return SP_OK;
     }
+    if (maker->table->mesh.member_count > 0) {
+        const bool scatters = to->count > maker->cuts[operand].count;
+        strategy->communication_seconds +=
+            sp_strategy_collective(maker->table, scatters ? SP_REDUCE_SCATTER : SP_ALL_REDUCE, 1,
+                                   maker->table->workload->tensors[value->id].bytes, &strategy->communication_bytes);
+        return SP_OK;
+    }
     sp_strategy_cut_layout(maker->table, &maker->cuts[operand], maker->way.partial[output], &from);
     sp_strategy_cut_layout(maker->table, to, 0, &target);
     strategy->communication_seconds +=
@@ -303,6 +311,8 @@ static enum sp_status keep_whole(struct maker *maker)
     for (uint32_t i = 0; i < work->input_count; i++)
         if (maker->table->is_own_weight[work->inputs[i]])
             strategy.weight_bytes += workload->tensors[sp_work_root(workload, work->inputs[i])].bytes;
+    for (uint32_t i = 0; i < maker->table->mesh.member_count; i++)
+        strategy.compute_seconds = fmax(strategy.compute_seconds, work->seconds[maker->table->mesh.members[i].kind]);
     memset(maker->layouts, 0, maker->way.operand_count * sizeof *maker->layouts);
     return keep(maker, &strategy);
 }

@@ -1,9 +1,11 @@
 /*
  * The mesh, layouts by number, what a device has under them, and the shardings that they are.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "search/strategy/strategy_internal.h"
 
 #define RESHARD_CACHE_BYTES ((size_t)1 << 20) /* of the planner's own; the table keeps every answer */
@@ -96,6 +98,31 @@ enum sp_status sp_strategy_mesh_prepare(struct sp_strategy_table *table, struct 
     return sp_strategy_layout_number(table, &whole, &number, err);
 }
 
+/* What the busiest member sends or receives beyond what it would of equal parts: of a gather the one with the least,
+   of an exchange the one that has most to give away. */
+static double unevenness(const struct sp_strategy_mesh *mesh, enum sp_collective kind)
+{
+    const double count = mesh->member_count, blocks = mesh->size[0];
+    double most = 0;
+    for (uint32_t i = 0; i < mesh->member_count; i++) {
+        const double share = mesh->members[i].share / blocks;
+        most = fmax(most, kind == SP_ALL_TO_ALL ? share * (1 - share) : 1 - share);
+    }
+    if (kind == SP_ALL_TO_ALL)
+        return most / ((count - 1) / (count * count));
+    return kind == SP_ALL_GATHER || kind == SP_REDUCE_SCATTER ? most / ((count - 1) / count) : 1;
+}
+
+/* Among all members. */
+static double shares_collective(const struct sp_strategy_table *table, enum sp_collective kind, double bytes,
+                                double *ret_bytes)
+{
+    const uint32_t span[SP_MAX_MESH_AXES] = {table->mesh.member_count};
+    const double moved = bytes * unevenness(&table->mesh, kind);
+    *ret_bytes += sp_collective_bytes(kind, table->mesh.member_count, moved);
+    return sp_collective_seconds(&table->mesh.links, kind, span, moved);
+}
+
 double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_collective kind, uint32_t mesh_axes,
                               double bytes, double *ret_bytes)
 {
@@ -107,6 +134,8 @@ double sp_strategy_collective(const struct sp_strategy_table *table, enum sp_col
             span[l] *= (mesh_axes >> a & 1) ? table->span[a][l] : 1;
         devices *= span[l];
     }
+    if (table->mesh.member_count > 0)
+        return shares_collective(table, kind, bytes, ret_bytes);
     *ret_bytes += sp_collective_bytes(kind, devices, bytes);
     return sp_collective_seconds(&table->mesh.links, kind, span, bytes);
 }
@@ -230,6 +259,8 @@ double sp_strategy_layout_share(const struct sp_strategy_table *table, const str
 {
     const struct sp_strategy_layout *cut = table->layouts[layout];
     double share = 1;
+    if (table->mesh.member_count > 0) /* what is cut is cut evenly in blocks */
+        return cut->cut_count == 0 ? 1 : (double)table->mesh.members[table->mesh.counted].share / table->mesh.size[0];
     for (uint32_t i = 0; i < cut->cut_count; i++) {
         const struct sp_strategy_inner at = sp_strategy_tensor_axis(table, cut->axes[i]);
         int64_t shards = cut->shards[i], extent = 0;
@@ -308,6 +339,37 @@ enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena
     return status;
 }
 
+SP_ASCENDING_NUMBERS(by_number, int64_t)
+
+/* The members that stand on the mesh's positions, from the device of its first one on. */
+static enum sp_status place_members(const struct sp_strategy_table *table, struct sp_arena *arena,
+                                    const struct sp_mesh *mesh, struct sp_sharding *blocks, struct sp_error *err)
+{
+    uint32_t *first = SP_NEW_ARRAY(arena, (size_t)blocks->shard_count + 1, uint32_t), used = 0;
+    int64_t *devices = SP_NEW_ARRAY(arena, blocks->first[blocks->shard_count], int64_t);
+    if (first == NULL || devices == NULL)
+        return sp_fail_memory(err);
+    for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
+        for (uint32_t i = blocks->first[shard]; i < blocks->first[shard + 1]; i++) {
+            int64_t position = sp_device_order_find(&mesh->order, blocks->devices[i]);
+            uint32_t member = 0;
+            for (int64_t limit = table->mesh.members[0].share; position >= limit; member++)
+                limit += table->mesh.members[member + 1].share;
+            devices[used++] = sp_device_order_at(&mesh->order, 0) + member;
+        }
+        uint32_t kept = first[shard];
+        sp_sort(devices + kept, used - kept, sizeof *devices, by_number);
+        for (uint32_t i = kept; i < used; i++)
+            if (kept == first[shard] || devices[kept - 1] != devices[i])
+                devices[kept++] = devices[i];
+        first[shard + 1] = used = kept;
+    }
+    blocks->first = first;
+    blocks->devices = devices;
+    blocks->run = SP_RUN_UNKNOWN;
+    return SP_OK;
+}
+
 enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct sp_arena *arena, uint32_t layout,
                                   const struct sp_sharding **sharding, struct sp_error *err)
 {
@@ -315,7 +377,7 @@ enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct 
     const struct sp_mesh *mesh = (*sharding)->mesh;
     struct sp_sharding *blocks = NULL;
     int64_t devices = 0;
-    if (!sp_strategy_has_inner(cut))
+    if (!sp_strategy_has_inner(cut) && table->mesh.member_count == 0)
         return SP_OK;
     for (int64_t i = 0; i < mesh->order.count; i++)
         if (sp_device_order_at(&mesh->order, i) >= devices)
@@ -332,6 +394,8 @@ enum sp_status sp_strategy_refine(const struct sp_strategy_table *table, struct 
         parts[1] = (struct sp_block_part){0, NULL, sp_sharding_shards(blocks, inner.axis)};
         blocks->blocks[inner.axis] = (struct sp_block_dim){2, parts};
     }
+    if (status == SP_OK && table->mesh.member_count > 0)
+        status = place_members(table, arena, mesh, blocks, err);
     if (status == SP_OK)
         *sharding = blocks;
     return status;

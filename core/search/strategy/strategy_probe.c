@@ -50,6 +50,38 @@ static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand,
                     : (double)bytes;
 }
 
+/* What the slowest of unequal devices takes for its share. Of the one with the most blocks are the way's FLOPs and
+   bytes. */
+static double slowest_member(struct sp_strategy_way *way, const struct sp_node_kernel *of, double *shares)
+{
+    const struct sp_strategy_mesh *mesh = &way->table->mesh;
+    const struct sp_work_node *work = &way->table->workload->nodes[way->node];
+    double slowest = 0;
+    for (uint32_t m = 0; m < mesh->member_count; m++) {
+        const struct sp_strategy_member *member = &mesh->members[m];
+        for (uint32_t i = 0; i < way->operand_count; i++)
+            if (shares[i] > 0 && way->layouts[i] != 0)
+                shares[i] = (double)member->share / mesh->size[0];
+        const double kept = sp_cache_local_bytes(work->cache, way->rule, way->shards);
+        struct sp_kernel_work kernel = sp_kernel_work_of(
+            &(struct sp_kernel_part){.node = way->model_node,
+                                     .rule = way->rule,
+                                     .shards = way->shards,
+                                     .shares = shares,
+                                     .caches = sp_device_runtime(member->device)->caches,
+                                     .kernel = of,
+                                     .kept_bytes = kept < work->resident_bytes ? kept * member->share : kept});
+        const bool is_cut = kernel.flops < work->flops;
+        kernel.flops *= is_cut ? member->share : 1;
+        kernel.functions *= is_cut ? member->share : 1;
+        way->flops = fmax(way->flops, kernel.flops);
+        way->bytes = fmax(way->bytes, kernel.bytes);
+        slowest = fmax(slowest, sp_roofline_seconds(member->device, mesh->cluster,
+                                                    sp_node_dtype(member->device, way->model_node), &kernel));
+    }
+    return slowest;
+}
+
 /* The same as in cost/node_cost.c, with what is cut divided. */
 static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
 {
@@ -65,6 +97,11 @@ static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
     for (uint32_t i = 0; i < way->operand_count; i++) {
         const struct sp_value *value = sp_strategy_operand_value(node, way->rule, i);
         shares[i] = value != NULL ? sp_strategy_layout_share(way->table, value, way->layouts[i]) : 0;
+    }
+    if (mesh->member_count > 0) {
+        *ret_seconds = slowest_member(way, of, shares);
+        way->bytes = narrows ? 0 : way->bytes;
+        return true;
     }
     const struct sp_kernel_work kernel = sp_kernel_work_of(
         &(struct sp_kernel_part){.node = node,
@@ -321,7 +358,15 @@ static void add_operator(struct probe *probe, const struct sp_lower_event *event
     }
     kernel.permutes = op != NULL && (op->flags & SP_OP_PERMUTES) != 0;
     kernel.functions = op != NULL && (op->flags & SP_OP_FUNCTION) != 0 ? kernel.flops : 0;
-    probe->other_seconds += sp_roofline_seconds(mesh->device, mesh->cluster, dtype, &kernel);
+    double slowest = mesh->member_count == 0 ? sp_roofline_seconds(mesh->device, mesh->cluster, dtype, &kernel) : 0;
+    for (uint32_t m = 0; m < mesh->member_count; m++) { /* pieces of a block each */
+        struct sp_kernel_work own = kernel;
+        own.bytes *= mesh->members[m].share;
+        own.flops *= mesh->members[m].share;
+        own.functions *= mesh->members[m].share;
+        slowest = fmax(slowest, sp_roofline_seconds(mesh->members[m].device, mesh->cluster, dtype, &own));
+    }
+    probe->other_seconds += slowest;
 }
 
 static void add_collective(struct probe *probe, const struct sp_lower_event *event)
@@ -393,7 +438,8 @@ static enum sp_status probe_device(struct probe *probe, struct sp_error *err)
     way->compute_seconds = fmax(way->compute_seconds, seconds);
     way->communication_seconds = fmax(way->communication_seconds, probe->communication_seconds);
     way->communication_bytes = fmax(way->communication_bytes, probe->communication_bytes);
-    way->weight_bytes = fmax(way->weight_bytes, probe->weight_bytes);
+    if (probe->table->mesh.member_count == 0) /* else what the layouts say */
+        way->weight_bytes = fmax(way->weight_bytes, probe->weight_bytes);
     return SP_OK;
 }
 
@@ -436,6 +482,7 @@ enum sp_status sp_strategy_probe(struct sp_strategy_way *way, struct sp_error *e
     struct probe probe = {.way = way, .table = way->table};
     enum sp_status status;
     way->is_refused = false;
+    way->flops = way->bytes = 0;
     way->compute_seconds = way->communication_seconds = way->communication_bytes = way->weight_bytes = 0;
     memset(way->partial, 0, way->rule->output_count * sizeof *way->partial);
     status = find_work(way, &probe.base_seconds) ? probe_device(&probe, err) : sp_fail_memory(err);

@@ -158,6 +158,16 @@ static double ask_planner(struct sp_strategy_table *table, const struct sp_strat
     return seconds;
 }
 
+/* Among unequal devices, which have one axis: all is gathered, or exchanged. */
+static double reshard_shares(const struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
+                             double *ret_bytes)
+{
+    const double bytes = table->workload->tensors[tensor].bytes;
+    if (from == 0)
+        return 0; /* slices */
+    return sp_strategy_collective(table, to == 0 ? SP_ALL_GATHER : SP_ALL_TO_ALL, 1, bytes, ret_bytes);
+}
+
 double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to,
                            double *ret_bytes)
 {
@@ -168,6 +178,8 @@ double sp_strategy_reshard(struct sp_strategy_table *table, uint32_t tensor, uin
         return 0;
     if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || shape->extents == NULL)
         return INFINITY;
+    if (table->mesh.member_count > 0)
+        return reshard_shares(table, tensor, from, to, ret_bytes);
     uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)from << 20 | to;
     const struct sp_hash_slot *slot = sp_hash_map_get(&table->reshards, key);
     struct sp_strategy_reshard *reshard = slot != NULL ? slot->item : SP_NEW(table->arena, struct sp_strategy_reshard);

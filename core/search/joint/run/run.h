@@ -88,6 +88,9 @@ enum sp_status sp_run_propose_all(struct sp_search_run *search);
 enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
                                      double most_seconds);
 
+/* One stage of all devices, where they are unequal: each with a share of what is cut. */
+enum sp_status sp_run_propose_shares(struct sp_search_run *search);
+
 /* Where one stage turns out to be the best plan, it on further meshes. */
 enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search);
 
