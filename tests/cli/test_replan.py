@@ -195,8 +195,8 @@ class Large(test_cli.Case):
                         "--sequence", "4096", "-o", model], check=True)
         self.done("plan", model, "--devices", "8", *devices, "--plan", self.path("plan.json"))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.done("replan", model, "--from", self.path("plan.json"), "--devices", "7", *devices, "--lost", "3", "--plan",
-                  self.path("new.json"))
+        self.done("replan", model, "--from", self.path("plan.json"), "--devices", "7", *devices, "--lost", "3",
+                  "--plan", self.path("new.json"))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         if "sanitized" not in test_cli.CLI:

@@ -105,10 +105,11 @@ class Routes(test_cli.Case):
         for row in fewer:
             self.assertGreater(row["interval_seconds"], plan["estimate"]["interval_seconds"] * 1.01)
 
-    def test_it_cannot_be_followed(self):
+    def test_it_can_be_followed(self):
         path = self.file("plan.json", json.dumps(self.routes()).encode())
-        said = self.done("replan", self.model, "--from", path, "--cluster", self.cluster, status=1).stderr
-        self.assertIn(b"[ROUTES_UNSUPPORTED]", said)
+        plan = self.json("replan", self.model, "--from", path, "--cluster", self.cluster)
+        self.assertEqual((plan["replan"]["choice"], plan["moves"]), ("stay", []))
+        self.assertGreater(len(plan["routes"]["paths"]), 1)
 
     def test_what_it_is_not_for(self):
         constraints = self.file("constraints.json", b'{"max_stages": 2}')

@@ -46,8 +46,8 @@ bool sp_fleet_allows(const struct sp_fleet *fleet, const uint32_t *holder_of)
 /* ---- one assignment --------------------------------------------------------------------------------------------- */
 
 /*
- * The Hungarian method by shortest augmenting paths (Jonker, Volgenant): rows are given columns at the least total cost.
- * columns >= rows. Arrays are 1-based, with room for `columns` + 1.
+ * The Hungarian method by shortest augmenting paths (Jonker, Volgenant): rows are given columns at the least total
+ * cost. columns >= rows. Arrays are 1-based, with room for `columns` + 1.
  */
 struct assignment {
     uint32_t rows, columns;

@@ -7,14 +7,14 @@
  *
  *  known     The request says which device is which, or the new cluster is the old one's description of which devices
  *            are left out ("exclude"). Seats and holders are then the same devices, the new cluster's.
- *            Equal devices may still change their seats, where no figure of the plan changes with that: kinds and memory
- *            are the same, and so is the level of links between any two (an automorphism of the tree of links).
- *  free      The request does not say. A holder of before may be any device of its type: the one that moves least. Nodes
- *            stay together: where both clusters have as many levels of links, the devices of one part of a level are
- *            devices of one part. Holders without a seat are lost, seats without a holder are new.
+ *            Equal devices may still change their seats, where no figure of the plan changes with that: kinds and
+ *            memory are the same, and so is the level of links between any two (an automorphism of the tree of links).
+ *  free      The request does not say. A holder of before may be any device of its type: the one that moves least.
+ *            Nodes stay together: where both clusters have as many levels of links, the devices of one part of a level
+ *            are devices of one part. Holders without a seat are lost, seats without a holder are new.
  *
- * The best seats keep the most bytes. Along the tree from the innermost level: what a part of the new cluster keeps of a
- * part of the old one is an assignment of their children (Hungarian method), up to the whole. That is exact; equal to
+ * The best seats keep the most bytes. Along the tree from the innermost level: what a part of the new cluster keeps of
+ * a part of the old one is an assignment of their children (Hungarian method), up to the whole. That is exact; equal to
  * trying all automorphisms (tests). O(n^3) for n devices of one level.
  *
  * Source: SpotServe (ASPLOS 2024) maps devices by bipartite matching of what they keep; the tree is ours.

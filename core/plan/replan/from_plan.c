@@ -46,10 +46,6 @@ enum sp_status sp_plan_follow(struct sp_arena *within, const struct sp_job_optio
     if (terms == NULL)
         return sp_fail_memory(err);
     enum sp_status status = sp_plan_from_json(job_options, question->plan, within, &before, &old, err);
-    if (status == SP_OK && old->result->routes != NULL)
-        status = sp_fail(err, SP_ERR_UNSUPPORTED, "ROUTES_UNSUPPORTED",
-                         "A plan in which requests take several routes cannot be followed: plan anew for the new "
-                         "cluster, or follow a plan of another strategy.");
     if (status == SP_OK)
         status = merge_options(within, question, &options, err);
     if (status == SP_OK) {

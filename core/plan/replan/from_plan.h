@@ -13,9 +13,10 @@ struct sp_replan_question {
 
 /*
  * Plans as sp_job_plan() does, with what moving costs. The plan that runs is made again (sp_plan_from_json(), with its
- * errors), and its devices hold what it says. SP_ERR_UNSUPPORTED "ROUTES_UNSUPPORTED": its requests take several routes.
+ * errors), and its devices hold what it says.
  *
- * `within` gets the cluster of before and the options, and must stay as long as the job, as `cluster` and the JSON must.
+ * `within` gets the cluster of before and the options, and must stay as long as the job, as `cluster` and the JSON
+ * must.
  */
 enum sp_status sp_plan_follow(struct sp_arena *within, const struct sp_job_options *job_options,
                               const struct sp_replan_question *question, struct sp_job **ret_job,

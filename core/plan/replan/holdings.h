@@ -3,9 +3,9 @@
  * holdings - which device holds which part of which weight, and what two plans have of it in common.
  *
  * A *weight* is an initializer of the model that nodes which run need, directly or through folded nodes, or what lies
- * inside a node: constants of its graphs, the memory_bytes of a graph of costs. A placement says which *parts* of it its
- * devices hold: boxes, one or several on a device, as the model of the device has them. Weights that a folded node is
- * made of are held in the parts that it needs to make its own part (sp_strategy_folded_layouts()).
+ * inside a node: constants of its graphs, the memory_bytes of a graph of costs. A placement says which *parts* of it
+ * its devices hold: boxes, one or several on a device, as the model of the device has them. Weights that a folded node
+ * is made of are held in the parts that it needs to make its own part (sp_strategy_folded_layouts()).
  *
  * Two placements cut a weight in different boxes. Its *atoms* are the cells of the grid that the borders of all boxes
  * make: what any device of either placement holds is a set of atoms, so what is kept, missing and moved is counted in

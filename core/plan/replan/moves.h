@@ -14,8 +14,8 @@
  *
  * in a schedule that may interrupt messages (Gonzalez and Sahni, "Open shop scheduling to minimize finish time", J. ACM
  * 23, 1976), and never before. Who sends what is chosen so that T is small: messages by falling bytes to the sender by
- * whom the two devices concerned end first; then single ones of the device that ends last go to others while that helps;
- * where all choices are few, they are tried. Seats are the ones that keep most bytes; where there are up to
+ * whom the two devices concerned end first; then single ones of the device that ends last go to others while that
+ * helps; where all choices are few, they are tried. Seats are the ones that keep most bytes; where there are up to
  * SP_MOVES_TRIED ways to sit, the way with the least T, then the fewest bytes.
  *
  * Bounds, whatever is chosen: bytes that no device has must be loaded; a device needs at least the fastest way for each

@@ -20,10 +20,10 @@ struct repair {
     struct sp_error *err;
 };
 
-/* ---- devices of before -------------------------------------------------------------------------------------------- */
+/* ---- devices of before ------------------------------------------------------------------------------------------ */
 
-/* Where nobody says which device is which, those of each type are taken in their order: all of them, or first those that
-   the plan uses. */
+/* Where nobody says which device is which, those of each type are taken in their order: all of them, or first those
+   that the plan uses. */
 static const uint32_t *find_seats(const struct repair *r, bool used_first)
 {
     const struct sp_replan *replan = r->replan;
@@ -93,7 +93,7 @@ static void map_stage(struct repair *r, uint32_t stage)
         r->lost = stage;
 }
 
-/* ---- nodes of before ---------------------------------------------------------------------------------------------- */
+/* ---- nodes of before -------------------------------------------------------------------------------------------- */
 
 static const struct sp_strategy *strategy_of(const struct sp_placed *placed, uint32_t node, const uint32_t *numbers)
 {
@@ -128,7 +128,7 @@ static enum sp_status take_nodes(struct repair *r, bool *ret_same)
     return SP_OK;
 }
 
-/* ---- one plan ----------------------------------------------------------------------------------------------------- */
+/* ---- one plan --------------------------------------------------------------------------------------------------- */
 
 /* Whether it may be an answer: it fits, every device can run what it has, and all demands are met. */
 static bool is_answer(const struct repair *r, const struct sp_search_result *result)
@@ -185,7 +185,7 @@ static enum sp_status try_plan(struct repair *r, struct sp_placement_record reco
     return SP_OK;
 }
 
-/* ---- repairs ------------------------------------------------------------------------------------------------------ */
+/* ---- repairs ---------------------------------------------------------------------------------------------------- */
 
 /* Marks the devices that stages have. */
 static void mark_taken(const struct repair *r, bool *taken)

@@ -12,17 +12,17 @@
  *     c (h + T) / h  =  c + (c / h) T
  *
  * is the answer: for throughput that is the mean time per request over the moves and the horizon, for others the same
- * weight of moving. A long horizon gives the plan that would be best without the past, a short one what moves least; h = 0
- * is a plan that moves nothing, where one can run. The tolerance is that of every plan (search/joint/run/near_best.h): of
- * plans that are this close to the best, the one that runs, if it is among them, else those with the fewest devices, and
- * of these what moves in the least time.
+ * weight of moving. A long horizon gives the plan that would be best without the past, a short one what moves least; h
+ * = 0 is a plan that moves nothing, where one can run. The tolerance is that of every plan
+ * (search/joint/run/near_best.h): of plans that are this close to the best, the one that runs, if it is among them,
+ * else those with the fewest devices, and of these what moves in the least time.
  *
  * Candidates
  *   fresh     what the search finds on the new cluster without the past
  *   seen      every plan that this search evaluates and that fits; of tiny models that is every plan
  *   stay      the plan of before, with its devices read as those of the new cluster, where all that it uses are there
- *   repaired  the plan of before without what is lost: with fewer replicas; with the nodes of a lost stage on devices that
- *             are free, or shared out to the stages before and behind it, which keep all that they have
+ *   repaired  the plan of before without what is lost: with fewer replicas; with the nodes of a lost stage on devices
+ *             that are free, or shared out to the stages before and behind it, which keep all that they have
  *
  * Each is evaluated exactly: figures by the search's evaluation, T by its moves.
  *
@@ -48,8 +48,8 @@ struct sp_replan_terms {
     const int64_t *map; /* per device of before its number in the new cluster, or -1: lost. NULL: free */
 };
 
-/* {"from": ID, "horizon_seconds": S, "map": [0, null, 1]}; all but "from" may be left out. Strings stay owned by `json`;
-   `pointer` is the JSON pointer of `json`. SP_ERR_REQUEST. */
+/* {"from": ID, "horizon_seconds": S, "map": [0, null, 1]}; all but "from" may be left out. Strings stay owned by
+   `json`; `pointer` is the JSON pointer of `json`. SP_ERR_REQUEST. */
 enum sp_status sp_replan_terms_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                      struct sp_replan_terms *ret_terms, struct sp_error *err);
 /* The same as one JSON object, canonical. */
@@ -106,8 +106,8 @@ enum sp_status sp_replan_create(struct sp_arena *arena, const struct sp_replanne
 const struct sp_plan_listener *sp_replan_listener(const struct sp_replan *replan);
 
 /*
- * After it. *result is what it found, in terms of of->workload, or NULL where nothing fits; it becomes the answer, which
- * takes its tables over. *ret_migration is NULL, and *result as it was, only where there is no plan at all.
+ * After it. *result is what it found, in terms of of->workload, or NULL where nothing fits; it becomes the answer,
+ * which takes its tables over. *ret_migration is NULL, and *result as it was, only where there is no plan at all.
  */
 enum sp_status sp_replan_choose(struct sp_replan *replan, struct sp_search_result **result,
                                 struct sp_migration **ret_migration, struct sp_error *err);
