@@ -77,6 +77,9 @@ static void map_stage(struct repair *r, uint32_t stage)
         const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(r->old->sharded[stage].table);
         mapped->axis_count = mesh->axis_count;
         memcpy(mapped->axes, mesh->size, mesh->axis_count * sizeof *mesh->size);
+        mapped->share_count = mesh->member_count;
+        for (uint32_t i = 0; i < mesh->member_count; i++)
+            mapped->shares[i] = mesh->members[i].share;
     }
     for (uint32_t i = 0; i < replicas; i++) {
         const uint32_t device = find_block(r, placement->stage_device[stage] + i * size, size);
@@ -249,8 +252,9 @@ static enum sp_status try_free(struct repair *r)
 static bool has_same_mesh(const struct repair *r, uint32_t a, uint32_t b)
 {
     const struct sp_placement_record_stage *x = &r->stages[a], *y = &r->stages[b];
-    return b < r->old->placement->stage_count && y->replicas > 0 && x->size == y->size &&
-           x->axis_count == y->axis_count && memcmp(x->axes, y->axes, x->axis_count * sizeof *x->axes) == 0;
+    return b < r->old->placement->stage_count && y->replicas > 0 && x->size == y->size && x->share_count == 0 &&
+           y->share_count == 0 && x->axis_count == y->axis_count &&
+           memcmp(x->axes, y->axes, x->axis_count * sizeof *x->axes) == 0;
 }
 
 /* The first nodes of the one lost stage go to the stage before it, the others to the one behind: at several places. */
