@@ -151,12 +151,27 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
     return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
+/* Stages for the objective; while none fits, for each other one: what is found for one objective is a plan for all. */
+static enum sp_status propose_for_any(struct sp_search_run *search)
+{
+    static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};
+    search->proposed = search->options.objective;
+    enum sp_status status = sp_run_propose_all(search);
+    for (size_t i = 0; status == SP_OK && i < sizeof objectives / sizeof *objectives; i++) {
+        if (objectives[i] == search->options.objective || search->front.count > 0 || !sp_run_goes_on(search, 0.93))
+            continue;
+        search->proposed = objectives[i];
+        status = sp_run_propose_all(search);
+    }
+    return status;
+}
+
 /* From profiles to stages, and what makes the best of them better. */
 static enum sp_status search_stages(struct sp_search_run *search)
 {
     enum sp_status (*const ways[])(struct sp_search_run *) = {
-        sp_run_propose_all, sp_run_propose_shares,    move_nodes,        sp_run_try_whole_on_further_meshes,
-        sp_run_polish,      sp_run_try_fewer_devices, sp_run_look_beyond};
+        propose_for_any, sp_run_propose_shares,    move_nodes,        sp_run_try_whole_on_further_meshes,
+        sp_run_polish,   sp_run_try_fewer_devices, sp_run_look_beyond};
     enum sp_status status = SP_OK;
     for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)
         status = sp_run_go_on_after(search, ways[i](search));

@@ -56,6 +56,8 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
                                   struct sp_error *err)
 {
     const struct sp_mesh_level *link = outer_link(joint, profile->option);
+    /* A request waits once for a transfer, but the stages' search counts it at both of its ends. */
+    const double ends = proposal->objective == SP_OBJECTIVE_LATENCY ? 2 : 1;
     const double *seconds;
     enum sp_status status = sp_joint_able_seconds(joint, profile, &seconds, err);
     if (status != SP_OK)
@@ -67,8 +69,8 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .memory_bytes = proposal->is_draft ? INFINITY : joint->space->classes[profile->option->class_index].capacity,
         .memory_scale = 1,
         .seconds = sum_up(joint, seconds),
-        .transfer_fixed = link->latency,
-        .transfer_per_byte = profile->sent_share / sp_level_send_bandwidth(link),
+        .transfer_fixed = link->latency / ends,
+        .transfer_per_byte = profile->sent_share / sp_level_send_bandwidth(link) / ends,
         .transfer_share = profile->sent_share,
     };
     return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;

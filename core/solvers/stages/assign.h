@@ -10,7 +10,8 @@
  *   assign_bound.c    lower bounds for any sets
  *   assign.c          sp_stages_assign(): rounds of tasks
  *
- * A *slot* is a stage that may be empty. Slots together never need more devices of a class than there are.
+ * A *slot* is a stage that may be empty. Slots together never need more devices of a class than there are. A slot of no
+ * replicas is closed: it is empty and has no devices.
  */
 #include "base/random.h"
 #include "solvers/stages/internal.h"

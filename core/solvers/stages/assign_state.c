@@ -50,6 +50,8 @@ enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_as
 static double combined(const struct sp_stages_problem *problem, const struct sp_assign_slot *slot)
 {
     double load = slot->compute + slot->receive + slot->send;
+    if (slot->choice.replicas == 0)
+        return 0;
     if (problem->combine == SP_STAGES_MAX)
         load = fmax(slot->compute, fmax(slot->receive, slot->send));
     return load / slot->choice.replicas;

@@ -22,6 +22,8 @@ static double unit_need(const struct needs *needs, uint32_t unit, const double *
     double least = INFINITY;
     for (uint32_t i = 0; i < needs->problem->class_count; i++) {
         double need = needs->need[(size_t)unit * needs->problem->class_count + i];
+        if (need == 0)
+            return 0; /* what takes nothing of a class needs no device of it either */
         if (needs->problem->class_size[i] == 0 || need == INFINITY)
             continue;
         double priced = need * share[i] / needs->problem->class_size[i];
@@ -139,8 +141,7 @@ static double price_units(struct needs *needs, double *price, double *least)
 
 static uint64_t replicas_of(const struct sp_stages_problem *problem, const struct sp_stages_option *option)
 {
-    uint64_t most = problem->class_size[option->device_class] / option->devices;
-    return option->max_replicas != 0 && option->max_replicas < most ? option->max_replicas : most;
+    return sp_stages_room(option, problem->class_size[option->device_class]);
 }
 
 /* Whether a unit may run under an option at all: there are devices, it is allowed, and its own bytes fit. */
@@ -179,21 +180,22 @@ static void fill_needs(const struct sp_stages_prepared *prepared, struct needs *
     }
 }
 
-/* Devices that each unit's memory needs at least. */
-static void fill_devices(const struct sp_stages_prepared *prepared, struct sp_stages_rates *rates)
+/* Seconds of each unit, at least; where devices are counted, how many of them its memory needs. */
+static void fill_least(const struct sp_stages_prepared *prepared, struct sp_stages_rates *rates)
 {
     const struct sp_stages_problem *problem = prepared->problem;
     for (uint32_t unit = 0; unit < prepared->unit_count; unit++) {
-        double devices = INFINITY;
+        double least = INFINITY;
         for (uint32_t i = 0; i < problem->option_count; i++) {
             const struct sp_stages_option *option = &problem->options[i];
             double bytes = prepared->weight_bytes[i][unit];
             double part = bytes == 0 ? 0 : bytes / (option->memory_bytes * (1 + SP_STAGES_SLACK));
             if (may_run(prepared, unit, i))
-                devices = fmin(devices, part * option->devices);
+                least = fmin(least, problem->objective == SP_STAGES_LATENCY ? prepared->seconds[i][unit]
+                                                                            : part * option->devices);
         }
-        rates->devices[unit] = devices;
-        rates->devices_sum += devices;
+        rates->least[unit] = least;
+        rates->least_sum += least;
     }
 }
 
@@ -208,15 +210,15 @@ enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stag
     memory.need = SP_NEW_ARRAY(arena, cells, double);
     rates->time = SP_NEW_ARRAY(arena, prepared->unit_count, double);
     rates->memory = SP_NEW_ARRAY(arena, prepared->unit_count, double);
-    rates->devices = SP_NEW_ARRAY(arena, prepared->unit_count, double);
+    rates->least = SP_NEW_ARRAY(arena, prepared->unit_count, double);
     if (time.need == NULL || memory.need == NULL || rates->time == NULL || rates->memory == NULL ||
-        rates->devices == NULL)
+        rates->least == NULL)
         return sp_fail_memory(err);
     fill_needs(prepared, &time, &memory, &rates->largest);
     rates->time_sum = price_units(&time, rates->time_price, rates->time);
     rates->memory_sum = price_units(&memory, rates->memory_price, rates->memory);
-    if (problem->objective == SP_STAGES_DEVICES)
-        fill_devices(prepared, rates);
+    if (problem->objective != SP_STAGES_THROUGHPUT)
+        fill_least(prepared, rates);
     return SP_OK;
 }
 
@@ -233,7 +235,7 @@ double sp_stages_rates_bound(const struct sp_stages_problem *problem, const stru
     case SP_STAGES_DEVICES:
         break;
     }
-    return fmax(1, ceil(rates->devices_sum - 1e-6));
+    return fmax(1, ceil(rates->least_sum - 1e-6));
 }
 
 double sp_stages_bound(struct sp_stages_run *run, const struct sp_stages_prepared *prepared)

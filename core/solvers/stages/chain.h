@@ -39,6 +39,7 @@ enum sp_status sp_stages_line(struct sp_arena *arena, const uint32_t *order, con
 enum sp_stages_aim {
     SP_STAGES_AIM_LOAD,    /* the smallest largest load */
     SP_STAGES_AIM_DEVICES, /* the fewest devices, with loads within load_limit */
+    SP_STAGES_AIM_SUM,     /* the smallest sum of loads: of a latency, where stages run one after the other */
     SP_STAGES_AIM_MEMORY   /* the smallest largest part of the memory, which may be more than there is; load_limit */
 };
 
@@ -47,7 +48,7 @@ struct sp_stages_chain {
     const struct sp_stages_lattice *lattice;
     const struct sp_stages_rates *rates;
     enum sp_stages_aim aim;
-    double load_limit; /* for all but the first */
+    double load_limit; /* for all but the first and the sum */
     double limit;      /* only what is smaller is of interest; INFINITY: anything */
     bool is_any;       /* the first chain found will do */
 };
@@ -69,9 +70,11 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
                                     const struct sp_stages_lattice *lattice, const struct sp_stages_rates *rates,
                                     double limit, struct sp_stages_solution *solution, bool *ret_complete);
 
-/* The best of some orders of the units, each cut as well as it can be. */
+/* The best of some orders of the units, each cut as well as it can be. `*ret_complete`: the units have but one order,
+   and nothing below the solution is in it. */
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution);
+                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution,
+                                bool *ret_complete);
 
 /* Looks for orders with better cuts than `solution`, which is feasible, until the work is used up, nothing better comes
    or the bound is reached. */
@@ -98,12 +101,12 @@ enum sp_status sp_stages_minimum_memory(struct sp_stages_run *run, const struct 
  */
 struct sp_stages_rates {
     double time_price[SP_MAX_STAGE_CLASSES]; /* per class; all devices' prices together are 1 */
-    double *time;    /* per unit: least priced seconds. Sum of all: a bound of the largest load */
-    double *devices; /* DEVICES, per unit: what its memory needs at least */
-    double largest;  /* what one unit alone needs, at least, of load */
+    double *time;   /* per unit: least priced seconds. Sum of all: a bound of the largest load */
+    double *least;  /* per unit, of what adds up: DEVICES: those that its memory needs at least; LATENCY: seconds */
+    double largest; /* what one unit alone needs, at least, of load */
     double memory_price[SP_MAX_STAGE_CLASSES];
     double *memory; /* per unit: least priced share of a device's memory; more than 1 in all: nothing fits */
-    double time_sum, devices_sum, memory_sum;
+    double time_sum, least_sum, memory_sum;
 };
 
 enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stages_prepared *prepared,

@@ -240,13 +240,14 @@ enum sp_status sp_stages_improve(struct sp_stages_orders *orders, double bound)
     enum sp_status status = follow(&corridor, best);
     for (uint32_t round = 0, stale = 0; status == SP_OK && stale < STALE_ROUNDS && sp_stages_goes_on(run); round++) {
         struct sp_stages_solution other = {0};
+        bool is_complete;
         double before = best->value;
         if (before <= bound * (1 + 1e-9))
             break;
         order_by_stage(&corridor, best);
         shake(&corridor, round);
         /* A cut of the new order need not be better at once: its corridors may be. */
-        status = sp_stages_slice(orders, SP_STAGES_MOST_BLOCKS, INFINITY, &other);
+        status = sp_stages_slice(orders, SP_STAGES_MOST_BLOCKS, INFINITY, &other, &is_complete);
         if (status == SP_OK && other.is_feasible && other.value < 1.1 * before)
             status = follow(&corridor, &other);
         if (status == SP_OK && other.is_feasible && other.value < before)

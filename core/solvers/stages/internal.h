@@ -80,6 +80,13 @@ static inline uint32_t sp_stages_level_of(const struct sp_stages_problem *proble
     return level;
 }
 
+/* How many replicas of a stage under the option so many devices of its class are enough for. */
+static inline uint64_t sp_stages_room(const struct sp_stages_option *option, uint64_t devices)
+{
+    const uint64_t most = option->devices == 0 ? UINT32_MAX : devices / option->devices;
+    return option->max_replicas != 0 && option->max_replicas < most ? option->max_replicas : most;
+}
+
 /* What a part of the search may use: `scratch` ends with the call of sp_stages_solve(), `work` counts down. */
 struct sp_stages_run {
     struct sp_arena *scratch;

@@ -34,8 +34,10 @@ struct search {
     struct dimension classes[SP_MAX_STAGE_CLASSES];
     struct dimension stages; /* size 0: not counted */
     uint64_t guard[WORDS], capacity[WORDS];
-    bool counts_places;    /* which devices are left matters, and they are few */
-    double *time, *extra;  /* per ideal: sums of the rates of its units; extra: of devices, or NULL */
+    bool counts_places; /* which devices are left matters, and they are few */
+    /* Per ideal: sums of the rates of its units, of their time, or for a sum of their memory; of what adds up. */
+    double *time, *extra;
+    const double *price;   /* per class: of that time or memory */
     struct label **labels; /* per ideal */
     struct label *spare;
     struct label **here; /* those of the ideal under way */
@@ -111,7 +113,10 @@ static bool sum_rates(struct search *search)
 {
     const struct sp_stages_lattice *lattice = search->lattice;
     const struct sp_stages_rates *rates = search->chain->rates;
-    const double *extra = search->chain->aim == SP_STAGES_AIM_DEVICES ? rates->devices : NULL;
+    const enum sp_stages_aim aim = search->chain->aim;
+    const double *extra = aim == SP_STAGES_AIM_DEVICES || aim == SP_STAGES_AIM_SUM ? rates->least : NULL;
+    const double *time = aim == SP_STAGES_AIM_SUM ? rates->memory : rates->time;
+    search->price = aim == SP_STAGES_AIM_SUM ? rates->memory_price : rates->time_price;
     search->time = SP_NEW_ARRAY(search->arena, lattice->count, double);
     search->extra = SP_NEW_ARRAY(search->arena, lattice->count, double);
     if (search->time == NULL || search->extra == NULL)
@@ -121,7 +126,7 @@ static bool sum_rates(struct search *search)
         search->time[ideal] = search->time[lattice->target[from]];
         search->extra[ideal] = search->extra[lattice->target[from]];
         for (uint32_t i = lattice->first[block]; i < lattice->first[block + 1]; i++) {
-            search->time[ideal] += rates->time[lattice->units[i]];
+            search->time[ideal] += time[lattice->units[i]];
             search->extra[ideal] += extra != NULL ? extra[lattice->units[i]] : 0;
         }
     }
@@ -131,22 +136,41 @@ static bool sum_rates(struct search *search)
 #define ROUNDING  1e-12
 #define SET_STEPS 16 /* what a unit's links take where the problem counts memory itself */
 
+/* How much of the priced time, or memory, a device may take whose price is 1. */
+static double allowed(const struct search *search)
+{
+    switch (search->chain->aim) {
+    case SP_STAGES_AIM_LOAD:
+        return search->limit;
+    case SP_STAGES_AIM_SUM:
+        return 1 + SP_STAGES_SLACK;
+    case SP_STAGES_AIM_DEVICES:
+    case SP_STAGES_AIM_MEMORY:
+        break;
+    }
+    return search->chain->load_limit * (1 + SP_STAGES_SLACK);
+}
+
+/* What the load of a stage behind one with so large a value must be below, or for a limit of loads within. */
+static double allowed_load(const struct search *search, double value)
+{
+    return search->chain->aim == SP_STAGES_AIM_SUM ? search->limit - value : allowed(search);
+}
+
 /* Whether the units of `ideal` surely cannot be cut below the limit with what `used` leaves. */
 static bool is_hopeless(const struct search *search, uint32_t ideal, double value, const uint64_t *used)
 {
-    const struct sp_stages_rates *rates = search->chain->rates;
     double spare = 0;
     if (ideal == 0)
         return value >= search->limit;
     for (uint32_t i = 0; i < search->problem->class_count; i++)
-        spare += rates->time_price[i] * (double)(search->problem->class_size[i] - count_of(used, &search->classes[i]));
+        spare += search->price[i] * (double)(search->problem->class_size[i] - count_of(used, &search->classes[i]));
     if (search->chain->aim == SP_STAGES_AIM_LOAD)
         return value >= search->limit || search->time[ideal] * (1 - ROUNDING) >= search->limit * spare;
     double least = value + search->extra[ideal] * (1 - ROUNDING);
     if (search->chain->aim == SP_STAGES_AIM_DEVICES)
         least = ceil(least - 1e-6);
-    return least >= search->limit ||
-           search->time[ideal] * (1 - ROUNDING) > search->chain->load_limit * (1 + SP_STAGES_SLACK) * spare;
+    return least >= search->limit || search->time[ideal] * (1 - ROUNDING) > allowed(search) * spare;
 }
 
 /* Whether a label that used the one is not worse off than with the other: it has the devices left, and where links
@@ -217,6 +241,9 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         break;
     case SP_STAGES_AIM_DEVICES:
         label.value = parent->value + (double)by->devices * replicas;
+        break;
+    case SP_STAGES_AIM_SUM:
+        label.value = parent->value + own;
         break;
     }
     search->steps++;
@@ -405,9 +432,10 @@ static double load_of(const struct search *search, uint32_t option, const struct
         behind.per_byte *= by->transfer_share;
         before.per_byte *= by->transfer_share;
     }
+    const bool is_sum = search->chain->aim == SP_STAGES_AIM_SUM; /* a latency sends once to all */
+    const double again = is_sum ? 0 : sent->again, again_bytes = is_sum ? 0 : sent->again_bytes;
     const double receive = before.fixed * frame->received + before.per_byte * frame->received_bytes;
-    const double send =
-        behind.fixed * (frame->sent + sent->again) + behind.per_byte * (frame->sent_bytes + sent->again_bytes);
+    const double send = behind.fixed * (frame->sent + again) + behind.per_byte * (frame->sent_bytes + again_bytes);
     return sp_stages_frame_load(frame, option, receive, sent->has_seconds ? sent->seconds : send);
 }
 
@@ -438,27 +466,25 @@ static void extend_label(struct search *search, const struct label *parent, uint
 {
     const struct sp_stages_option *by = &search->problem->options[option];
     const struct dimension *kind = &search->classes[by->device_class];
-    uint64_t left = kind->size - count_of(parent->used, kind), most = left / by->devices;
-    double allowed =
-        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
-    double enough =
-        search->chain->aim == SP_STAGES_AIM_LOAD ? fmax(parent->value, search->chain->rates->largest) : allowed;
-    if (by->max_replicas != 0 && by->max_replicas < most)
-        most = by->max_replicas;
-    double least = allowed < INFINITY ? floor(search->frame.seconds[option] / allowed) : 1;
+    const enum sp_stages_aim aim = search->chain->aim;
+    const bool is_below = aim == SP_STAGES_AIM_LOAD || aim == SP_STAGES_AIM_SUM;
+    const uint64_t most = sp_stages_room(by, kind->size - count_of(parent->used, kind));
+    const double limit = allowed_load(search, parent->value);
+    const double enough = aim == SP_STAGES_AIM_LOAD ? fmax(parent->value, search->chain->rates->largest) : limit;
+    double least = limit > 0 && limit < INFINITY ? floor(search->frame.seconds[option] / limit) : 1;
     struct sent sent = list_sent(search, parent, option);
     for (uint64_t replicas = least > 1 && least < 1e9 ? (uint64_t)least : 1; replicas <= most; replicas++) {
         double each = load_of(search, option, parent, (uint32_t)replicas, &sent) / (double)replicas;
         search->steps++;
-        if (search->chain->aim == SP_STAGES_AIM_LOAD ? each >= allowed : each > allowed)
+        if (is_below ? each >= limit : each > limit)
             continue;
         double ratio = memory_ratio(search, option, &sent);
         if (!fits(search, ratio))
             continue;
         const double late = late_receive(search, parent, ideal, option, (uint32_t)replicas);
-        if (late <= allowed)
+        if (late <= limit)
             try_label(search, parent, ideal, option, (uint32_t)replicas,
-                      search->chain->aim == SP_STAGES_AIM_MEMORY ? ratio : fmax(each, late));
+                      aim == SP_STAGES_AIM_MEMORY ? ratio : fmax(each, late));
         if (each <= enough)
             return;
     }
@@ -468,11 +494,10 @@ static void extend_label(struct search *search, const struct label *parent, uint
 static bool visit(struct search *search, uint32_t ideal)
 {
     bool is_alive = false;
-    double allowed =
-        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
+    const double limit = allowed_load(search, 0);
     search->steps += 1 + search->problem->option_count;
     for (uint32_t option = 0; option < search->problem->option_count; option++) {
-        if (search->most[option] == 0 || search->frame.seconds[option] > allowed * search->most[option] ||
+        if (search->most[option] == 0 || search->frame.seconds[option] > limit * search->most[option] ||
             search->frame.seconds[option] == INFINITY ||
             !fits(search, share_of(search, option, sp_stages_frame_memory(&search->frame, option))))
             continue;
@@ -488,14 +513,11 @@ static bool visit(struct search *search, uint32_t ideal)
 /* How many replicas any label has devices for, and how much time of those left a stage must leave to what is below. */
 static void measure_room(struct search *search)
 {
-    const struct sp_stages_rates *rates = search->chain->rates;
-    double allowed =
-        search->chain->aim == SP_STAGES_AIM_LOAD ? search->limit : search->chain->load_limit * (1 + SP_STAGES_SLACK);
     double spare = 0;
     for (uint32_t i = 0; i < search->here_count; i++) {
         double priced = 0;
         for (uint32_t j = 0; j < search->problem->class_count; j++)
-            priced += rates->time_price[j] *
+            priced += search->price[j] *
                       (double)(search->problem->class_size[j] - count_of(search->here[i]->used, &search->classes[j]));
         spare = priced > spare ? priced : spare;
     }
@@ -504,12 +526,12 @@ static void measure_room(struct search *search)
         const struct dimension *kind = &search->classes[by->device_class];
         uint64_t most = 0;
         for (uint32_t i = 0; i < search->here_count; i++) {
-            uint64_t left = (kind->size - count_of(search->here[i]->used, kind)) / by->devices;
-            most = left > most ? left : most;
+            uint64_t room = sp_stages_room(by, kind->size - count_of(search->here[i]->used, kind));
+            most = room > most ? room : most;
         }
-        search->most[option] = by->max_replicas != 0 && by->max_replicas < most ? by->max_replicas : (uint32_t)most;
+        search->most[option] = (uint32_t)most;
         search->most_time[option] =
-            allowed * (spare - rates->time_price[by->device_class] * by->devices) * (1 + 4 * ROUNDING);
+            allowed(search) * (spare - search->price[by->device_class] * by->devices) * (1 + 4 * ROUNDING);
         if (isnan(search->most_time[option]))
             search->most_time[option] = INFINITY; /* any load is allowed, and no time is left: nothing is known */
     }
@@ -642,7 +664,8 @@ static bool start(struct search *search)
     const uint32_t top = search->lattice->count - 1, most = moves ? problem->levels[0].group : 1;
     uint32_t step = UINT32_MAX;
     for (uint32_t i = 0; i < problem->option_count; i++)
-        step = problem->options[i].devices < step ? problem->options[i].devices : step;
+        if (problem->options[i].devices > 0 && problem->options[i].devices < step)
+            step = problem->options[i].devices;
     for (uint32_t free = 0; free < most && free < problem->class_size[0]; free += step) {
         struct label *all = SP_NEW(search->arena, struct label);
         if (all == NULL)

@@ -22,6 +22,7 @@ struct latency_search {
     double bound;
     uint64_t steps;  /* of one task */
     uint32_t *begin; /* per unit: where each search begins that does not begin from the best */
+    struct sp_latency_chain chain;
 };
 
 struct latency_task {
@@ -46,7 +47,8 @@ static enum sp_status prepare_task(const struct latency_search *search, struct l
     if (status != SP_OK)
         return status;
     anneal->slot_of = SP_NEW_ARRAY(task->arena, graph->model->unit_count, uint32_t);
-    if (anneal->slot_of == NULL)
+    anneal->choices = SP_NEW_ARRAY(task->arena, graph->slot_count, struct sp_stages_choice);
+    if (anneal->slot_of == NULL || anneal->choices == NULL)
         return sp_fail_memory(err);
     bool from_best = search->best->value < INFINITY && (index + round) % 2 == 0;
     anneal->graph = graph;
@@ -60,7 +62,8 @@ static enum sp_status prepare_task(const struct latency_search *search, struct l
     anneal->value = search->best->value;
     anneal->state->scale = 0; /* energy of the slots is that of memory alone */
     anneal->state->memory_weight = 0.5;
-    sp_assign_state_load(anneal->state, search->best->choices, from_best ? search->best->slot_of : search->begin);
+    sp_assign_state_load(anneal->state, from_best ? search->best->choices : graph->choices,
+                         from_best ? search->best->slot_of : search->begin);
     double time = sp_latency_time(&anneal->clock, anneal->state);
     anneal->scale = search->best->value < INFINITY ? search->best->value : time < INFINITY ? time : 1;
     anneal->scale = anneal->scale > 0 ? anneal->scale : 1;
@@ -86,6 +89,7 @@ static enum sp_status run_round(struct latency_search *search, uint32_t round, b
                 continue;
             best->value = anneal->value;
             memcpy(best->slot_of, anneal->slot_of, search->graph->model->unit_count * sizeof *best->slot_of);
+            memcpy(best->choices, anneal->choices, search->graph->slot_count * sizeof *best->choices);
         }
         search->run->best = best->value < INFINITY ? best->value : 0;
         *ret_goes_on = sp_stages_spend(search->run, work);
@@ -97,10 +101,10 @@ static enum sp_status run_round(struct latency_search *search, uint32_t round, b
 
 /* Remembers units' slots when they are better. */
 static void offer(struct latency_search *search, struct sp_assign_state *state, struct sp_latency_clock *clock,
-                  const uint32_t *slot_of)
+                  const struct sp_stages_choice *choices, const uint32_t *slot_of)
 {
     struct sp_assign_best *best = search->best;
-    sp_assign_state_load(state, best->choices, slot_of);
+    sp_assign_state_load(state, choices, slot_of);
     double value = sp_latency_time(clock, state);
     for (uint32_t s = 0; s < state->slot_count; s++)
         if (!(state->slots[s].compute < INFINITY))
@@ -108,10 +112,37 @@ static void offer(struct latency_search *search, struct sp_assign_state *state, 
     if (value < best->value && sp_assign_state_fits(state)) {
         best->value = value;
         memcpy(best->slot_of, slot_of, search->graph->model->unit_count * sizeof *slot_of);
+        memcpy(best->choices, choices, state->slot_count * sizeof *choices);
     }
 }
 
-/* Each unit freely where it can, else in the first slot that may have it; then stages along the order. */
+/* Each unit freely where it can, else in the first slot that may have it. */
+static void begin_freely(struct latency_search *search)
+{
+    const struct sp_latency_graph *graph = search->graph;
+    for (uint32_t u = 0; u < graph->model->unit_count; u++)
+        for (uint32_t s = graph->slot_count; s-- > 0;) {
+            const uint32_t chosen = search->begin[u];
+            const bool is_free = sp_latency_is_free_slot(graph, s), had_free = sp_latency_is_free_slot(graph, chosen);
+            if (graph->allowed[graph->choices[s].option][u] && (is_free || !had_free || chosen == 0))
+                search->begin[u] = s;
+            if (is_free && search->begin[u] == s)
+                break;
+        }
+}
+
+/* Where the chain has each unit. */
+static void begin_as_chain(const struct latency_search *search, uint32_t *slot_of)
+{
+    const struct sp_latency_graph *graph = search->graph;
+    for (uint32_t u = 0; u < graph->model->unit_count; u++) {
+        slot_of[u] = search->chain.slot_of[u];
+        for (uint32_t s = graph->slot_count - graph->free_count; s < graph->slot_count; s++)
+            if (search->chain.slot_of[u] == SP_LATENCY_FREE + graph->choices[s].option)
+                slot_of[u] = s;
+    }
+}
+
 static enum sp_status begin_search(struct latency_search *search)
 {
     const struct sp_latency_graph *graph = search->graph;
@@ -121,24 +152,18 @@ static enum sp_status begin_search(struct latency_search *search)
     enum sp_status status = sp_assign_state_create(run->scratch, graph->model, graph->slot_count, &state, run->err);
     if (status == SP_OK)
         status = sp_latency_clock_create(run->scratch, graph, &clock, run->err);
-    struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
-    uint32_t *slot_of = arena == NULL ? NULL : SP_NEW_ARRAY(arena, graph->model->unit_count, uint32_t);
-    if (status != SP_OK || slot_of == NULL) {
-        sp_arena_destroy(arena);
+    uint32_t *slot_of = SP_NEW_ARRAY(run->scratch, graph->model->unit_count, uint32_t);
+    struct sp_stages_choice *choices = SP_NEW_ARRAY(run->scratch, graph->slot_count, struct sp_stages_choice);
+    if (status != SP_OK || slot_of == NULL || choices == NULL)
         return status != SP_OK ? status : sp_fail_memory(run->err);
-    }
-    for (uint32_t u = 0; u < graph->model->unit_count; u++)
-        for (uint32_t s = graph->slot_count; s-- > 0;) {
-            bool is_free = sp_latency_is_free_slot(graph, s), had_free = sp_latency_is_free_slot(graph, slot_of[u]);
-            if (graph->allowed[graph->choices[s].option][u] && (is_free || !had_free || slot_of[u] == 0))
-                search->begin[u] = slot_of[u] = s;
-            if (is_free && slot_of[u] == s)
-                break;
-        }
-    offer(search, state, &clock, search->begin);
-    if (sp_latency_line(run, arena, graph, slot_of))
-        offer(search, state, &clock, slot_of);
-    sp_arena_destroy(arena);
+    begin_freely(search);
+    offer(search, state, &clock, search->graph->choices, search->begin);
+    if (!search->chain.is_found)
+        return SP_OK;
+    if (!sp_latency_chain_slots(run->scratch, graph, &search->chain, choices))
+        return sp_fail_memory(run->err);
+    begin_as_chain(search, slot_of);
+    offer(search, state, &clock, choices, slot_of);
     return SP_OK;
 }
 
@@ -241,7 +266,9 @@ static enum sp_status search_all(struct latency_search *search)
     enum sp_status status = SP_OK;
     if (graph->slot_count > 0 && table <= MAX_TABLE)
         status = begin_search(search);
-    if (status == SP_OK)
+    if (status == SP_OK && search->chain.is_best && (search->best->value < INFINITY || !search->chain.is_found))
+        search->bound = search->best->value;
+    else if (status == SP_OK)
         status = sp_latency_bound(run, graph, search->best->value, &search->bound);
     if (status == SP_OK && graph->model->unit_count <= EXACT_UNITS &&
         search->best->value * (1 - 1e-9) > search->bound) {
@@ -250,7 +277,8 @@ static enum sp_status search_all(struct latency_search *search)
         status = sp_latency_exact(run, graph, &search->exact, EXACT_LIMIT, &bound);
         search->bound = fmax(search->bound, bound);
     }
-    if (status == SP_OK && graph->slot_count > 0 && table <= MAX_TABLE && search->bound < INFINITY)
+    const bool is_done = search->chain.is_all && (search->best->value < INFINITY || !search->chain.is_found);
+    if (status == SP_OK && graph->slot_count > 0 && table <= MAX_TABLE && search->bound < INFINITY && !is_done)
         status = anneal_in_rounds(search);
     return status;
 }
@@ -263,12 +291,18 @@ enum sp_status sp_stages_latency(struct sp_stages_run *run, const struct sp_stag
     enum sp_status status = sp_latency_graph_create(run, prepared, &graph);
     if (status != SP_OK)
         return status;
-    struct sp_assign_best best = {.value = INFINITY, .slot_count = graph->slot_count, .choices = graph->choices};
+    struct sp_assign_best best = {.value = INFINITY};
     struct latency_search search = {.run = run, .graph = graph, .best = &best};
+    status = sp_latency_chain_find(run, graph, &search.chain);
+    if (status != SP_OK)
+        return status;
+    best.slot_count = graph->slot_count;
+    best.choices = SP_NEW_ARRAY(run->scratch, graph->slot_count, struct sp_stages_choice);
     best.slot_of = SP_NEW_ARRAY(run->scratch, graph->model->unit_count, uint32_t);
     search.begin = SP_NEW_ARRAY(run->scratch, graph->model->unit_count, uint32_t);
-    if (best.slot_of == NULL || search.begin == NULL)
+    if (best.choices == NULL || best.slot_of == NULL || search.begin == NULL)
         return sp_fail_memory(run->err);
+    memcpy(best.choices, graph->choices, graph->slot_count * sizeof *best.choices);
     search.exact.value = INFINITY;
     status = search_all(&search);
     if (status == SP_OK && fmin(best.value, search.exact.value) < INFINITY)

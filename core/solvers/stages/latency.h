@@ -3,20 +3,21 @@
  * latency - what the parts of the search for one sample's latency share.
  *
  *   latency_graph.c   nodes, edges and units; what must be with a unit; how long a solution takes
- *   latency_line.c    the best stages along one order of the units
+ *   latency_chain.c   the best chain of stages, as if they ran one after the other
  *   latency_anneal.c  annealing over moves of units and chunks
  *   latency_bound.c   lower bounds from paths and memory
  *   latency_path.c    the least time along one path, of all ways to cut it into stages
  *   latency_exact.c   all solutions of a small problem
  *   latency.c         sp_stages_latency()
  *
- * Slots of an sp_assign_state are the stages; each option that is free has one slot more for all its units, whose nodes
- * run one by one. Units are those that colours make: nodes of a colour that are not free are in one stage, and then all
- * that lies between them, too.
+ * Slots of an sp_assign_state are the stages, or closed; each option that is free has one slot more for all its units,
+ * whose nodes run one by one. Units are those that colours make: nodes of a colour that are not free are in one stage,
+ * and then all that lies between them, too.
  */
 #include "solvers/stages/assign.h"
 
 struct sp_latency_graph {
+    struct sp_arena *arena; /* of the run */
     const struct sp_stages_problem *problem;
     const struct sp_assign_model *model;
     uint32_t node_count;
@@ -33,6 +34,17 @@ struct sp_latency_graph {
     uint32_t slot_count, free_count;
     struct sp_stages_choice *choices; /* of all slots, those of free options last */
 };
+
+/* A chain of stages. */
+struct sp_latency_chain {
+    bool is_found; /* else nothing but the last two is set */
+    uint32_t count;
+    struct sp_stages_choice *choices; /* of its stages but the free ones, in order */
+    uint32_t *slot_of;                /* per unit: its stage, or SP_LATENCY_FREE + a free option */
+    bool is_all;                      /* the units have one order, and nothing better is in it */
+    bool is_best;                     /* nothing is better than this chain; without one nothing fits */
+};
+#define SP_LATENCY_FREE (UINT32_MAX / 2)
 
 /* The clock works out when everything ends. */
 struct sp_latency_clock {
@@ -56,10 +68,14 @@ static inline bool sp_latency_is_free_slot(const struct sp_latency_graph *graph,
     return slot >= graph->slot_count - graph->free_count;
 }
 
-/* The best stages in the order of slots, each a range of the units' order, if parts ran one after the other: a place
-   to begin. Writes each unit's slot; false where there is none. */
-bool sp_latency_line(struct sp_stages_run *run, struct sp_arena *arena, const struct sp_latency_graph *graph,
-                     uint32_t *slot_of);
+/* The best chain of stages that half of the work finds: a place to begin. */
+enum sp_status sp_latency_chain_find(struct sp_stages_run *run, const struct sp_latency_graph *graph,
+                                     struct sp_latency_chain *ret_chain);
+
+/* Slots, as many as the graph has, for a chain that was found: for its stages, for the devices that it leaves, and
+   closed ones. False without memory. */
+bool sp_latency_chain_slots(struct sp_arena *arena, const struct sp_latency_graph *graph,
+                            const struct sp_latency_chain *chain, struct sp_stages_choice *ret_choices);
 
 /* One run of annealing; see struct sp_assign_anneal. */
 struct sp_latency_anneal {
@@ -73,7 +89,8 @@ struct sp_latency_anneal {
     double value;
     bool is_better;
     uint32_t *slot_of;
-    double time, energy; /* of the state */
+    struct sp_stages_choice *choices; /* per slot */
+    double time, energy;              /* of the state */
 };
 
 void sp_latency_anneal_run(struct sp_latency_anneal *anneal);

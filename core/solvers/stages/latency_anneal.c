@@ -37,6 +37,8 @@ static void record(struct sp_latency_anneal *anneal)
     anneal->value = anneal->time;
     anneal->is_better = true;
     memcpy(anneal->slot_of, anneal->state->slot_of, anneal->state->model->unit_count * sizeof *anneal->slot_of);
+    for (uint32_t s = 0; s < anneal->state->slot_count; s++)
+        anneal->choices[s] = anneal->state->slots[s].choice;
 }
 
 static bool is_accepted(struct sp_latency_anneal *anneal, double energy, double temperature)
@@ -53,12 +55,47 @@ static uint32_t choose_slot(struct sp_latency_anneal *anneal, uint32_t unit)
     return to;
 }
 
+/* Empty slots give devices of a class back, until there are so many. */
+static void close_empty(struct sp_assign_state *state, uint32_t device_class, uint32_t devices)
+{
+    const struct sp_stages_problem *problem = state->model->problem;
+    for (uint32_t s = 0; s < state->slot_count; s++) {
+        struct sp_assign_slot *slot = &state->slots[s], closed = *slot;
+        const struct sp_stages_option *option = &problem->options[slot->choice.option];
+        if (state->class_used[device_class] + devices <= problem->class_size[device_class])
+            return;
+        closed.choice.replicas = 0;
+        if (slot->size == 0 && option->device_class == device_class && !option->is_free)
+            sp_assign_change_make(state, s, &closed);
+    }
+}
+
+/* Gives a slot an option of those that there are, for which empty ones make room; false where it cannot have it. */
+static bool draw_option(struct sp_latency_anneal *anneal, uint32_t slot)
+{
+    struct sp_assign_state *state = anneal->state;
+    const struct sp_stages_problem *problem = anneal->graph->problem;
+    const struct sp_stages_choice choice = {.option = sp_random_below(&anneal->seed, problem->option_count),
+                                            .replicas = 1};
+    const struct sp_stages_option *option = &problem->options[choice.option];
+    struct sp_assign_slot changed;
+    if (option->is_free)
+        return false;
+    close_empty(state, option->device_class, option->devices);
+    if (!sp_assign_change_look(state, slot, choice, &changed))
+        return false;
+    sp_assign_change_make(state, slot, &changed);
+    return true;
+}
+
 /* Moves all units of the chunk that may be there; what could not stays. */
 static void go(struct sp_latency_anneal *anneal, struct chunk *chunk, uint32_t to)
 {
     struct sp_assign_state *state = anneal->state;
     struct sp_assign_move move;
     uint32_t kept = 0;
+    if (state->slots[to].choice.replicas == 0 && !draw_option(anneal, to))
+        chunk->count = 0;
     const bool *allowed = anneal->graph->allowed[state->slots[to].choice.option];
     for (uint32_t i = 0; i < chunk->count; i++) {
         uint32_t unit = chunk->units[i], from = state->slot_of[unit];
@@ -155,19 +192,15 @@ static void try_swap(struct sp_latency_anneal *anneal, double temperature)
     go_back(anneal, &first, memory_energy);
 }
 
+/* Another option for a slot. */
 static void try_option(struct sp_latency_anneal *anneal, double temperature)
 {
     struct sp_assign_state *state = anneal->state;
-    const struct sp_latency_graph *graph = anneal->graph;
     uint32_t slot = sp_random_below(&anneal->seed, state->slot_count);
-    struct sp_stages_choice choice = {.option = sp_random_below(&anneal->seed, graph->problem->option_count),
-                                      .replicas = 1};
-    struct sp_assign_slot changed, old = state->slots[slot];
+    struct sp_assign_slot old = state->slots[slot];
     double memory_energy = state->energy;
-    if (sp_latency_is_free_slot(graph, slot) || graph->problem->options[choice.option].is_free ||
-        !sp_assign_change_look(state, slot, choice, &changed))
+    if (sp_latency_is_free_slot(anneal->graph, slot) || !draw_option(anneal, slot))
         return;
-    sp_assign_change_make(state, slot, &changed);
     if (!accept_or_undo(anneal, temperature)) {
         sp_assign_change_make(state, slot, &old);
         state->energy = memory_energy;

@@ -214,7 +214,31 @@ static bool list_sure_transfers(struct sp_arena *arena, struct sp_latency_graph 
     return true;
 }
 
-/* Slots for devices class by class, under the option of the fewest devices, and one for each free option. */
+/* The devices that are left become slots, class by class, under the option of the fewest devices, until there are
+   `most` slots; `choices` has those that are there. Returns how many there are then. */
+static uint32_t add_smallest(const struct sp_stages_problem *problem, uint32_t *left, uint32_t count, uint32_t most,
+                             struct sp_stages_choice *choices)
+{
+    for (bool is_added = true; is_added && count < most;) {
+        is_added = false;
+        for (uint32_t c = 0; c < problem->class_count && count < most; c++) {
+            uint32_t fewest = UINT32_MAX;
+            for (uint32_t o = 0; o < problem->option_count; o++)
+                if (problem->options[o].device_class == c && !problem->options[o].is_free &&
+                    problem->options[o].devices <= left[c] &&
+                    (fewest == UINT32_MAX || problem->options[o].devices < problem->options[fewest].devices))
+                    fewest = o;
+            if (fewest == UINT32_MAX)
+                continue;
+            left[c] -= problem->options[fewest].devices;
+            choices[count++] = (struct sp_stages_choice){.option = fewest, .replicas = 1};
+            is_added = true;
+        }
+    }
+    return count;
+}
+
+/* Slots for all devices under the options of the fewest, and one for each free option. */
 static bool make_slots(struct sp_arena *arena, struct sp_latency_graph *graph)
 {
     const struct sp_stages_problem *problem = graph->problem;
@@ -228,27 +252,32 @@ static bool make_slots(struct sp_arena *arena, struct sp_latency_graph *graph)
     if (graph->choices == NULL || left == NULL)
         return false;
     memcpy(left, problem->class_size, problem->class_count * sizeof *left);
-    for (bool is_added = true; is_added && graph->slot_count < most;) {
-        is_added = false;
-        for (uint32_t c = 0; c < problem->class_count && graph->slot_count < most; c++) {
-            uint32_t fewest = UINT32_MAX;
-            for (uint32_t o = 0; o < problem->option_count; o++)
-                if (problem->options[o].device_class == c && !problem->options[o].is_free &&
-                    problem->options[o].devices <= left[c] &&
-                    (fewest == UINT32_MAX || problem->options[o].devices < problem->options[fewest].devices))
-                    fewest = o;
-            if (fewest == UINT32_MAX)
-                continue;
-            left[c] -= problem->options[fewest].devices;
-            graph->choices[graph->slot_count++] = (struct sp_stages_choice){.option = fewest, .replicas = 1};
-            is_added = true;
-        }
-    }
+    graph->slot_count = add_smallest(problem, left, 0, (uint32_t)most, graph->choices);
     for (uint32_t o = 0; o < problem->option_count; o++)
         if (problem->options[o].is_free) {
             graph->choices[graph->slot_count++] = (struct sp_stages_choice){.option = o, .replicas = 1};
             graph->free_count++;
         }
+    return true;
+}
+
+bool sp_latency_chain_slots(struct sp_arena *arena, const struct sp_latency_graph *graph,
+                            const struct sp_latency_chain *chain, struct sp_stages_choice *ret_choices)
+{
+    const struct sp_stages_problem *problem = graph->problem;
+    const uint32_t stages = graph->slot_count - graph->free_count;
+    uint32_t *left = SP_NEW_ARRAY(arena, problem->class_count, uint32_t), count = 0;
+    if (left == NULL)
+        return false;
+    memcpy(left, problem->class_size, problem->class_count * sizeof *left);
+    for (; count < chain->count; count++) {
+        const struct sp_stages_option *option = &problem->options[chain->choices[count].option];
+        ret_choices[count] = chain->choices[count];
+        left[option->device_class] -= option->devices;
+    }
+    for (count = add_smallest(problem, left, count, stages, ret_choices); count < stages; count++)
+        ret_choices[count] = (struct sp_stages_choice){0};
+    memcpy(&ret_choices[stages], &graph->choices[stages], graph->free_count * sizeof *ret_choices);
     return true;
 }
 
@@ -276,6 +305,7 @@ enum sp_status sp_latency_graph_create(struct sp_stages_run *run, const struct s
     enum sp_status status = sp_assign_model_create(run->scratch, prepared, &model, run->err);
     if (status != SP_OK)
         return status;
+    graph->arena = run->scratch;
     graph->problem = prepared->problem;
     graph->model = model;
     graph->node_count = prepared->problem->node_count;

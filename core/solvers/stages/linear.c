@@ -8,11 +8,11 @@
 #define FEW_BLOCKS 64 /* and before that, so that there is something to be better than */
 
 /* Cuts orders->order; the best so far is kept. */
-static enum sp_status try_order(struct sp_stages_orders *orders, uint32_t most)
+static enum sp_status try_order(struct sp_stages_orders *orders, uint32_t most, bool *ret_complete)
 {
     struct sp_stages_solution found = {0};
     double limit = orders->best->is_feasible ? orders->best->value * (1 - 1e-12) : INFINITY;
-    enum sp_status status = sp_stages_slice(orders, most, limit, &found);
+    enum sp_status status = sp_stages_slice(orders, most, limit, &found, ret_complete);
     if (status == SP_OK && found.is_feasible && (!orders->best->is_feasible || found.value < orders->best->value))
         *orders->best = found;
     return status;
@@ -39,6 +39,20 @@ static void follow_chains(struct sp_stages_orders *orders, bool is_late)
             if (--orders->waits[after->items[i]] == 0)
                 orders->ready[ready++] = after->items[i];
     }
+}
+
+/* Whether each unit uses what the one before it makes, so that there is no other order. */
+static bool is_line(const struct sp_stages_prepared *prepared)
+{
+    for (uint32_t i = 1; i < prepared->unit_count; i++) {
+        const uint32_t unit = prepared->order[i];
+        uint32_t at = prepared->before.start[unit];
+        while (at < prepared->before.start[unit + 1] && prepared->before.items[at] != prepared->order[i - 1])
+            at++;
+        if (at == prepared->before.start[unit + 1])
+            return false;
+    }
+    return true;
 }
 
 static bool init(struct sp_stages_orders *orders)
@@ -70,18 +84,26 @@ enum sp_status sp_stages_order_line(struct sp_stages_run *run, const struct sp_s
 }
 
 enum sp_status sp_stages_linear(struct sp_stages_run *run, const struct sp_stages_prepared *prepared,
-                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution)
+                                const struct sp_stages_rates *rates, struct sp_stages_solution *solution,
+                                bool *ret_complete)
 {
     struct sp_stages_orders orders = {.run = run, .prepared = prepared, .rates = rates, .best = solution};
+    const uint32_t units = prepared->unit_count;
+    bool is_complete = false;
+    *ret_complete = false;
     if (!init(&orders))
         return sp_fail_memory(run->err);
-    memcpy(orders.order, prepared->order, prepared->unit_count * sizeof *orders.order);
-    enum sp_status status = try_order(&orders, FEW_BLOCKS);
-    if (status == SP_OK && prepared->unit_count > FEW_BLOCKS && sp_stages_goes_on(run))
-        status = try_order(&orders, SP_STAGES_MOST_BLOCKS);
+    memcpy(orders.order, prepared->order, units * sizeof *orders.order);
+    enum sp_status status = try_order(&orders, FEW_BLOCKS, &is_complete);
+    if (status == SP_OK && units > FEW_BLOCKS && sp_stages_goes_on(run))
+        status = try_order(&orders, SP_STAGES_MOST_BLOCKS, &is_complete);
+    if (is_line(prepared)) {
+        *ret_complete = is_complete && units <= SP_STAGES_MOST_BLOCKS;
+        return status;
+    }
     for (uint32_t i = 0; i < 2 && status == SP_OK && sp_stages_goes_on(run); i++) {
         follow_chains(&orders, i == 1);
-        status = try_order(&orders, SP_STAGES_MOST_BLOCKS);
+        status = try_order(&orders, SP_STAGES_MOST_BLOCKS, &is_complete);
     }
     return status;
 }

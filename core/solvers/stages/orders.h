@@ -19,9 +19,9 @@ struct sp_stages_orders {
 uint32_t sp_stages_blocks(struct sp_stages_orders *orders, uint32_t most);
 
 /* The best cut of orders->order, in at most so many blocks, that is below `limit`; `solution` is infeasible without
-   one. */
+   one. `*ret_complete` as of sp_stages_chain_best(). */
 enum sp_status sp_stages_slice(struct sp_stages_orders *orders, uint32_t most, double limit,
-                               struct sp_stages_solution *solution);
+                               struct sp_stages_solution *solution, bool *ret_complete);
 
 /* Looks for better orders than that of orders->best, which is feasible, until the work is used up or nothing better
    comes (improve.c). */

@@ -78,18 +78,17 @@ uint32_t sp_stages_blocks(struct sp_stages_orders *orders, uint32_t most)
 }
 
 enum sp_status sp_stages_slice(struct sp_stages_orders *orders, uint32_t most, double limit,
-                               struct sp_stages_solution *solution)
+                               struct sp_stages_solution *solution, bool *ret_complete)
 {
     struct sp_stages_run *run = orders->run;
     struct sp_stages_lattice *lattice = NULL;
-    bool is_complete;
     uint32_t blocks = sp_stages_blocks(orders, most);
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(run->scratch));
     if (arena == NULL)
         return sp_fail_memory(run->err);
     enum sp_status status = sp_stages_line(arena, orders->order, orders->start, blocks, &lattice, run->err);
     if (status == SP_OK)
-        status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, solution, &is_complete);
+        status = sp_stages_chain_best(run, orders->prepared, lattice, orders->rates, limit, solution, ret_complete);
     sp_arena_destroy(arena);
     return status;
 }

@@ -113,11 +113,11 @@ static enum sp_status solve_chain(struct sp_stages_run *run, const struct sp_sta
     solution->bound = bound;
     if (bound == INFINITY)
         return SP_OK;
-    bool is_start = problem->objective == SP_STAGES_THROUGHPUT && problem->non_contiguous;
+    bool is_complete, is_start = problem->objective == SP_STAGES_THROUGHPUT && problem->non_contiguous;
     uint64_t later = is_start ? run->work_left / 2 : 0; /* for any sets */
     run->work_left -= later;
-    status = sp_stages_linear(run, prepared, &solver.rates, solution);
-    solution->bound = bound;
+    status = sp_stages_linear(run, prepared, &solver.rates, solution, &is_complete);
+    solution->bound = !is_complete ? bound : solution->is_feasible ? solution->value : INFINITY;
     report(run, solution);
     if (status == SP_OK && !is_done(&solver))
         status = search_exactly(&solver);

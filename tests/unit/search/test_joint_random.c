@@ -555,3 +555,73 @@ Test(joint_random, plans_with_pins_are_found_where_there_are_any)
     cr_expect_geq(cut.optimal, cut.possible - cut.possible / 50);
     cr_expect_leq(cut.sum / (cut.possible - cut.refused), 1.01);
 }
+
+/* ---- laws of all objectives and strategies ---------------------------------------------------------------------- */
+
+#define LAW_PROBLEMS 40 /* usually; the others as MANY_PROBLEMS */
+
+/* The latency of the plan that a search for one objective with one strategy finds; INFINITY where it refuses. */
+static double latency_for(struct problem *problem, enum sp_objective objective, enum sp_search_strategy strategy)
+{
+    struct sp_search_result *result;
+    struct sp_error err = {0};
+    problem->options.objective = objective;
+    problem->options.strategy = strategy;
+    if (sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster, &problem->options,
+                        &result, &err) != SP_OK)
+        return INFINITY;
+    const double latency = result->evaluation->latency_seconds;
+    cr_expect(result->evaluation->worst_excess_bytes <= 0);
+    sp_search_result_release(result);
+    return latency;
+}
+
+/* What one objective finds under some constraints no other refuses, nor does `auto` what one strategy finds; and no plan
+   that was found has a lower latency than the one that is found for the latency. A list of operators that must be whole,
+   though none must, keeps the search from trying every plan. */
+Test(joint_random, objectives_and_strategies_find_what_others_find, .timeout = 3600)
+{
+    uint32_t found = 0, refused = 0, worse = 0, missed = 0, optimal = 0, compared = 0;
+    const uint32_t problems = how_many(LAW_PROBLEMS, MANY_PROBLEMS);
+    double worst = 1;
+    state = 20261126;
+    for (uint32_t number = 0; number < problems; number++) {
+        struct problem problem;
+        const uint32_t devices = 2 + below(3), nodes = 1 + below(MAX_NODES);
+        open_problem(&problem, nodes, devices);
+        problem.options.max_replicas = 1;
+        problem.options.constraints = &problem.constraints;
+        problem.constraints.where = "/constraints";
+        problem.constraints.is_whole = problem.is_whole;
+        problem.constraints.max_stages = below(2) == 0 ? 1 + below(devices) : 0;
+        const double latency = latency_for(&problem, SP_OBJECTIVE_LATENCY, SP_STRATEGY_AUTO);
+        const double others[] = {latency_for(&problem, SP_OBJECTIVE_THROUGHPUT, SP_STRATEGY_AUTO),
+                                 latency_for(&problem, SP_OBJECTIVE_DEVICES, SP_STRATEGY_AUTO),
+                                 latency_for(&problem, SP_OBJECTIVE_LATENCY, SP_STRATEGY_PIPELINE),
+                                 latency_for(&problem, SP_OBJECTIVE_LATENCY, SP_STRATEGY_TENSOR),
+                                 latency_for(&problem, SP_OBJECTIVE_LATENCY, SP_STRATEGY_GROUPING)};
+        for (uint32_t i = 0; i < sizeof others / sizeof *others; i++) {
+            const bool is_objective = i < 2;
+            refused += isinf(latency) && isfinite(others[i]);
+            missed += is_objective && isfinite(latency) && isinf(others[i]);
+            worse += isfinite(latency) && latency > others[i] * 1.001;
+            if ((isinf(latency) && isfinite(others[i])) || (is_objective && isfinite(latency) && isinf(others[i])) ||
+                latency > others[i] * 1.001)
+                cr_log_warn("problem %u: latency %g, other %u %g", number, latency, i, others[i]);
+        }
+        found += isfinite(latency);
+        struct every every = {.problem = &problem};
+        problem.options.objective = SP_OBJECTIVE_LATENCY;
+        if (devices <= 3 && nodes <= 4 && try_every(&every) && isfinite(every.best)) {
+            compared++;
+            optimal += is_near(latency, every.best);
+            worst = fmax(worst, latency / every.best);
+        }
+        close_problem(&problem);
+    }
+    cr_log_info("found %u, compared %u, optimal %u, worst %.3f", found, compared, optimal, worst);
+    cr_expect_gt(found, problems / 2);
+    cr_expect_eq(refused, 0, "%u", refused);
+    cr_expect_eq(missed, 0, "%u", missed);
+    cr_expect_eq(worse, 0, "%u", worse);
+}

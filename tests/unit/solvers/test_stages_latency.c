@@ -466,3 +466,129 @@ Test(stages_latency, stops)
     cr_expect_gt(ticks, 0);
     cr_expect_leq(result->bound, all->value + 1e-9);
 }
+
+/*
+ * Lines: each node uses what the one before it makes. Two classes of devices, of which stages may have one, two or all
+ * four, so that stages of several sizes lie beside each other; the best of all cuts by a table over what was used.
+ */
+#define LINE    18
+#define DEVICES 4
+#define SIZES   3
+
+struct line {
+    struct sp_stages_problem problem;
+    struct sp_stages_node nodes[LINE];
+    struct sp_stages_tensor tensors[LINE - 1];
+    uint32_t users[LINE - 1];
+    double seconds[2 * SIZES][LINE];
+    struct sp_stages_option options[2 * SIZES];
+    uint32_t size[2];
+};
+
+static void make_line(struct line *line, uint64_t *state)
+{
+    static const uint32_t sizes[SIZES] = {1, 2, DEVICES};
+    double work[LINE];
+    memset(line, 0, sizeof *line);
+    for (uint32_t v = 0; v < LINE; v++) {
+        work[v] = 1 + random_stages_below(state, 9);
+        line->nodes[v] =
+            (struct sp_stages_node){.weight_bytes = 1 + random_stages_below(state, 4), .color = SP_NO_STAGE_GROUP};
+        if (v == LINE - 1)
+            continue;
+        line->users[v] = v + 1;
+        line->tensors[v] = (struct sp_stages_tensor){v, 1 + random_stages_below(state, 5), 1, &line->users[v]};
+    }
+    for (uint32_t c = 0; c < 2; c++) {
+        const double speed = 1 + random_stages_below(state, 4), memory = 6 + random_stages_below(state, 10);
+        line->size[c] = 1 + random_stages_below(state, DEVICES);
+        for (uint32_t s = 0; s < SIZES; s++) {
+            const uint32_t o = c * SIZES + s;
+            for (uint32_t v = 0; v < LINE; v++) /* what is split has to be put together again */
+                line->seconds[o][v] = work[v] / (speed * sizes[s]) + (s > 0) * 0.1 * random_stages_below(state, 8);
+            line->options[o] = (struct sp_stages_option){.device_class = c,
+                                                         .devices = sizes[s],
+                                                         .max_replicas = 1,
+                                                         .memory_bytes = memory,
+                                                         .memory_scale = 1.0 / sizes[s],
+                                                         .seconds = line->seconds[o],
+                                                         .transfer_fixed = 0.05,
+                                                         .transfer_per_byte = 0.02};
+        }
+    }
+    line->problem = (struct sp_stages_problem){.node_count = LINE,
+                                               .tensor_count = LINE - 1,
+                                               .option_count = 2 * SIZES,
+                                               .class_count = 2,
+                                               .nodes = line->nodes,
+                                               .tensors = line->tensors,
+                                               .options = line->options,
+                                               .class_size = line->size,
+                                               .objective = SP_STAGES_LATENCY};
+}
+
+static double transfer_over(const struct line *line, uint32_t o, uint32_t cut)
+{
+    return cut == 0 || cut == LINE ? 0 : transfer_of(&line->options[o], line->tensors[cut - 1].bytes);
+}
+
+/* best[i][a][b]: the first i nodes on a devices of the one class and b of the other. */
+static double best_cut(const struct line *line)
+{
+    static double best[LINE + 1][DEVICES + 1][DEVICES + 1];
+    double least = INFINITY;
+    for (uint32_t i = 0; i <= LINE; i++)
+        for (uint32_t a = 0; a <= DEVICES; a++)
+            for (uint32_t b = 0; b <= DEVICES; b++)
+                best[i][a][b] = i == 0 && a == 0 && b == 0 ? 0 : INFINITY;
+    for (uint32_t i = 0; i < LINE; i++)
+        for (uint32_t o = 0; o < 2 * SIZES; o++) {
+            const struct sp_stages_option *option = &line->options[o];
+            double seconds = transfer_over(line, o, i), bytes = 0;
+            for (uint32_t end = i + 1; end <= LINE; end++) {
+                seconds += line->seconds[o][end - 1];
+                bytes += line->nodes[end - 1].weight_bytes * option->memory_scale;
+                if (bytes > option->memory_bytes + 1e-9)
+                    break;
+                for (uint32_t a = o < SIZES ? option->devices : 0; a <= line->size[0]; a++)
+                    for (uint32_t b = o < SIZES ? 0 : option->devices; b <= line->size[1]; b++) {
+                        const double before =
+                            o < SIZES ? best[i][a - option->devices][b] : best[i][a][b - option->devices];
+                        best[end][a][b] = fmin(best[end][a][b], before + seconds + transfer_over(line, o, end));
+                    }
+            }
+        }
+    for (uint32_t a = 0; a <= line->size[0]; a++)
+        for (uint32_t b = 0; b <= line->size[1]; b++)
+            least = fmin(least, best[LINE][a][b]);
+    return least;
+}
+
+Test(stages_latency, lines_of_stages_of_several_sizes)
+{
+    static struct line line;
+    uint32_t feasible = 0, mixed = 0;
+    uint64_t state = 24;
+    for (uint32_t round = 0; round < 500; round++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        uint32_t sizes = 0;
+        make_line(&line, &state);
+        const double best = best_cut(&line);
+        const struct sp_stages_result *result =
+            solve(&line.problem,
+                  &(struct sp_stages_options){.seed = 1, .work_limit = SOME_WORK, .skips_minimum_memory = true});
+        cr_assert_eq(result->is_feasible, best < INFINITY, "round %u", round);
+        feasible += result->is_feasible;
+        for (uint32_t s = 0; s < result->stage_count && result->is_feasible; s++)
+            sizes |= line.options[result->stages[s].option].devices;
+        mixed += (sizes & (sizes - 1)) != 0;
+        if (result->is_feasible) {
+            cr_expect(fabs(result->value - best) < 1e-9, "round %u: %g, but %g is the best", round, result->value,
+                      best);
+            cr_expect(result->is_optimal, "round %u", round);
+        }
+        sp_arena_rewind(arena, mark);
+    }
+    cr_expect_gt(feasible, 250, "%u", feasible);
+    cr_expect_gt(mixed, 100, "%u", mixed);
+}

@@ -33,7 +33,7 @@ static enum sp_status propose_with(struct sp_search_run *search, const struct sp
 {
     struct sp_proposal proposal = {.profile_count = count,
                                    .profiles = profiles,
-                                   .objective = search->joint.options->objective,
+                                   .objective = search->proposed,
                                    .max_stages = sp_run_stage_limit(search, max_stages),
                                    .max_replicas = search->joint.options->max_replicas};
     struct sp_joint_candidate *candidate;
@@ -98,7 +98,7 @@ static enum sp_status propose_mixed(struct sp_search_run *search)
     const enum sp_search_strategy strategy = search->joint.options->strategy;
     const struct sp_proposal proposal = {.profile_count = search->profile_count,
                                          .profiles = (const struct sp_model_choice *const *)search->profiles,
-                                         .objective = search->joint.options->objective,
+                                         .objective = search->proposed,
                                          .max_stages =
                                              sp_run_stage_limit(search, strategy == SP_STRATEGY_TENSOR ? 1 : 0),
                                          .max_replicas = search->joint.options->max_replicas};
@@ -109,6 +109,20 @@ static enum sp_status propose_mixed(struct sp_search_run *search)
     enum sp_status status = sp_joint_propose_mixed(&search->joint, &proposal, candidates, &count, search->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++)
         status = sp_run_take(search, candidates[i], strategy);
+    return status;
+}
+
+/* Stages of several options. Where devices differ, which links and shares a transfer has is known to chains for the
+   throughput only, so these are tried for a latency, too. */
+static enum sp_status propose_mixtures(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                       uint32_t count, enum sp_search_strategy strategy)
+{
+    enum sp_status status = propose(search, profiles, count, 0, strategy);
+    if (status != SP_OK || search->proposed != SP_OBJECTIVE_LATENCY || search->joint.space->class_count < 2)
+        return status;
+    search->proposed = SP_OBJECTIVE_THROUGHPUT;
+    status = propose(search, profiles, count, 0, strategy);
+    search->proposed = SP_OBJECTIVE_LATENCY;
     return status;
 }
 
@@ -127,7 +141,7 @@ static enum sp_status propose_together(struct sp_search_run *search, const struc
     }
     enum sp_status status = SP_OK;
     if (kept > 1 && kept < count)
-        status = propose(search, together, kept, 0, SP_STRATEGY_PIPELINE);
+        status = propose_mixtures(search, together, kept, SP_STRATEGY_PIPELINE);
     kept = 0;
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
@@ -135,7 +149,7 @@ static enum sp_status propose_together(struct sp_search_run *search, const struc
         for (uint32_t i = first; i < next && sp_mesh_variants_gains(first, next, profiles); i++)
             together[kept++] = profiles[i];
     }
-    return status == SP_OK ? propose(search, together, kept, 0, SP_STRATEGY_AUTO) : status;
+    return status == SP_OK ? propose_mixtures(search, together, kept, SP_STRATEGY_AUTO) : status;
 }
 
 static enum sp_status propose_profiles(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
@@ -162,8 +176,7 @@ static enum sp_status propose_profiles(struct sp_search_run *search, const struc
             status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
         /* For a latency both profiles of an option seldom go together. */
         if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && next - first > 1 &&
-            !sp_run_has_pins(search->joint.options->constraints) &&
-            search->joint.options->objective == SP_OBJECTIVE_LATENCY)
+            !sp_run_has_pins(search->joint.options->constraints) && search->proposed == SP_OBJECTIVE_LATENCY)
             status = propose(search, &profiles[next - 1], 1, 0, SP_STRATEGY_PIPELINE);
     }
     if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&

@@ -27,6 +27,7 @@ struct sp_search_run {
     struct sp_model_choice **plain;            /* for pipelines, the same without cuts behind major parts */
     struct sp_units *units[2];                 /* for stages of single devices, for any */
     struct sp_joint_candidate *closest;        /* that does not fit, but lacks least */
+    enum sp_objective proposed;                /* what stages are proposed for; mostly the objective of the search */
     const struct sp_grouping_result *grouping; /* NULL: not tried */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
     const struct sp_routed *routed;   /* the best plan of routes, where it is better than all others; or NULL */
