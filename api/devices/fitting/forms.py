@@ -130,8 +130,8 @@ SHARE, LAUNCH, MESSAGE = 0.7, 7e-6, 2e-6
 
 
 def by_constants(part, features, operation):
-    """Seconds of a kernel (PART: "products", "prefill", "decode", "other", "norm") or of an OPERATION of "collectives" by
-    these constants: the roofline, and the logarithmic algorithms of core/sharding/reshard/collective_cost.h."""
+    """Seconds of a kernel (PART: "products", "prefill", "decode", "other", "norm") or of an OPERATION of "collectives"
+    by these constants: the roofline, and the logarithmic algorithms of core/sharding/reshard/collective_cost.h."""
     if part == "collectives":
         ranks, size, link_seconds_per_byte = features[:3]
         rounds = ranks - 1 if operation == "all_to_all" else math.log2(ranks)
