@@ -75,6 +75,23 @@ class Recount(test_cli.Case):
         self.refuse(plan, whole)
         self.refuse(plan, lambda wrong: wrong["tensors"][split[0]].update(bytes_per_device=1))
 
+    def test_shares(self):
+        groups = [{"count": 1, "device": {"name": name, "memory_bytes": 4e9, "memory_bandwidth": speed * 1e8,
+                                          "flops": {"float32": speed * 1e8}}}
+                  for name, speed in (("big", 3), ("small", 1))]
+        mesh = [{"name": "net", "size": 2, "bandwidth": 1e12, "latency": 1e-7}]
+        cluster = self.file("c.json", json.dumps({"groups": groups, "mesh": mesh}).encode())
+        plan = self.json("plan", self.model, "--cluster", cluster, "--objective", "latency")
+        self.assertEqual(plan["outline"]["stages"][0]["shares"], [3, 1])
+        self.refuse_figures(plan)
+        first = next(tensor for tensor in plan["tensors"] if tensor["kind"] == "weight" and "bytes_per_device" in tensor)
+
+        def list_other(wrong):
+            next(tensor for tensor in wrong["tensors"] if tensor == first)["spec"]["onnx"]["device"] = [0, 0, 1, 1]
+
+        self.refuse(plan, list_other)
+        self.refuse(plan, lambda wrong: wrong["outline"]["stages"][0].update(shares=[2, 2]))
+
     def test_costs(self):
         with open(os.path.join(test_cli.TOP, "api/examples/costs.json"), "rb") as file:
             self.bytes = file.read()

@@ -186,12 +186,6 @@ class Replan(test_cli.Case):
                       "--lost", "2", "--emit", self.path("after"), "--no-simulation")
             self.assertGreater(self.expect_moves(tensors, self.devices("before"), self.devices("after"), 10 * 8), 0)
 
-
-    def alone(self, *arguments):
-        """Without counting again what the plan says, which knows no shares."""
-        subprocess.run([test_cli.CLI, *arguments], check=True, capture_output=True, timeout=test_cli.PATIENCE,
-                       env=test_cli.clean_environment())
-
     def test_shares_of_unequal_devices(self):
         data, tensors = counted(onnx_make.mlp, 4, 128, 128)
         model = self.file("mlp.onnx", data)
@@ -201,12 +195,12 @@ class Replan(test_cli.Case):
         mesh = [{"name": "net", "size": 2, "bandwidth": 1e12, "latency": 1e-7}]
         two = self.file("two.json", json.dumps({"groups": kinds, "mesh": mesh}).encode())
         one = self.file("one.json", json.dumps({"groups": kinds, "mesh": mesh, "exclude": [0]}).encode())
-        self.alone("plan", model, "--cluster", two, "--objective", "latency", "--emit", self.path("before"),
-                   "--no-simulation")
+        self.done("plan", model, "--cluster", two, "--objective", "latency", "--emit", self.path("before"),
+                  "--no-simulation")
         before = self.devices("before")
         self.assertIn("shares", before[0]["outline"]["stages"][0])
         for cluster, moves in ((two, False), (one, True)):
-            self.alone("replan", model, "--from", self.path("before/plan.json"), "--cluster", cluster, "--emit",
+            self.done("replan", model, "--from", self.path("before/plan.json"), "--cluster", cluster, "--emit",
                       self.path("after"), "--no-simulation")
             self.assertEqual(self.expect_moves(tensors, before, self.devices("after")) > 0, moves)
 

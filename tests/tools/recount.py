@@ -117,23 +117,25 @@ class Tensor:
     def layout(self, stage, node):
         return self.layouts.get((stage, node), self.main.get(stage, WHOLE))
 
-    def local_bytes(self, layout):
+    def local_bytes(self, layout, share=1):
+        """What a device has that has so many of the parts of the axis that is cut."""
         if layout == WHOLE:
             return self.bytes
         if self.dims is None or self.bits is None:
             raise Wrong(f"{self.name}: split, though its size is not known")
-        return math.prod(-(-dim // parts(refs)) for dim, refs in zip(self.dims, layout)) * self.bits / 8
+        return math.prod(-(-dim // parts(refs)) for dim, refs in zip(self.dims, layout)) * share * self.bits / 8
 
     def check_specs(self, said, recount):
         """Text and ONNX's form of a spec agree, and so does what a device has."""
         for spec, (stage, text, _) in zip([said["spec"]] + [use["spec"] for use in said.get("uses", ())], self.places):
             shards = [parts(refs) for refs in read_text(text, recount.mesh[stage])] or [1] * len(said["shape"])
+            recount.check_shares(spec["onnx"], stage, said["name"])
             told = {item["axis"]: math.prod(part["num_shards"] for part in item["simple_sharding"])
                     for item in spec["onnx"].get("sharded_dim", ())}
             if any(told.get(axis, 1) != count for axis, count in enumerate(shards)):
                 raise Wrong(f"{self.name}: {text} and {spec['onnx']} differ")
         stage, text, _ = self.places[0]
-        local = self.local_bytes(read_text(text, recount.mesh[stage]))
+        local = self.local_bytes(read_text(text, recount.mesh[stage]), max(recount.shares[stage]))
         if abs(said["bytes_per_device"] - local) > (1 if self.is_stored else 0):
             raise Wrong(f"{self.name}: {said['bytes_per_device']} bytes on each device of {self.bytes} as {text}")
 
@@ -141,13 +143,31 @@ class Tensor:
 class Recount:
     def __init__(self, plan, facts):
         self.plan, self.facts = plan, facts
-        self.mesh = [[axis["size"] for axis in stage["mesh"]] for stage in plan["stages"]]
+        self.find_mesh()
         self.stage_of_device = {device: stage["index"] for stage in plan["stages"] for device in stage["devices"]}
         self.stored = self.find_stored() if facts.sizes is None else {}
         self.tensors = {said["name"]: Tensor(said, self) for said in plan["tensors"]} if facts.sizes is None else {}
         self.find_stages()
         self.find_roots()
         self.find_users()
+
+    def find_mesh(self):
+        """Per stage the sizes of its axes, and of each device how many parts of them it has: several where the devices
+        are unequal, and as many of the axis as there are parts."""
+        self.mesh = [[axis["size"] for axis in stage["mesh"]] for stage in self.plan["stages"]]
+        self.shares = [[1] * len(stage["devices"]) for stage in self.plan["stages"]]
+        for stage, said in enumerate(self.plan.get("outline", {}).get("stages", ())):
+            if "shares" in said and "routes" not in self.plan:
+                self.mesh[stage], self.shares[stage] = [sum(said["shares"])], said["shares"]
+        if any(len(shares) != len(said["devices"]) for shares, said in zip(self.shares, self.plan["stages"])):
+            raise Wrong("a stage has not as many shares as devices")
+
+    def check_shares(self, spec, stage, name):
+        """A device is listed once for each of its parts."""
+        shares = dict(zip(self.plan["stages"][stage]["devices"], self.shares[stage]))
+        if max(self.shares[stage]) > 1 and spec.get("sharded_dim") and \
+                devices_of(spec) != [device for device, share in shares.items() for _ in range(share)]:
+            raise Wrong(f"{name}: on {devices_of(spec)}, with shares {shares}")
 
     def stage_with(self, devices, name):
         if not devices or devices[0] not in self.stage_of_device:
@@ -298,12 +318,12 @@ class Recount:
     def root_of(self, name):
         return self.root.get(name, name)
 
-    def bytes_of(self, name, layout=WHOLE):
+    def bytes_of(self, name, layout=WHOLE, share=1):
         if self.facts.sizes is not None:
             return self.facts.sizes[name]
         if name not in self.tensors:
             raise Wrong(f"{name}: used, but not in the plan")
-        return self.tensors[name].local_bytes(layout)
+        return self.tensors[name].local_bytes(layout, share)
 
     def layout(self, index, name, is_captured=False):
         tensor = self.tensors.get(name)
@@ -326,22 +346,24 @@ class Recount:
                     if target < source:
                         raise Wrong(f"{name}: goes back from stage {source} to {target}")
                     sends.add((name, source, target))
-                    crossing[source] += self.bytes_of(name, self.layout(index, name))
+                    crossing[source] += self.bytes_of(name, self.layout(index, name), max(self.shares[source]))
                     is_operand = name in self.facts.nodes[user].inputs
-                    crossing[target] += self.bytes_of(name, self.layout(user, name, not is_operand))
+                    crossing[target] += self.bytes_of(name, self.layout(user, name, not is_operand),
+                                                      max(self.shares[target]))
         return crossing, sends
 
-    def count_stage(self, stage):
-        return Stage(self, stage).count()
+    def count_stage(self, stage, share=1):
+        return Stage(self, stage, share).count()
 
-    def kept_bytes(self, stage):
-        """Keys and values that the plan says its nodes keep: all of them, in as many parts as there are devices at most."""
+    def kept_bytes(self, stage, share=1):
+        """Keys and values that the plan says its nodes keep: all of them, in as many parts as there are at most."""
         kept, block = 0, math.prod(self.mesh[stage])
         for item in self.plan.get("caches", ()):
             if item["stage"] == stage:
                 if not item["bytes"] / block <= item["device_bytes"] * (1 + 1e-9) <= item["bytes"] * (1 + 2e-9):
                     raise Wrong(f"{item['node']}: {item['device_bytes']} of {item['bytes']} bytes on {block} devices")
-                kept += item["device_bytes"]
+                is_cut = item["device_bytes"] < item["bytes"] and max(self.shares[stage]) > 1
+                kept += item["bytes"] * share / block if is_cut else item["device_bytes"]
         return kept
 
     # ---- all of them ----
@@ -356,15 +378,19 @@ class Recount:
             raise Wrong(f"sends {sorted(set(told) ^ sends)[:3]} are in the plan or follow from it, not both")
         stages = []
         for stage in range(len(self.plan["stages"])):
-            weights, peak, is_exact = self.count_stage(stage)
-            stages.append(((weights, self.kept_bytes(stage), peak, 2 * crossing[stage]), is_exact))
+            by_share = {share: self.count_stage(stage, share) for share in set(self.shares[stage])}
+            stages.append({})
+            for device, share in zip(self.plan["stages"][stage]["devices"], self.shares[stage]):
+                weights, peak, is_exact = by_share[share]
+                parts = (weights, self.kept_bytes(stage, share), peak, 2 * crossing[stage])
+                stages[-1][device] = (parts, is_exact)
         for device in self.plan["devices"]:
             stage = self.stage_of_device.get(device["id"])
             if device["stage"] != stage:
                 raise Wrong(f"device {device['id']}: in stage {device['stage']}, not {stage}")
             if "routes" not in self.plan:  # else it has what its routes say: check_routes
-                check_device(device, *(stages[stage] if stage is not None else ((0, 0, 0, 0), True)))
-        return all(is_exact for _, is_exact in stages)
+                check_device(device, *(stages[stage][device["id"]] if stage is not None else ((0, 0, 0, 0), True)))
+        return all(is_exact for stage in stages for _, is_exact in stage.values())
 
 
 class Route(Recount):
@@ -400,8 +426,8 @@ def check_routes(plan, facts):
 class Stage:
     """One device of a stage in the course of a request."""
 
-    def __init__(self, recount, stage):
-        self.recount, self.stage = recount, stage
+    def __init__(self, recount, stage, share):
+        self.recount, self.stage, self.share = recount, stage, share
         self.nodes = [index for index in recount.order[stage] if index in recount.running]
         self.held = {}  # tensor -> [(layout, buffer)], first as it was made or came
         self.buffers = []  # [bytes, the last node that uses it, whether it stays to the end]
@@ -409,7 +435,7 @@ class Stage:
         self.births, self.start = [0] * len(self.nodes), 0
 
     def new(self, name, layout, at):
-        self.buffers.append([self.recount.bytes_of(name, layout), at, False])
+        self.buffers.append([self.recount.bytes_of(name, layout, self.share), at, False])
         self.held.setdefault(name, []).append((layout, len(self.buffers) - 1))
         return len(self.buffers) - 1
 
@@ -418,7 +444,8 @@ class Stage:
         recount, root = self.recount, self.recount.root_of(name)
         if root in recount.weights:
             whole = recount.bytes_of(name)
-            self.weights[root if layout == WHOLE else name, layout] = recount.bytes_of(name, layout) if whole else 0
+            self.weights[root if layout == WHOLE else name, layout] = \
+                recount.bytes_of(name, layout, self.share) if whole else 0
             return None
         there = self.held.get(name, [])
         buffer = next((buffer for have, buffer in there if have == layout), None)
