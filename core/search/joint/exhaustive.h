@@ -1,6 +1,6 @@
 #pragma once
 /*
- * exhaustive - tiny models on tiny clusters: every plan there is.
+ * exhaustive - tiny models on tiny clusters: every plan there is, but for shares of unequal devices (run/shares.c).
  *
  * All ways to put the nodes that run in stages, all blocks and replicas for each stage, wherever they may stand (with
  * SP_STRATEGY_GROUPING on equal devices and links in one place), and all strategies of the operators. Of the strategies

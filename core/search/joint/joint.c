@@ -111,7 +111,7 @@ static enum sp_status move_nodes(struct sp_search_run *search)
     return status == SP_OK ? sp_run_take(search, moved, whole->strategy) : status;
 }
 
-/* Tiny models: *ret_done where everything was tried and something fits. */
+/* Tiny models: *ret_done where everything was tried and something fits. Not of shares, which may still be better. */
 static enum sp_status try_everything(struct sp_search_run *search, bool *ret_done)
 {
     struct sp_joint_candidate *best;
@@ -120,7 +120,7 @@ static enum sp_status try_everything(struct sp_search_run *search, bool *ret_don
     *ret_done = false;
     if (status != SP_OK || !tried || best == NULL)
         return status;
-    *ret_done = search->is_proved = true;
+    *ret_done = search->is_proved = !sp_run_tries_shares(search);
     return sp_run_take(search, best, search->joint.options->strategy);
 }
 

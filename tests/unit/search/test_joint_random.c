@@ -355,6 +355,17 @@ static bool is_near(double value, double want)
     return fabs(value - want) <= 1e-9 * fabs(want);
 }
 
+/* Whether devices may have shares of a stage, which the plans here have not: the search may find better ones then. */
+static bool may_have_shares(const struct problem *problem)
+{
+    for (uint32_t d = 1; d < problem->cluster->device_count; d++) {
+        if (problem->workload->kind_of[d] != problem->workload->kind_of[0] ||
+            sp_cluster_memory(problem->cluster, d) != sp_cluster_memory(problem->cluster, 0))
+            return true;
+    }
+    return false;
+}
+
 static void compare(const struct problem *problem, const struct every *every, uint32_t number)
 {
     struct sp_search_result *result;
@@ -371,10 +382,16 @@ static void compare(const struct problem *problem, const struct every *every, ui
     const struct sp_evaluation *evaluation = result->evaluation;
     const double value =
         problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds : evaluation->interval_seconds;
-    cr_expect(is_near(value, every->best), "problem %u: %.17g, the best of %llu plans is %.17g", number, value,
-              (unsigned long long)every->plans, every->best);
+    const bool has_shares = evaluation->members != NULL;
+    cr_expect(has_shares ? value < every->best : is_near(value, every->best),
+              "problem %u: %.17g, the best of %llu plans is %.17g", number, value, (unsigned long long)every->plans,
+              every->best);
     cr_expect(evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
-    recount_expect_result(problem->workload, problem->cluster, result);
+    if (!has_shares)
+        recount_expect_result(problem->workload, problem->cluster, result);
+    cr_expect_geq(value * (1 + 1e-9), problem->options.objective == SP_OBJECTIVE_LATENCY
+                                          ? result->bounds.latency_seconds
+                                          : result->bounds.interval_seconds);
     sp_search_result_release(result);
 
     /* The bounds that hold for every plan, whether it fits or not. */
@@ -401,7 +418,10 @@ static void compare_near(struct problem *problem, const struct every *every, uin
                                  &problem->options, &result, &err),
                  SP_OK, "problem %u: %s", number, err.message);
     const struct fitting chosen = fitting_of(problem, result->evaluation);
-    const double most = every->best * (1 + tolerance);
+    const double best = result->best == NULL                                 ? chosen.seconds
+                        : problem->options.objective == SP_OBJECTIVE_LATENCY ? result->best->latency_seconds
+                                                                             : result->best->interval_seconds;
+    const double most = fmin(best, every->best) * (1 + tolerance);
     cr_expect(result->evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
     cr_expect_leq(chosen.seconds, most * (1 + 2e-9), "problem %u: %g, the best is %g", number, chosen.seconds,
                   every->best);
@@ -416,11 +436,8 @@ static void compare_near(struct problem *problem, const struct every *every, uin
                           "problem %u: it fills a device to %g where %g would do", number, chosen.used_share,
                           plan->used_share);
     }
-    const double best = result->best == NULL                                 ? chosen.seconds
-                        : problem->options.objective == SP_OBJECTIVE_LATENCY ? result->best->latency_seconds
-                                                                             : result->best->interval_seconds;
-    cr_expect(is_near(best, every->best), "problem %u: the best was %g, but all plans' is %g", number, best,
-              every->best);
+    cr_expect(is_near(best, every->best) || (best < every->best && may_have_shares(problem)),
+              "problem %u: the best was %g, but all plans' is %g", number, best, every->best);
     *others += result->best != NULL;
     sp_search_result_release(result);
 }

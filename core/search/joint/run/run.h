@@ -89,6 +89,9 @@ enum sp_status sp_run_propose_all(struct sp_search_run *search);
 enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
                                      double most_seconds);
 
+/* Whether the next one has something to try. */
+bool sp_run_tries_shares(const struct sp_search_run *search);
+
 /* One stage of all devices, where they are unequal: each with a share of what is cut. */
 enum sp_status sp_run_propose_shares(struct sp_search_run *search);
 

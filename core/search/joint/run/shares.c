@@ -199,6 +199,16 @@ static enum sp_status propose_best(struct sp_search_run *search, struct dividing
     return status;
 }
 
+bool sp_run_tries_shares(const struct sp_search_run *search)
+{
+    const struct sp_joint *joint = &search->joint;
+    const enum sp_search_strategy strategy = joint->options->strategy;
+    const uint32_t devices = joint->cluster->device_count;
+    return joint->dataflow != NULL && joint->options->constraints == NULL && devices > 1 &&
+           devices <= SP_STRATEGY_MEMBERS && joint->cluster->level_count > 0 && strategy != SP_STRATEGY_PIPELINE &&
+           strategy != SP_STRATEGY_GROUPING && are_unequal(joint);
+}
+
 enum sp_status sp_run_propose_shares(struct sp_search_run *search)
 {
     const struct sp_joint *joint = &search->joint;
@@ -206,9 +216,7 @@ enum sp_status sp_run_propose_shares(struct sp_search_run *search)
     struct dividing dividing = {.joint = joint};
     struct shares tried[MOST_ROUNDS * MOST_TRIED];
     uint32_t count = 0;
-    if (joint->dataflow == NULL || joint->options->constraints != NULL || devices < 2 ||
-        devices > SP_STRATEGY_MEMBERS || joint->cluster->level_count == 0 ||
-        joint->options->strategy == SP_STRATEGY_PIPELINE || !are_unequal(joint))
+    if (!sp_run_tries_shares(search))
         return SP_OK;
     for (uint32_t d = 0; d < devices; d++) {
         dividing.speeds[d] = speed_of(joint, d);
