@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define FAR 1 /* a logarithm: a kernel that is further off, another algorithm, tells no more against a fit */
+
 static enum sp_status fit_products(struct sp_calibration *work, enum sp_dtype dtype, bool with_unhidden)
 {
     struct sp_device *device = &work->device;
@@ -85,46 +87,91 @@ struct stream {
     bool has_functions; /* what functions take is known */
 };
 
+/* The figures of a fit that kernels of `chosen` tell of. */
+struct stream_figures {
+    struct sp_fit_figure items[SP_FIT_FIGURES];
+    uint32_t count;
+    uint32_t permuting, functions; /* kernels that the figures of these are found from; below 2 there is none */
+};
+
+static struct stream_figures stream_figures(struct sp_device *device, const struct stream *stream,
+                                            const struct sp_calibration_points *chosen)
+{
+    struct stream_figures figures = {.count = 0};
+    for (uint32_t i = 0; i < chosen->count; i++) {
+        figures.permuting += chosen->points[i]->work.permutes;
+        figures.functions += !stream->has_functions && chosen->points[i]->work.functions > 0;
+    }
+    figures.items[figures.count++] = sp_calibration_start(&stream->kernels->start_seconds, chosen);
+    figures.items[figures.count++] = sp_calibration_share(&stream->kernels->memory_share);
+    if (figures.permuting >= 2) {
+        device->permuted_bandwidth = device->memory_bandwidth / 2;
+        figures.items[figures.count++] = (struct sp_fit_figure){
+            &device->permuted_bandwidth, device->memory_bandwidth / 1e4, device->memory_bandwidth * 4};
+    }
+    if (figures.functions >= 2) {
+        device->functions_per_second = device->memory_bandwidth / 16;
+        figures.items[figures.count++] = (struct sp_fit_figure){
+            &device->functions_per_second, device->memory_bandwidth / 1e5, device->memory_bandwidth * 1e2};
+    }
+    return figures;
+}
+
+static enum sp_status try_stream(struct sp_calibration *work, const struct stream *stream,
+                                 const struct sp_calibration_points *chosen)
+{
+    const struct stream_figures figures = stream_figures(&work->device, stream, chosen);
+    return sp_calibration_fit(work, chosen, figures.items, figures.count, sp_fit_kernel_seconds);
+}
+
 static enum sp_status fit_stream(struct sp_calibration *work, const struct stream *stream,
                                  const struct sp_calibration_points *chosen)
 {
-    struct sp_device *device = &work->device;
-    struct sp_fit_figure figures[SP_FIT_FIGURES];
-    uint32_t count = 0, permuting = 0, functions = 0;
+    const struct stream_figures figures = stream_figures(&work->device, stream, chosen);
     char text[SP_CALIBRATION_TEXT];
-    for (uint32_t i = 0; i < chosen->count; i++) {
-        permuting += chosen->points[i]->work.permutes;
-        functions += !stream->has_functions && chosen->points[i]->work.functions > 0;
-    }
-    figures[count++] = sp_calibration_start(&stream->kernels->start_seconds, chosen);
-    figures[count++] = sp_calibration_share(&stream->kernels->memory_share);
-    if (permuting >= 2) {
-        device->permuted_bandwidth = device->memory_bandwidth / 2;
-        figures[count++] = (struct sp_fit_figure){&device->permuted_bandwidth, device->memory_bandwidth / 1e4,
-                                                  device->memory_bandwidth * 4};
-    }
-    if (functions >= 2) {
-        device->functions_per_second = device->memory_bandwidth / 16;
-        figures[count++] = (struct sp_fit_figure){&device->functions_per_second, device->memory_bandwidth / 1e5,
-                                                  device->memory_bandwidth * 1e2};
-    }
-    enum sp_status status = sp_calibration_fit(work, chosen, figures, count, sp_fit_kernel_seconds);
-    device->measured[SP_DEVICE_OTHER] = work->is_fitted[SP_DEVICE_OTHER] = true;
+    enum sp_status status = sp_calibration_fit(work, chosen, figures.items, figures.count, sp_fit_kernel_seconds);
+    work->device.measured[SP_DEVICE_OTHER] = work->is_fitted[SP_DEVICE_OTHER] = true;
     if (status == SP_OK)
         status = sp_calibration_source(work, stream->path, "fitted to %u kernels: %s [measured]", chosen->count,
                                        sp_calibration_conditions(work, text, sizeof text));
-    if (status == SP_OK && permuting >= 2)
+    if (status == SP_OK && figures.permuting >= 2)
         status = sp_calibration_source(work, "permuted_bandwidth", "of %u kernels among those of %s [measured]",
-                                       permuting, stream->path);
-    if (status == SP_OK && functions >= 2)
+                                       figures.permuting, stream->path);
+    if (status == SP_OK && figures.functions >= 2)
         status = sp_calibration_source(work, "functions_per_second", "of %u kernels among those of %s [measured]",
-                                       functions, stream->path);
+                                       figures.functions, stream->path);
     return status == SP_OK ? sp_calibration_class(work, stream->class, stream->title) : status;
+}
+
+/* How far all kernels that were held out are off, in logarithms; the next fit begins. */
+static double take_error(struct sp_calibration *work)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < work->ratios.count; i++)
+        sum += fmin(fabs(log(work->ratios.items[i])), FAR);
+    work->ratios.count = 0;
+    work->fastest = work->slowest = NULL;
+    return sum;
+}
+
+/* Whether kernels by rows that are held out are nearer to figures of their own: few that scatter may be farther. */
+static enum sp_status compare_fits(struct sp_calibration *work, const struct stream streams[2],
+                                   const struct sp_calibration_points *both,
+                                   const struct sp_calibration_points parts[2], bool *ret_is_apart)
+{
+    const struct sp_device before = work->device;
+    enum sp_status status = try_stream(work, &streams[0], both);
+    const double together = take_error(work);
+    for (int i = 0; status == SP_OK && i < 2; i++)
+        status = try_stream(work, &streams[i], &parts[i]);
+    *ret_is_apart = take_error(work) < together;
+    work->device = before;
+    return status;
 }
 
 /* Takes those that go through rows out of `both`, at the end of which they are put; false without memory. */
 static bool split_rows(const struct sp_calibration *work, const struct sp_calibration_points *both,
-                       struct sp_calibration_points *ret_other, struct sp_calibration_points *ret_norm)
+                       struct sp_calibration_points ret_parts[2])
 {
     const struct sp_fit_point **points = SP_NEW_ARRAY(work->arena, both->count, const struct sp_fit_point *);
     uint32_t other = 0, end = both->count;
@@ -132,32 +179,35 @@ static bool split_rows(const struct sp_calibration *work, const struct sp_calibr
         const bool is_norm = both->points[i]->work.kind == SP_KERNEL_NORM;
         points[is_norm ? --end : other++] = both->points[i];
     }
-    *ret_other = (struct sp_calibration_points){points, other};
-    *ret_norm = (struct sp_calibration_points){points + end, both->count - end};
+    ret_parts[0] = (struct sp_calibration_points){points, other};
+    ret_parts[1] = (struct sp_calibration_points){points + end, both->count - end};
     return points != NULL;
 }
 
 enum sp_status sp_calibration_other(struct sp_calibration *work)
 {
     struct sp_device *device = &work->device;
-    const struct stream other = {&device->other, SP_DEVICE_CLASS_OTHER, "other", "other kernels", false};
-    const struct stream norm = {&device->norm, SP_DEVICE_CLASS_NORM, "norm", "kernels by rows", true};
-    struct sp_calibration_points both, of_other, of_norm;
+    const struct stream streams[2] = {{&device->other, SP_DEVICE_CLASS_OTHER, "other", "other kernels", false},
+                                      {&device->norm, SP_DEVICE_CLASS_NORM, "norm", "kernels by rows", true}};
+    struct sp_calibration_points both, parts[2];
     uint32_t permuting = 0;
+    bool is_apart = false;
+    enum sp_status status = SP_OK;
     if (!sp_calibration_choose(work, SP_GROUP_OTHER, SP_DTYPE_UNDEFINED, &both))
         return sp_fail_memory(work->err);
     if (both.count < SP_CALIBRATE_POINTS)
         return SP_OK;
-    if (!split_rows(work, &both, &of_other, &of_norm))
+    if (!split_rows(work, &both, parts))
         return sp_fail_memory(work->err);
     device->norm = (struct sp_device_other){0}; /* as others, until it is fitted */
     device->residuals[SP_DEVICE_CLASS_NORM] = (struct sp_device_residual){0, 0};
-    for (uint32_t i = 0; i < of_norm.count; i++) /* whose bandwidth is a figure of its own */
-        permuting += of_norm.points[i]->work.permutes;
-    if (of_other.count < SP_CALIBRATE_POINTS || of_norm.count < SP_CALIBRATE_POINTS + permuting)
-        return fit_stream(work, &other, &both);
-    const enum sp_status status = fit_stream(work, &other, &of_other);
-    return status == SP_OK ? fit_stream(work, &norm, &of_norm) : status;
+    for (uint32_t i = 0; i < parts[1].count; i++) /* whose bandwidth is a figure of its own */
+        permuting += parts[1].points[i]->work.permutes;
+    if (parts[0].count >= SP_CALIBRATE_POINTS && parts[1].count >= SP_CALIBRATE_POINTS + permuting)
+        status = compare_fits(work, streams, &both, parts, &is_apart);
+    if (status == SP_OK)
+        status = fit_stream(work, &streams[0], is_apart ? &parts[0] : &both);
+    return status == SP_OK && is_apart ? fit_stream(work, &streams[1], &parts[1]) : status;
 }
 
 /* Attention needs few kernels: bytes are moved as other kernels do unless there are enough to say more. */

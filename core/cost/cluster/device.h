@@ -288,6 +288,6 @@ double sp_device_link_share(const struct sp_device_collective *collective, uint3
  */
 double sp_device_flops(const struct sp_device *device, enum sp_dtype dtype);
 
-/* Whether its runtime rounds float32 products to TF32, and the peak of products and convolutions of a type with that. */
+/* Whether its runtime rounds float32 products to TF32, and with that the peak of products and convolutions. */
 bool sp_device_rounds_products(const struct sp_device *device);
 double sp_device_product_flops(const struct sp_device *device, enum sp_dtype dtype);

@@ -15,8 +15,8 @@
  * that are attention. Products of one value by constants of as many rows have one start, where the runtime lays these
  * side by side. Every other node is alone.
  *
- * What splits a kernel between two nodes, a border of stages or a collective, makes two of it: the first one writes what
- * it hands on, the second starts and reads that (sp_roofline_cut_seconds()).
+ * What splits a kernel between two nodes, a border of stages or a collective, makes two of it: the first one writes
+ * what it hands on, the second starts and reads that (sp_roofline_cut_seconds()).
  *
  * A QuantizeLinear whose result products dequantise is a view. It takes a pass over memory where what makes its input
  * is no kernel that the runtime joins it to; of several of one value the first does.

@@ -283,6 +283,50 @@ Test(calibrate, shares_of_a_data_sheet_are_found_again)
     expect_file(&device);
 }
 
+/* Means along rows with a start and a bandwidth, each up to `scatter` times faster or slower by chance. */
+static void put_means(double start, double bandwidth, double scatter)
+{
+    for (int rows = 16; rows < 1 << 22; rows *= 4) {
+        const double seconds = start + 2.0 * rows * 257 / bandwidth; /* 256 elements of two bytes become one */
+        char sizes[64];
+        (void)snprintf(sizes, sizeof sizes, "%dx256", rows);
+        put_rows("mean", "float16", sizes, seconds * pow(scatter, 2 * chance() - 1), 0.03);
+    }
+}
+
+static const struct made_up streams = {.start = 3e-6,
+                                       .flops = 6e14,
+                                       .memory = 2.8e12,
+                                       .other_start = 1.5e-6,
+                                       .bandwidth = 2.6e12,
+                                       .permuted = 1.3e12,
+                                       .functions = 2e11};
+
+Test(calibrate, kernels_by_rows_have_figures_of_their_own)
+{
+    const struct sp_device *sheet = sp_device_find("h100-sxm-80gb");
+    sp_buf_text(&text, "kernel,dtype,shape,seconds\n");
+    put_others(&streams, "float16", 2, 0.03);
+    put_means(streams.other_start, 1.5e12, 1); /* as transposes have it, which are among them */
+    const struct sp_device device = fitted(&(struct sp_calibrate_options){.name = "mine", .data = sheet});
+    expect_near(device.other.memory_share * sheet->memory_bandwidth, streams.bandwidth, 0.05, "bandwidth of others");
+    expect_near(device.other.start_seconds, streams.other_start, 0.1, "start of others");
+    expect_near(device.norm.memory_share * sheet->memory_bandwidth, 1.5e12, 0.05, "bandwidth of rows");
+    expect_near(device.norm.start_seconds, streams.other_start, 0.1, "start of rows");
+}
+
+Test(calibrate, kernels_by_rows_that_scatter_are_fitted_with_others)
+{
+    const struct sp_device *sheet = sp_device_find("h100-sxm-80gb");
+    sp_buf_text(&text, "kernel,dtype,shape,seconds\n");
+    put_others(&streams, "float16", 2, 0.03);
+    put_means(streams.other_start, streams.bandwidth, 2);
+    const struct sp_device device = fitted(&(struct sp_calibrate_options){.name = "mine", .data = sheet});
+    expect_near(device.other.memory_share * sheet->memory_bandwidth, streams.bandwidth, 0.05, "bandwidth");
+    cr_expect_eq(device.norm.memory_share, 0, "figures of its own: %g", device.norm.memory_share);
+    cr_expect_null(strstr(report.data, "kernels by rows"));
+}
+
 /* ---- noise --------------------------------------------------------------------------------------------------------
  */
 
