@@ -8,6 +8,7 @@ import io
 import json
 import os
 
+from fitting.tables import DROPPED
 from model_graph import Graph
 
 from .asking import DEVICES, members
@@ -121,7 +122,7 @@ def all_rows(folder, ask, chosen):
         name = f"other {table['device']}"
         column = {title: index for index, title in enumerate(table["columns"])}
         shapes = [((part, row[0], row[1], table), [part, *row[:2], table["hidden"]],
-                   f"{part} {row[0]} tokens / {row[1]}", row[column[part + "_seconds"]])
+                   f"{part} {row[0]} tokens / {row[1]}", row[column[part + "_seconds"]] + DROPPED)
                   for row in table["rows"] for part in LAYER_OPERATORS
                   if row[column[part + "_seconds"]] and chosen(name, [part, *row[:2], table["hidden"]])]
         # Vidur times the kernels of Sarathi-Serve, which is vLLM: a gate and its product are one.

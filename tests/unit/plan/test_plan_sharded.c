@@ -145,7 +145,7 @@ Test(plan_sharded, reasons_say_what_is_split_and_what_it_gives)
                      "produced and used on devices 0-3; whole on each: 'relu0' runs whole on each device; 'mm1' takes "
                      "it as RS[0]");
     cr_expect_str_eq(text_of(stage, "because"),
-                     "its operators are split over 4 devices and take 9.42 ms instead of 19.3 ms");
+                     "its operators are split over 4 devices and take 9.43 ms instead of 19.3 ms");
     cr_expect_str_eq(text_of(json_array_get(json_object_get(json, "collectives"), 0), "kind"), "all-reduce");
     cr_expect_not_null(strstr(text_of(json_object_get(json, "estimate"), "bottleneck"),
                               "ms are collectives between the devices of the stage."));
