@@ -3,7 +3,7 @@
 import json
 import os
 
-from daemon import TOP
+from daemon import TOP, Daemon
 from cases import DaemonCase
 import onnx_make
 
@@ -90,3 +90,21 @@ class Replan(DaemonCase):
         self.assertTrue(valid.json["valid"])
         self.ask("DELETE", "/v1/plans/" + before["id"], expect=204)
         self.problem("POST", "/v1/replan", {"from": before["id"], "cluster": cluster(3)}, 404, "PLAN_NOT_FOUND")
+
+    def test_what_has_no_result_yet(self):
+        with Daemon("--workers", "1", "--tenant-plans", "2") as daemon:
+            first = {"model": daemon.upload(MODEL).json["id"], "cluster": cluster(4)}
+            done = daemon.request("POST", "/v1/plans", first, {"Prefer": "wait=60"})
+            self.assertEqual(done.status, 200, done)
+            daemon.freeze()
+            waiting = daemon.request("POST", "/v1/plans", {**first, "cluster": cluster(2)})
+            self.assertEqual(waiting.status, 202, waiting)
+            for path in ("/v1/replan", "/v1/plans"):
+                early = daemon.request("POST", path, {"from": waiting.json["id"], "cluster": cluster(3)})
+                self.assertEqual((early.status, early.json["code"]), (409, "PLAN_NOT_READY"), early)
+            next_one = daemon.request("POST", "/v1/replan", {"from": done.json["id"], "cluster": cluster(3)})
+            self.assertEqual(next_one.status, 202, next_one)
+            one_more = daemon.request("POST", "/v1/replan", {"from": done.json["id"], "cluster": cluster(2)})
+            self.assertEqual((one_more.status, one_more.json["code"]), (429, "QUOTA_PLANS"), one_more)
+            daemon.thaw()
+            self.assertEqual(daemon.finished(next_one.json["id"])["state"], "succeeded")

@@ -39,7 +39,8 @@ ABOUT_ONE = {
     ("GET", "/v1/plans/{id}/exports/{format}"): PLAIN,
 }
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
-ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary"), ("POST", "/v1/models"), ("POST", "/v1/plans")}
+ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary"), ("POST", "/v1/models"), ("POST", "/v1/plans"),
+             ("POST", "/v1/replan")}
 ABOUT_NONE = {
     ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
     ("GET", "/v1/devices"), ("GET", "/v1/operators"), ("POST", "/v1/check"), ("POST", "/v1/convert"), ("POST", "/v1/reshard"),
@@ -167,6 +168,13 @@ class Tenants(DaemonCase):
         self.assertEqual(self.by("gamma", "GET", f"/v1/models/{name}/content", expect=200).body, data)
         self.by("gamma", "DELETE", f"/v1/models/{name}", expect=204)
         self.by("chief", "GET", f"/v1/models/{name}", expect=404)
+
+    def test_nobody_follows_a_plan_of_another(self):
+        body, missing = ({"from": plan, "cluster": CLUSTER} for plan in (self.plan, "0" * 32))
+        self.by("alpha", "POST", "/v1/replan", body, 200, Prefer="wait=60")
+        for path in ("/v1/replan", "/v1/plans"):
+            self.assertEqual(told(self.by("delta", "POST", path, body, 404), self.plan),
+                             told(self.by("delta", "POST", path, missing, 404), "0" * 32))
 
     def test_plans_of_equal_questions_are_apart(self):
         """So are keys; and a model of another tenant cannot be planned."""

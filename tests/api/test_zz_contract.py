@@ -26,6 +26,7 @@ NOT_TESTED = {
     ("POST", "/v1/models", 411): NO_LENGTH,
     ("POST", "/v1/check", 411): NO_LENGTH,
     ("POST", "/v1/plans", 411): NO_LENGTH,
+    ("POST", "/v1/replan", 411): NO_LENGTH,
     ("GET", "/v1/plans/{id}/events", 200): STREAM,
     ("GET", "/v1/plans/{id}/events", 204): STREAM,
 }
