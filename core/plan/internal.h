@@ -147,6 +147,8 @@ void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf);
 void sp_reason_quoted(const char *name, struct sp_buf *buf);
 /* The devices of a stage: "3", "4-7". */
 void sp_reason_devices(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf);
+/* The types of the stage's devices, each once: "l4", of unequal ones "a100-sxm4-40gb + l4". */
+void sp_reason_types(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf);
 /* "; axis 1 in 4 parts: 'fc1' is split along n and takes ..", and who takes the tensor in other layouts; nothing where
    no stage that has it is split. */
 void sp_reason_split(const struct sp_plan *plan, uint32_t tensor, const struct sp_places *places, struct sp_buf *buf);

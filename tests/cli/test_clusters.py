@@ -102,6 +102,23 @@ class Clusters(test_cli.Case):
         self.assertEqual([stage["devices"] for stage in pair["stages"]], [[0, 2]])
         self.assertEqual(pair["cluster"]["links"][0]["between"], [0, 2])
 
+    def test_each_of_unequal_devices_is_told(self):
+        groups = [{"count": 1, "device": {"name": name, "memory_bytes": 4e9, "memory_bandwidth": speed * 1e8,
+                                          "flops": {"float32": speed * 1e8}}}
+                  for name, speed in (("big", 3), ("small", 1))]
+        mesh = [{"name": "net", "size": 2, "bandwidth": 1e12, "latency": 1e-7}]
+        cluster = self.file("unequal.json", json.dumps({"groups": groups, "mesh": mesh}).encode())
+        asked = ("plan", self.mlp(), "--cluster", cluster, "--objective", "latency")
+        plan, text = valid(self.json(*asked)), self.done(*asked).stdout.decode()
+        big, small = plan["devices"]
+        self.assertAlmostEqual(big["flops"] / small["flops"], 3, 2)
+        self.assertGreater(big["memory"]["total_bytes"], small["memory"]["total_bytes"])
+        self.assertRegex(text, r"(?m)^    0  0-1 big \+ 1 more ")
+        for device, share in ((big, 3), (small, 1)):
+            held = f"{device['memory']['total_bytes'] / 1e6:.1f} MB"
+            self.assertRegex(
+                text, rf"(?m)^ +{device['id']} {device['name']}: share {share} of 4, .*FLOP, {held} of 4.0 GB$")
+
     def test_what_nvidia_smi_prints(self):
         folder = os.path.join(test_cli.TOP, "tests/fuzz/corpus/topology")
         out = self.path("pairs.json")

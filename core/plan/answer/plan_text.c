@@ -6,6 +6,7 @@
 #include "plan/explain/why.h"
 #include "plan/internal.h"
 #include "plan/replan/write.h"
+#include "plan/stage_strategies.h"
 #include "plan/variants/variants.h"
 
 #define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
@@ -99,15 +100,44 @@ static void block_line(const struct sp_plan *plan, uint32_t stage, struct sp_buf
     sp_arena_rewind(plan->arena, mark);
 }
 
+/* Of a stage's unequal devices; 0: they are equal. */
+static uint32_t member_count(const struct sp_plan *plan, uint32_t stage)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    return sharded == NULL ? 0 : sp_strategy_table_mesh(sharded->table)->member_count;
+}
+
+/* "       1 l4: share 1 of 4, 4.23 MFLOP, 229.9 kB of 24.0 GB": for each of them. */
+static void member_lines(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+{
+    for (uint32_t m = 0; m < member_count(plan, stage); m++) {
+        const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sp_plan_sharded(plan, stage)->table);
+        const uint32_t device = plan->result->placement.stage_device[stage] + m;
+        const struct sp_stage_cost *own = sp_evaluation_on(plan->result->evaluation, stage, device);
+        sp_buf_printf(buf, "       %u ", sp_cluster_number(plan->cluster, device));
+        sp_text_cut(buf, mesh->members[m].device->name, 22);
+        sp_buf_printf(buf, ": share %u of %u, ", mesh->members[m].share, mesh->size[0]);
+        sp_text_scaled(buf, own->flops);
+        sp_buf_text(buf, "FLOP, ");
+        sp_text_bytes(buf, own->total_bytes);
+        sp_buf_text(buf, " of ");
+        sp_text_bytes(buf, own->capacity_bytes);
+        sp_buf_text(buf, "\n");
+    }
+}
+
 static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct sp_borders *borders,
                        struct sp_buf *cell, struct sp_buf *buf)
 {
     const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
     const struct sp_work_node *nodes = plan->workload->nodes;
+    const uint32_t members = member_count(plan, stage);
     sp_buf_printf(buf, "%5u  ", stage);
     sp_reason_devices(plan, stage, cell);
     sp_buf_text(cell, " ");
-    sp_text_cut(cell, sp_cluster_device(plan->cluster, cost->device)->name, 22);
+    sp_text_cut(cell, sp_cluster_device(plan->cluster, cost->device)->name, members > 0 ? 12 : 22);
+    if (members > 0)
+        sp_buf_printf(cell, " + %u more", members - 1);
     cell_end(buf, cell, 25, false);
     sp_buf_printf(buf, "%7u", cost->node_count);
     cell_seconds(buf, cell, cost->compute_seconds, 10);
@@ -127,6 +157,7 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
         sp_buf_text(buf, "\n");
     }
     block_line(plan, stage, buf);
+    member_lines(plan, stage, buf);
     if (cost->cache_bytes > 0) {
         sp_buf_text(buf, "       of the memory of each device ");
         sp_text_bytes(buf, cost->cache_bytes);

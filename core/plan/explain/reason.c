@@ -265,14 +265,16 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
 
 static void device_called(const struct sp_plan *plan, uint32_t stage, bool is_device, struct sp_buf *buf)
 {
-    uint32_t device = plan->result->placement.stage_device[stage];
+    const uint32_t device = plan->result->placement.stage_device[stage];
     if (is_device && plan->result->placement.shares_devices) {
         sp_buf_printf(buf, "Device %u", sp_cluster_number(plan->cluster, device));
     } else {
         sp_buf_printf(buf, "Stage %u on ", stage);
         stage_devices(plan, stage, buf);
     }
-    sp_buf_printf(buf, " (%s)", sp_cluster_device(plan->cluster, device)->name);
+    sp_buf_text(buf, " (");
+    sp_reason_types(plan, stage, buf);
+    sp_buf_text(buf, ")");
 }
 
 /* When one node alone is as slow as the bound, no placement of whole nodes can be quicker. */

@@ -1,4 +1,6 @@
 /* Why operators are split as they are, and what that gives; in the words of the sentences of reason.c. */
+#include <string.h>
+
 #include "base/units.h"
 #include "plan/answer/readable_text.h"
 #include "plan/internal.h"
@@ -9,6 +11,19 @@ void sp_reason_devices(const struct sp_plan *plan, uint32_t stage, struct sp_buf
 {
     const uint32_t first = plan->result->placement.stage_device[stage], count = sp_plan_stage_devices(plan, stage);
     sp_text_numbers(buf, plan->cluster->number, first, count);
+}
+
+void sp_reason_types(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
+{
+    const uint32_t first = plan->result->placement.stage_device[stage], count = sp_plan_stage_devices(plan, stage);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = sp_cluster_device(plan->cluster, first + i)->name;
+        bool is_new = true;
+        for (uint32_t k = 0; k < i && is_new; k++)
+            is_new = strcmp(sp_cluster_device(plan->cluster, first + k)->name, name) != 0;
+        if (is_new)
+            sp_buf_printf(buf, "%s%s", i > 0 ? " + " : "", name);
+    }
 }
 
 /* The names of the factors that are laid on the mesh axes for which `wanted` has a bit: "n", "m and k". */
