@@ -1,8 +1,9 @@
 /*
- * Texts of machines as people post them, in tests/fuzz/corpus/topology: a DGX A100 with its network cards (a report on
- * NCCL's tracker), eight cards behind PCIe switches on two sockets (the device plugins' thread on Kubernetes' tracker),
- * eight of which the text says SYS throughout (a question about go-gpuallocator), two and five cards of home machines
- * (benchmarks on a tracker of theirs), the hybrid cube mesh of a DGX-1V and four cards with bridges across.
+ * Texts of machines, in tests/fuzz/corpus/topology: rebuilt in the form of those that people post, no copies of them. A
+ * DGX A100 with its network cards (after a report on NCCL's tracker), eight cards behind PCIe switches on two sockets
+ * (the device plugins' thread on Kubernetes' tracker), eight of which the text says SYS throughout (a question about
+ * go-gpuallocator), two and five cards of home machines (benchmarks on a tracker of theirs), the hybrid cube mesh of a
+ * DGX-1V and four cards with bridges across.
  */
 #include <criterion/criterion.h>
 #include <math.h>
