@@ -71,20 +71,21 @@ static void add_links(struct sp_level_finding *f)
 /* A level of the mesh is a switch for each of its parts, at which every device has the level's bandwidth. */
 static void add_mesh(struct sp_level_finding *f, uint32_t vertex)
 {
-    uint32_t size = f->device_count;
+    uint64_t parts = 1;
     for (uint32_t l = 0; l < f->parts->level_count; l++) {
         const struct sp_mesh_level *level = &f->parts->levels[l];
         for (uint32_t d = 0; d < f->device_count; d++) {
+            const uint32_t part = vertex + (uint32_t)(d * parts / f->device_count);
             if (is_used(f, d))
-                f->beneath[vertex + d / size]++;
-            add_edge(f, &(struct sp_level_edge){.ends = {d, vertex + d / size},
+                f->beneath[part]++;
+            add_edge(f, &(struct sp_level_edge){.ends = {d, part},
                                                 .bandwidth = level->bandwidth,
                                                 .latency = level->latency,
                                                 .alone = level->bandwidth,
                                                 .share = level->bandwidth});
         }
-        vertex += f->device_count / size;
-        size /= level->size;
+        vertex += (uint32_t)parts;
+        parts *= level->size;
     }
 }
 

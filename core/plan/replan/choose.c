@@ -1,4 +1,5 @@
 /* The plans that may be the answer, and which of them is. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -446,6 +447,7 @@ static enum sp_status take_over(struct choosing *c, const struct sp_replan_plan 
     struct sp_strategy_table **all = SP_NEW_ARRAY(c->replan->arena, (size_t)tables + own, struct sp_strategy_table *);
     if (answer == NULL || all == NULL)
         return sp_fail_memory(c->err);
+    assert(found != NULL || plan->owner != NULL); /* a plan that no search told of brings its own tables */
     *answer = found != NULL ? *found : *plan->owner;
     answer->placement = *plan->placement;
     answer->sharded = plan->sharded;
