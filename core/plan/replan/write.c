@@ -281,7 +281,7 @@ void sp_replan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
     }
     if (migration->choice != SP_REPLAN_STAY) {
         if (migration->stay.description == NULL)
-            sp_buf_text(&cell, "the plan of before cannot run on these devices");
+            sp_buf_text(&cell, "the plan of before cannot be laid on these devices as it is");
         else
             say_figures(&migration->stay, &cell);
         if (isfinite(migration->break_even_seconds)) {
