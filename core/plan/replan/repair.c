@@ -309,16 +309,18 @@ static enum sp_status try_routes(struct repair *r)
     for (uint32_t i = 0; i < old->route_count; i++) {
         const struct sp_route *route = &old->routes[i];
         uint32_t *devices = SP_NEW_ARRAY(arena, route->count, uint32_t);
+        uint32_t *ends = SP_NEW_ARRAY(arena, route->count, uint32_t); /* of its own: the new plan outlives the old */
         bool is_there = true;
-        if (devices == NULL)
+        if (devices == NULL || ends == NULL)
             return sp_fail_memory(r->err);
         for (uint32_t h = 0; h < route->count; h++) {
+            ends[h] = route->ends[h];
             devices[h] = r->seat_of[route->devices[h]];
             is_there = is_there && devices[h] != NO_DEVICE;
         }
         if (!is_there)
             continue;
-        routes[kept++] = (struct sp_route){route->share, route->count, devices, route->ends};
+        routes[kept++] = (struct sp_route){route->share, route->count, devices, ends};
         shares += route->share;
     }
     if (kept == 0)
