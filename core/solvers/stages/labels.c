@@ -21,6 +21,7 @@ struct label {
     struct label *next;         /* of the same ideal, or of those thrown away */
     const struct label *parent; /* of the ideal that it was made from: its stage lies between */
     uint32_t ideal, option, replicas;
+    bool is_near; /* its stage, or one behind it, has a quicker link to what is in front of it than the slowest */
 };
 
 struct search {
@@ -222,6 +223,23 @@ static void add_label(struct search *search, const struct label *made)
     }
 }
 
+/* Where a label's stage begins in the row of devices. */
+static uint64_t first_place(const struct search *search, const struct label *label)
+{
+    const uint32_t class = search->problem->options[label->option].device_class;
+    const struct dimension *kind = &search->classes[class];
+    return search->problem->class_first[class] + kind->size - count_of(label->used, kind);
+}
+
+/* Whether its stage has a quicker link from the device in front of it than over the outermost level. */
+static bool is_near(const struct search *search, const struct label *label)
+{
+    if (search->problem->levels == NULL)
+        return false;
+    const uint64_t place = first_place(search, label);
+    return place > 0 && sp_stages_level_of(search->problem, place - 1, place) > 0;
+}
+
 /* One label more below `parent`: the stage of the frame, in `replicas` replicas under `option`. `own` is what of the
    stage is compared: its load, or its part of the memory. */
 static void try_label(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
@@ -247,8 +265,10 @@ static void try_label(struct search *search, const struct label *parent, uint32_
         break;
     }
     search->steps++;
-    if (is_within(search, label.used, search->capacity) && !is_hopeless(search, ideal, label.value, label.used))
-        add_label(search, &label);
+    if (!is_within(search, label.used, search->capacity) || is_hopeless(search, ideal, label.value, label.used))
+        return;
+    label.is_near = parent->is_near || is_near(search, &label);
+    add_label(search, &label);
 }
 
 /* ---- what a stage sends ----------------------------------------------------------------------------------------- */
@@ -277,14 +297,6 @@ struct sent {
 };
 
 #define MOST_STAGES 64 /* that one tensor goes to; more are not told apart */
-
-/* Where a label's stage begins in the row of devices. */
-static uint64_t first_place(const struct search *search, const struct label *label)
-{
-    const uint32_t class = search->problem->options[label->option].device_class;
-    const struct dimension *kind = &search->classes[class];
-    return search->problem->class_first[class] + kind->size - count_of(label->used, kind);
-}
 
 /* Behind which place it ends. */
 static uint64_t end_place(const struct search *search, const struct label *label)
@@ -400,13 +412,14 @@ static double largest_receive(struct search *search, const struct label *parent,
     return largest;
 }
 
-/* Over a slower border than there is between neighbours: what comes from behind it, whoever makes it, is late. */
+/* Over a slower border than there is between neighbours: what comes from behind it, whoever makes it, is late. Stages
+   that nothing reaches but over the slowest links are known to wait so long. */
 static double late_receive(struct search *search, const struct label *parent, uint32_t ideal, uint32_t option,
                            uint32_t replicas)
 {
     const struct sp_stages_problem *problem = search->problem;
     const struct sp_stages_option *by = &problem->options[option];
-    if (problem->levels == NULL || search->block_of == NULL || parent->parent == NULL || ideal == 0)
+    if (problem->levels == NULL || search->block_of == NULL || !parent->is_near || ideal == 0)
         return 0;
     const struct dimension *kind = &search->classes[by->device_class];
     const uint64_t end = problem->class_first[by->device_class] + kind->size - count_of(parent->used, kind);
