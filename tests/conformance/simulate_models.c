@@ -326,10 +326,16 @@ static void plan_blocks(struct test *test)
     const struct sp_evaluation *evaluation = model.plan->result->evaluation;
     test->devices = model.planned.subject->device_count;
     test->planned = SP_NEW_ARRAY(test->arena, (size_t)strategy->devices, double);
+    /* A configuration numbers the devices that are used. */
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         const struct sp_stage_cost *stage = &evaluation->stages[s];
-        for (uint32_t d = 0; d < stage->device_count && stage->device + d < strategy->devices; d++)
-            test->planned[stage->device + d] = stage->weights_bytes;
+        uint32_t first = 0;
+        for (uint32_t other = 0; other < evaluation->stage_count; other++) {
+            if (evaluation->stages[other].device < stage->device)
+                first += evaluation->stages[other].device_count;
+        }
+        for (uint32_t d = 0; d < stage->device_count && first + d < strategy->devices; d++)
+            test->planned[first + d] = stage->weights_bytes;
     }
     sharded_release(&model);
 }
