@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/limits.h"
 
 const struct sp_attribute *sp_node_attribute(const struct sp_node *node, const char *name)
 {
@@ -142,6 +143,18 @@ int64_t sp_value_stored_bytes(const struct sp_value *value)
     if (bytes < 0 || value->stored_bits <= 0)
         return bytes;
     return (int64_t)(value->stored_bits / 8 * (double)sp_shape_elements(&value->type.shape) + 0.5);
+}
+
+bool sp_shape_extents(const struct sp_shape *shape, int64_t *ret_extents)
+{
+    if (!shape->has_rank || shape->rank > SP_MAX_RANK)
+        return false;
+    for (uint32_t a = 0; a < shape->rank; a++) {
+        if (!sp_dim_is_known(shape->dims[a]))
+            return false;
+        ret_extents[a] = shape->dims[a].value;
+    }
+    return true;
 }
 
 bool sp_type_is_full(const struct sp_type *type)

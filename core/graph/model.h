@@ -375,6 +375,9 @@ const char *sp_node_label(const struct sp_node *node, char *text, size_t size);
 /* Elements of a shape, or -1 when it is not fully known or overflows. */
 int64_t sp_shape_elements(const struct sp_shape *shape);
 
+/* The extents of all axes, for at most SP_MAX_RANK; false where the rank or an extent is not known. */
+bool sp_shape_extents(const struct sp_shape *shape, int64_t *ret_extents);
+
 /* The same by what open extents are taken to be (sp_dim_estimate()); -1 where there is nothing to go by. */
 int64_t sp_shape_estimate(const struct sp_shape *shape);
 

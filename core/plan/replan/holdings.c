@@ -55,18 +55,6 @@ static struct sp_strategy_table *table_of(const struct walk *walk, uint32_t stag
 
 /* ---- boxes of a sharding ----------------------------------------------------------------------------------------- */
 
-static bool known_shape(const struct sp_value *value, int64_t *ret_shape)
-{
-    if (value == NULL || !value->type.shape.has_rank || value->type.shape.rank > SP_MAX_RANK)
-        return false;
-    for (uint32_t a = 0; a < value->type.shape.rank; a++) {
-        if (value->type.shape.dims[a].kind != SP_DIM_KNOWN)
-            return false;
-        ret_shape[a] = value->type.shape.dims[a].value;
-    }
-    return true;
-}
-
 static enum sp_status make_boxes(struct walk *walk, struct sp_strategy_table *table, const struct use *use,
                                  uint32_t size, struct boxes *boxes)
 {
@@ -78,7 +66,7 @@ static enum sp_status make_boxes(struct walk *walk, struct sp_strategy_table *ta
     uint32_t *first = SP_NEW_ARRAY(arena, (size_t)size + 1, uint32_t);
     if (first == NULL)
         return sp_fail_memory(walk->err);
-    if (!known_shape(value, shape))
+    if (value == NULL || !sp_shape_extents(&value->type.shape, shape))
         return sp_fail(walk->err, SP_ERR_INTERNAL, "WEIGHT_WITHOUT_SHAPE", "A weight that is cut has no known shape.");
     enum sp_status status =
         sp_strategy_sharding(table, arena, value->type.shape.rank, use->layout, 0, &sharding, walk->err);

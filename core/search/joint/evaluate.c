@@ -90,18 +90,6 @@ static enum sp_status sharding_of(struct sp_arena *arena, const struct side *sid
     return SP_OK;
 }
 
-static bool known_shape(const struct sp_value *value, int64_t *ret_shape)
-{
-    if (value == NULL || !value->type.shape.has_rank || value->type.shape.rank > SP_MAX_RANK)
-        return false;
-    for (uint32_t a = 0; a < value->type.shape.rank; a++) {
-        if (value->type.shape.dims[a].kind != SP_DIM_KNOWN)
-            return false;
-        ret_shape[a] = value->type.shape.dims[a].value;
-    }
-    return true;
-}
-
 /* Seconds and bytes of bringing a tensor from one block to another. */
 static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32_t tensor, const struct side *from,
                                     const struct side *to, struct sp_tensor_transfer *transfer, struct sp_error *err)
@@ -110,7 +98,8 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     const struct sp_links links = sp_cluster_links(evaluator->cluster);
     struct sp_arena_mark mark = sp_arena_mark(evaluator->arena);
     int64_t shape[SP_MAX_RANK];
-    if ((from->table == NULL && to->table == NULL) || !known_shape(t->value, shape))
+    if ((from->table == NULL && to->table == NULL) || t->value == NULL ||
+        !sp_shape_extents(&t->value->type.shape, shape))
         return SP_OK;
     const uint32_t rank = t->value->type.shape.rank;
     struct sp_reshard_request request = {.links = &links,

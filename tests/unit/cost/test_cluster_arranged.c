@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "cost/cluster/change.h"
+#include "support/cluster_text.h"
 
 static struct sp_arena *arena;
 
@@ -29,39 +30,19 @@ static struct sp_cluster *cluster_of(const char *text)
     return cluster;
 }
 
-static const char *written(const struct sp_cluster *cluster)
-{
-    struct sp_buf buf;
-    struct sp_json json;
-    sp_buf_init(&buf, 1 << 20);
-    sp_json_init_buf(&json, false, &buf);
-    sp_cluster_write(cluster, &json);
-    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
-    const char *text = sp_arena_string(arena, buf.data, buf.size);
-    sp_buf_release(&buf);
-    return text;
-}
-
-static void expect_numbers(const struct sp_cluster *cluster, uint32_t count, const uint32_t *numbers)
-{
-    cr_assert_eq(cluster->device_count, count);
-    for (uint32_t d = 0; d < count; d++) {
-        cr_expect_eq(sp_cluster_number(cluster, d), numbers[d], "device %u is %u", d, sp_cluster_number(cluster, d));
-        cr_expect_eq(sp_cluster_numbered(cluster, numbers[d]), d);
-    }
-}
-
 /* The examples of cluster.h. */
 Test(cluster_arranged, examples)
 {
-    expect_numbers(cluster_of("{\"device\": \"l4-24gb\", \"count\": 3, \"exclude\": [1]}"), 2, (uint32_t[]){0, 2});
-    expect_numbers(cluster_of("{\"groups\": [{\"device\": \"l4-24gb\", \"count\": 2}, {\"device\": \"t4-16gb\", "
-                              "\"count\": 1}, {\"device\": \"l4-24gb\", \"count\": 2}]}"),
-                   5, (uint32_t[]){0, 1, 3, 4, 2});
+    cluster_expect_numbers(cluster_of("{\"device\": \"l4-24gb\", \"count\": 3, \"exclude\": [1]}"), 2,
+                           (uint32_t[]){0, 2});
+    cluster_expect_numbers(
+        cluster_of("{\"groups\": [{\"device\": \"l4-24gb\", \"count\": 2}, {\"device\": \"t4-16gb\", "
+                   "\"count\": 1}, {\"device\": \"l4-24gb\", \"count\": 2}]}"),
+        5, (uint32_t[]){0, 1, 3, 4, 2});
     const struct sp_cluster *mesh = cluster_of(
         "{\"device\": \"l4-24gb\", \"count\": 6, \"exclude\": [1], \"mesh\": [{\"name\": \"node\", \"size\": "
         "2, \"bandwidth\": 1e9}, {\"name\": \"gpu\", \"size\": 3, \"bandwidth\": 1e11}]}");
-    expect_numbers(mesh, 5, (uint32_t[]){3, 4, 5, 0, 2});
+    cluster_expect_numbers(mesh, 5, (uint32_t[]){3, 4, 5, 0, 2});
     cr_expect_null(mesh->place);
     cr_expect_eq(sp_cluster_numbered(mesh, 1), UINT32_MAX);
     cr_expect_eq(sp_cluster_numbered(mesh, 6), UINT32_MAX);
@@ -73,7 +54,7 @@ Test(cluster_arranged, patterns_leave_groups_out)
         cluster_of("{\"groups\": [{\"name\": \"old-1\", \"device\": \"t4-16gb\", \"count\": 2}, {\"name\": \"new\", "
                    "\"device\": \"l4-24gb\", \"count\": 2}, {\"name\": \"old-2\", \"device\": \"t4-16gb\", \"count\": "
                    "1}], \"exclude\": [\"old-?\"]}");
-    expect_numbers(cluster, 2, (uint32_t[]){2, 3});
+    cluster_expect_numbers(cluster, 2, (uint32_t[]){2, 3});
     cr_expect_eq(cluster->levels[0].size, 2);
     cr_expect_eq(sp_level_bandwidth(&cluster->levels[0]), 32e9, "the T4's slower link does not count");
 }
@@ -82,7 +63,7 @@ Test(cluster_arranged, device_count_takes_the_lowest_numbers)
 {
     const struct sp_cluster *cluster =
         cluster_of("{\"groups\": [{\"device\": \"l4-24gb\", \"count\": 6}], \"device_count\": 4, \"exclude\": [0, 5]}");
-    expect_numbers(cluster, 3, (uint32_t[]){1, 2, 3});
+    cluster_expect_numbers(cluster, 3, (uint32_t[]){1, 2, 3});
 }
 
 /* Links as those of the whole cluster, whatever is left out; what is written is the same cluster. */
@@ -110,8 +91,9 @@ Test(cluster_arranged, links_stay)
         (void)snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "}");
         if (count == 1)
             continue;
-        const struct sp_cluster *all = cluster_of(whole), *some = cluster_of(text), *again = cluster_of(written(some));
-        cr_assert_str_eq(written(some), written(again));
+        const struct sp_cluster *all = cluster_of(whole), *some = cluster_of(text),
+                                *again = cluster_of(cluster_written(arena, some));
+        cr_assert_str_eq(cluster_written(arena, some), cluster_written(arena, again));
         cr_assert_eq(again->device_count, some->device_count);
         struct sp_links links;
         cr_assert(sp_cluster_numbered_links(arena, some, &links));
@@ -139,7 +121,7 @@ Test(cluster_arranged, a_prefix_is_written_by_its_numbers)
                    "1e9}, {\"size\": 4, \"bandwidth\": 1e11}]}");
     for (uint32_t count = 1; count <= cluster->device_count; count++) {
         const struct sp_cluster *prefix = sp_cluster_prefix(arena, cluster, count),
-                                *again = cluster_of(written(prefix));
+                                *again = cluster_of(cluster_written(arena, prefix));
         cr_assert_eq(again->device_count, count);
         for (uint32_t d = 0; d < count; d++)
             cr_assert_eq(sp_cluster_number(prefix, d), sp_cluster_number(again, d));
@@ -159,7 +141,8 @@ Test(cluster_arranged, reserved_bytes_by_group)
     cr_expect_eq(sp_cluster_memory(cluster, 2), 0);
     cr_expect_eq(sp_cluster_price(cluster, 0), 0);
     cr_expect_eq(sp_cluster_price(cluster, 1), 0.75);
-    cr_expect_str_eq(written(cluster), written(cluster_of(written(cluster))));
+    cr_expect_str_eq(cluster_written(arena, cluster),
+                     cluster_written(arena, cluster_of(cluster_written(arena, cluster))));
 }
 
 Test(cluster_arranged, changes_keep_the_numbers)
@@ -167,21 +150,21 @@ Test(cluster_arranged, changes_keep_the_numbers)
     const struct sp_cluster *cluster =
         cluster_of("{\"groups\": [{\"name\": \"a\", \"device\": \"l4-24gb\", \"count\": 3}, {\"name\": \"b\", "
                    "\"device\": \"t4-16gb\", \"count\": 2}], \"exclude\": [1]}");
-    expect_numbers(cluster, 4, (uint32_t[]){0, 2, 3, 4});
+    cluster_expect_numbers(cluster, 4, (uint32_t[]){0, 2, 3, 4});
     cr_assert(sp_cluster_can_grow(cluster, 0));
     const struct sp_cluster *more = sp_cluster_one_more(arena, cluster, 0);
-    expect_numbers(more, 5, (uint32_t[]){0, 2, 3, 4, 5});
+    cluster_expect_numbers(more, 5, (uint32_t[]){0, 2, 3, 4, 5});
     cr_expect_str_eq(sp_cluster_device(more, 4)->name, "l4-24gb");
-    const struct sp_cluster *again = cluster_of(written(more));
+    const struct sp_cluster *again = cluster_of(cluster_written(arena, more));
     cr_expect_eq(again->device_count, 5);
     cr_expect_eq(sp_cluster_number(again, 2), 5, "the L4s are together");
     cr_assert(sp_cluster_can_shrink(cluster, 0));
-    expect_numbers(sp_cluster_one_fewer(arena, cluster, 0), 3, (uint32_t[]){0, 3, 4});
-    expect_numbers(sp_cluster_one_fewer(arena, cluster, 1), 3, (uint32_t[]){0, 2, 3});
+    cluster_expect_numbers(sp_cluster_one_fewer(arena, cluster, 0), 3, (uint32_t[]){0, 3, 4});
+    cluster_expect_numbers(sp_cluster_one_fewer(arena, cluster, 1), 3, (uint32_t[]){0, 2, 3});
     const struct sp_cluster_scale twice = {2, 1, 1};
-    const struct sp_cluster *scaled = cluster_of(written(sp_cluster_scale(arena, cluster, &twice)));
+    const struct sp_cluster *scaled = cluster_of(cluster_written(arena, sp_cluster_scale(arena, cluster, &twice)));
     cr_expect_eq(sp_cluster_device(scaled, 3)->memory_bytes, 2 * sp_cluster_device(cluster, 3)->memory_bytes);
-    const struct sp_cluster *wide = cluster_of(written(sp_cluster_scale_link(arena, cluster, 0, 2)));
+    const struct sp_cluster *wide = cluster_of(cluster_written(arena, sp_cluster_scale_link(arena, cluster, 0, 2)));
     cr_expect_eq(sp_level_bandwidth(&wide->levels[0]), 2 * sp_level_bandwidth(&cluster->levels[0]));
 }
 

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "cost/cluster/change.h"
 #include "cost/cluster/gather.h"
+#include "support/cluster_text.h"
 
 static struct sp_arena *arena;
 
@@ -37,26 +38,6 @@ static struct sp_cluster *cluster_of(const char *text)
     struct sp_error err;
     cr_assert_eq(parse(text, &cluster, &err), SP_OK, "%s: %s", text, err.message);
     return cluster;
-}
-
-static const char *written(const struct sp_cluster *cluster)
-{
-    struct sp_buf buf;
-    struct sp_json json;
-    sp_buf_init(&buf, 1 << 20);
-    sp_json_init_buf(&json, false, &buf);
-    sp_cluster_write(cluster, &json);
-    cr_assert_eq(sp_json_finish(&json, NULL), SP_OK);
-    const char *text = sp_arena_string(arena, buf.data, buf.size);
-    sp_buf_release(&buf);
-    return text;
-}
-
-static void expect_numbers(const struct sp_cluster *cluster, uint32_t count, const uint32_t *numbers)
-{
-    cr_assert_eq(cluster->device_count, count);
-    for (uint32_t d = 0; d < count; d++)
-        cr_expect_eq(sp_cluster_number(cluster, d), numbers[d], "device %u is %u", d, sp_cluster_number(cluster, d));
 }
 
 /* The link between two devices by their numbers. */
@@ -109,14 +90,15 @@ Test(cluster_links, pairs_are_found_without_renumbering)
 {
     const struct sp_cluster *cluster = cluster_of(
         "{\"device\": \"rtx-3090-24gb\", \"count\": 4, \"links\": [" PAIR(0, 2, 56) ", " PAIR(1, 3, 56) "]}");
-    expect_numbers(cluster, 4, (uint32_t[]){0, 2, 1, 3});
+    cluster_expect_numbers(cluster, 4, (uint32_t[]){0, 2, 1, 3});
     cr_assert_eq(cluster->level_count, 2);
     cr_expect_eq(link_of(cluster, 0, 2)->bandwidth, 56e9);
     cr_expect_eq(link_of(cluster, 3, 1)->bandwidth, 56e9);
     cr_expect_eq(link_of(cluster, 0, 1)->bandwidth, 32e9, "the host's");
     cr_expect_str_eq(link_of(cluster, 0, 1)->name, "host");
     cr_expect(cluster->links_assumed);
-    cr_expect_str_eq(written(cluster), written(cluster_of(written(cluster))));
+    cr_expect_str_eq(cluster_written(arena, cluster),
+                     cluster_written(arena, cluster_of(cluster_written(arena, cluster))));
 }
 
 /* A network card for each of eight devices, and a switch that is as wide as all of its ports: the same as a mesh. */
@@ -208,7 +190,7 @@ Test(cluster_links, members_share_a_switch)
     cr_expect_float_eq(sp_cluster_transfer_seconds(cluster, 0, 7, 32e9), 1 + SP_HOST_LATENCY, 1e-9);
     const struct sp_cluster *alone =
         cluster_of("{\"device\": \"l4-24gb\", \"count\": 2, \"links\": [" PAIR(0, 1, 50) "], \"exclude\": [0]}");
-    expect_numbers(alone, 1, (uint32_t[]){1});
+    cluster_expect_numbers(alone, 1, (uint32_t[]){1});
     const struct sp_cluster *half = cluster_of(
         "{\"device\": \"l40s-48gb\", \"count\": 4, \"switches\": [{\"name\": \"pcie\", \"members\": [0, 1, 2, 3], "
         "\"bandwidth\": 64e9}], \"exclude\": [1, 2]}");
@@ -232,7 +214,8 @@ Test(cluster_links, torus)
     cr_expect_eq(cluster->levels[1].send_bandwidth, 5e10, "over one link");
     cr_expect_float_eq(cluster->levels[1].bandwidth_of_size[2], 5e10, 1);
     cr_expect_float_eq(cluster->levels[0].bandwidth, 5e10, 1);
-    cr_expect_str_eq(written(cluster), written(cluster_of(written(cluster))));
+    cr_expect_str_eq(cluster_written(arena, cluster),
+                     cluster_written(arena, cluster_of(cluster_written(arena, cluster))));
 }
 
 /* A hybrid cube mesh: two quads, each of which is a block. */
@@ -262,7 +245,7 @@ Test(cluster_links, nodes_of_unequal_size)
         "\"bandwidth\": 6e11}, {\"name\": \"y\", \"members\": [1, 2, 3, 4], \"bandwidth\": 1.2e12}, {\"name\": \"z\", "
         "\"members\": [5, 6, 7], \"bandwidth\": 9e11}, {\"name\": \"net\", \"members\": [\"x\", \"y\", \"z\"], "
         "\"bandwidth\": 9e10}]}");
-    expect_numbers(cluster, 9, (uint32_t[]){1, 2, 3, 4, 5, 6, 7, 0, 8});
+    cluster_expect_numbers(cluster, 9, (uint32_t[]){1, 2, 3, 4, 5, 6, 7, 0, 8});
     cr_assert_not_null(cluster->place);
     cr_expect_eq(cluster->levels[0].size, 3);
     cr_expect_eq(cluster->levels[1].size, 4);
@@ -273,7 +256,8 @@ Test(cluster_links, nodes_of_unequal_size)
                 cr_expect_eq(link_of(cluster, a, b)->bandwidth > 2e11, node[a] == node[b], "%u %u", a, b);
         }
     }
-    cr_expect_str_eq(written(cluster), written(cluster_of(written(cluster))));
+    cr_expect_str_eq(cluster_written(arena, cluster),
+                     cluster_written(arena, cluster_of(cluster_written(arena, cluster))));
     cr_expect_not(sp_cluster_can_grow(cluster, 0));
     cr_expect_not(sp_cluster_can_shrink(cluster, cluster->group_count - 1));
 }
@@ -288,7 +272,8 @@ Test(cluster_links, beside_a_mesh)
                                                             : link_of(cluster, 0, 1)->bandwidth,
                  2e10);
     cr_expect_not(cluster->links_assumed);
-    cr_expect_str_eq(written(cluster), written(cluster_of(written(cluster))));
+    cr_expect_str_eq(cluster_written(arena, cluster),
+                     cluster_written(arena, cluster_of(cluster_written(arena, cluster))));
 }
 
 Test(cluster_links, refusals)
