@@ -17,9 +17,12 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
         /* Another daemon may be about to claim the same row: then the next one. */
         rows = PG_QUERY(
             &call,
-            "WITH busy AS (SELECT tenant, count(*) AS running FROM plans WHERE state = 'running' GROUP BY tenant), "
-            "next AS (SELECT queued.seq FROM plans AS queued LEFT JOIN busy ON busy.tenant = queued.tenant WHERE "
-            "queued.state = 'queued' ORDER BY coalesce(busy.running, 0), queued.priority DESC, queued.seq LIMIT 1 "
+            "WITH turns AS (SELECT tenant, (SELECT count(*) FROM plans AS own WHERE own.state = 'running' AND "
+            "own.tenant = "
+            "waiting.tenant) AS running, (SELECT max(started_at) FROM plans AS own WHERE own.tenant = waiting.tenant) "
+            "AS served_at FROM (SELECT DISTINCT tenant FROM plans WHERE state = 'queued') AS waiting), "
+            "next AS (SELECT queued.seq FROM plans AS queued JOIN turns USING (tenant) WHERE queued.state = 'queued' "
+            "ORDER BY turns.running, queued.priority DESC, turns.served_at, queued.seq LIMIT 1 "
             "FOR UPDATE OF queued SKIP LOCKED), "
             "changed AS (UPDATE plans SET state = 'running', attempts = attempts + 1, started_at = " PG_NOW
             ", owner = $1, lease_until = " PG_NOW " + $2::bigint, has_result = false, phase = '', fraction = 0, "

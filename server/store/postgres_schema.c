@@ -72,6 +72,9 @@ static const char *const migrations[] = {
 
     /* Counting bytes needs the index alone. */
     "DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id, bytes);",
+
+    /* When a tenant was served last. */
+    "CREATE INDEX plans_by_start ON plans (tenant, started_at);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -92,6 +92,9 @@ static const char *const migrations[] = {
 
     /* Counting bytes needs the index alone: many models would keep others from the store otherwise. */
     "DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id, bytes);",
+
+    /* When a tenant was served last. */
+    "CREATE INDEX plans_by_start ON plans (tenant, started_at);",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

@@ -32,10 +32,13 @@ enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row)
     struct sqlite_store *store = sqlite_lock(base);
     sqlite3_stmt *statement = sqlite_begin(
         store,
-        "SELECT " SQLITE_PLAN_COLUMNS " FROM plans WHERE seq = ("
-        "SELECT queued.seq FROM plans AS queued LEFT JOIN (SELECT tenant, count(*) AS running FROM plans WHERE "
-        "state = 'running' GROUP BY tenant) AS busy ON busy.tenant = queued.tenant WHERE queued.state = 'queued' "
-        "ORDER BY coalesce(busy.running, 0), queued.priority DESC, queued.seq LIMIT 1)");
+        "WITH turns AS (SELECT tenant, (SELECT count(*) FROM plans AS own WHERE own.state = 'running' AND own.tenant = "
+        "waiting.tenant) AS running, (SELECT max(started_at) FROM plans AS own WHERE own.tenant = waiting.tenant) AS "
+        "served_at FROM (SELECT DISTINCT tenant FROM plans WHERE state = 'queued') AS waiting) "
+        "SELECT " SQLITE_PLAN_COLUMNS
+        " FROM plans WHERE seq = (SELECT queued.seq FROM plans AS queued JOIN turns USING "
+        "(tenant) WHERE queued.state = 'queued' "
+        "ORDER BY turns.running, queued.priority DESC, turns.served_at, queued.seq LIMIT 1)");
     enum store_found found = sqlite_row(store, statement, "claiming a plan");
     bool read = found == STORE_DONE && sqlite_read_plan(statement, ret_row);
     sqlite_end(statement);

@@ -196,8 +196,8 @@ bool store_list_plans(struct store *store, const char *tenant, int64_t before, i
 
 /*
  * A queued plan becomes running, with a lease of this daemon, and is returned; STORE_NOT_FOUND when there is none.
- * Which one: of the tenant that has fewest running; of these the one with the highest priority; of these the
- * oldest.
+ * Which one: of the tenant that has fewest running; of these the one with the highest priority; of these one of the
+ * tenant whose last plan was started first, so that a single worker takes turns, too; of these the oldest.
  */
 enum store_found store_claim(struct store *store, struct plan_row *ret_row);
 

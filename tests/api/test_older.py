@@ -23,7 +23,8 @@ CREATE INDEX plans_by_state ON plans (state, seq);
 CREATE INDEX plans_by_model ON plans (model);
 PRAGMA user_version = 1;
 """
-SECOND = "DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id); PRAGMA user_version = 2;"
+THIRD = "DROP INDEX plans_by_start; PRAGMA user_version = 3;"
+SECOND = f"{THIRD} DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id); PRAGMA user_version = 2;"
 
 
 @unittest.skipIf(harness.STORE == "postgres", "of SQLite")
@@ -78,8 +79,14 @@ class OlderDatabases(unittest.TestCase):
         self.check(schema)
 
     def test_the_second(self):
+        self.go_back_to(SECOND)
+
+    def test_the_third(self):
+        self.go_back_to(THIRD)
+
+    def go_back_to(self, script):
         schema = self.schema()
-        with contextlib.closing(sqlite3.connect(self.path)) as second:
-            second.executescript(SECOND)
+        with contextlib.closing(sqlite3.connect(self.path)) as older:
+            older.executescript(script)
         self.assertNotEqual(self.schema(), schema)
         self.check(schema)

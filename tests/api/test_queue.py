@@ -38,7 +38,7 @@ class Fairness(unittest.TestCase):
         return self.daemon.request(method, path, body, {"Authorization": f"Bearer {token}", **ANEW, **headers})
 
     def test_a_thousand_plans_of_one_tenant(self):
-        """They do not hold up the one plan of another."""
+        """They do not hold up the few plans of another, though there is one worker: the tenants take turns."""
         names = {token: self.ask(token, "POST", "/v1/models", TINY).json["id"] for token in (self.greedy, self.modest)}
         self.daemon.freeze()
         greedy = []
@@ -55,13 +55,15 @@ class Fairness(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(len(set(greedy)), 1000)
-        one = self.ask(self.modest, "POST", "/v1/plans", {"model": names[self.modest], "cluster": CLUSTER}).json["id"]
+        few = [self.ask(self.modest, "POST", "/v1/plans", {"model": names[self.modest], "cluster": CLUSTER}).json["id"] for _ in range(5)]
         self.daemon.thaw()
-        self.daemon.wait_for(lambda: self.ask(self.modest, "GET", f"/v1/plans/{one}").json["state"] == "succeeded", "the one plan")
-        # It overtook all but the plan that ran already, and the few that were done while this was asked.
-        finished_at = self.ask(self.modest, "GET", f"/v1/plans/{one}").json["started_at"]
-        before = sum(self.ask(self.greedy, "GET", f"/v1/plans/{plan}").json.get("started_at", "9") < finished_at for plan in greedy[:60])
-        self.assertLessEqual(before, 2)
+        state = lambda: self.ask(self.modest, "GET", f"/v1/plans/{few[-1]}").json["state"]  # noqa: E731
+        self.daemon.wait_for(lambda: state() == "succeeded", "the few plans")
+        # Each waited for one plan of the other at most, after the one that ran already.
+        started = [self.ask(self.modest, "GET", f"/v1/plans/{plan}").json["started_at"] for plan in few]
+        others = [self.ask(self.greedy, "GET", f"/v1/plans/{plan}").json.get("started_at", "9") for plan in greedy[:60]]
+        for turn, at in enumerate(started):
+            self.assertLessEqual(sum(other < at for other in others), turn + 2)
 
 
 class Priorities(DaemonCase):
