@@ -9,7 +9,7 @@
  *   linear.c       chains of few ideals where all are too many, and the search over orders
  *   bound.c        lower bounds that need no search
  *   assign.c       any sets of units as stages
- *   latency.c      the LATENCY objective
+ *   latency/       the LATENCY objective
  *   solve.c        which of these answers a problem
  *
  * A *unit* is what must be in one stage: the nodes of a colour, and what colours have joined into a cycle. Which edges
@@ -137,7 +137,7 @@ enum sp_status sp_stages_assign(struct sp_stages_run *run, const struct sp_stage
                                 const struct sp_stages_solution *start, struct sp_stages_solution *ret_solution);
 
 /*
- * latency.c: LATENCY. `prepared` has units of kind FREE: what lies between nodes of a unit need not be with them where
+ * latency/: LATENCY. `prepared` has units of kind FREE: what lies between nodes of a unit need not be with them where
  * they run freely. Stages of the result need not be in an order of their own: a
  * stage is a set of units under an option, and start and end follow from sp_stages_evaluate(). Nodes under an option
  * with is_free are one stage of it each, or together: it makes no difference to the value.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "random_stages.h"
+#include "solvers/stages/latency/latency.h"
 
 static struct sp_arena *arena;
 static struct sp_error error;
@@ -306,6 +307,51 @@ Test(stages_latency, little_work, .timeout = 250)
     }
 }
 
+/* Nodes of one path, drawn at random; returns how many. */
+static uint32_t draw_path(const struct sp_latency_graph *graph, uint64_t *state, uint32_t *ret_path)
+{
+    uint32_t count = 0, node = random_stages_below(state, graph->node_count);
+    for (uint32_t users = 1; users > 0;) {
+        ret_path[count++] = node;
+        users = graph->after.start[node + 1] - graph->after.start[node];
+        if (users > 0)
+            node = graph->after.items[graph->after.start[node] + random_stages_below(state, users)];
+    }
+    return count;
+}
+
+/* What any one path takes at least is within the best of all solutions, and often nearly all of it. */
+Test(stages_latency, any_path, .timeout = 250)
+{
+    static struct random_stages random;
+    uint64_t state = 23;
+    uint32_t feasible = 0, exact = 0;
+    for (int round = 0; round < 3000; round++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        const struct sp_stages_options options = {.seed = 1};
+        struct sp_stages_run run = {.scratch = arena, .options = &options, .work_left = 1000000, .err = &error};
+        struct sp_stages_prepared *prepared;
+        struct sp_latency_graph *graph;
+        make(&random, &state, round % 50 == 0 ? RANDOM_STAGES_NODES : 7);
+        try_all(&random.problem);
+        cr_assert_eq(sp_stages_prepare(arena, &random.problem, SP_STAGES_UNITS_FREE, &prepared, &error), SP_OK);
+        cr_assert_eq(sp_latency_graph_create(&run, prepared, &graph), SP_OK);
+        double longest = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t path[RANDOM_STAGES_NODES], count = draw_path(graph, &state, path);
+            double seconds = 0;
+            cr_assert_eq(sp_latency_path(&run, arena, graph, count, path, &seconds), SP_OK);
+            longest = fmax(longest, seconds);
+        }
+        cr_assert_leq(longest, oracle.best + 1e-9, "round %d", round);
+        feasible += oracle.best < INFINITY;
+        exact += oracle.best < INFINITY && longest > oracle.best - 1e-9;
+        sp_arena_rewind(arena, mark);
+    }
+    cr_expect_gt(feasible, 1500);
+    cr_expect_gt(exact, feasible / 3);
+}
+
 /*
  * A chain of blocks: two branches of unequal work that meet. Processors take ten times as long as accelerators, whose
  * memory is for a part of the nodes.
@@ -439,6 +485,7 @@ Test(stages_latency, small_memory)
         path += chain.fast[4 * b] + fmax(chain.fast[4 * b + 1], chain.fast[4 * b + 2]) + chain.fast[4 * b + 3];
     cr_assert(result->is_feasible);
     cr_expect_gt(result->bound, path * 1.1);
+    cr_expect_gt(result->bound, result->value * 0.8); /* branches are cut, or go along */
     cr_expect_leq(result->bound, result->value + 1e-9);
 }
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "solvers/stages/latency.h"
+#include "solvers/stages/latency/latency.h"
 
 #define MIX_STEPS 400
 #define PATHS     24 /* of the mixture that are looked at alone, too */

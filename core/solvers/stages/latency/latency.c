@@ -1,5 +1,5 @@
 /* LATENCY: stages along an order of units to begin with, rounds of annealing, all solutions of a small problem. */
-#include "solvers/stages/latency.h"
+#include "solvers/stages/latency/latency.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "solvers/stages/chain.h"
-#include "solvers/stages/latency.h"
+#include "solvers/stages/latency/latency.h"
 
 /* The same problem for chains: loads are sums, links as options have them, and what runs freely takes no device and no
    transfer. */

@@ -2,13 +2,14 @@
 /*
  * latency - what the parts of the search for one sample's latency share.
  *
- *   latency_graph.c   nodes, edges and units; what must be with a unit; how long a solution takes
- *   latency_chain.c   the best chain of stages, as if they ran one after the other
- *   latency_anneal.c  annealing over moves of units and chunks
- *   latency_bound.c   lower bounds from paths and memory
- *   latency_path.c    the least time along one path, of all ways to cut it into stages
- *   latency_exact.c   all solutions of a small problem
- *   latency.c         sp_stages_latency()
+ *   graph.c      nodes, edges and units; what must be with a unit; how long a solution takes
+ *   chain.c      the best chain of stages, as if they ran one after the other
+ *   anneal.c     annealing over moves of units and chunks
+ *   bound.c      lower bounds from paths and memory
+ *   path.c       the least time along one path, of all ways to cut it into stages
+ *   branches.h   what branches beside a path add to that
+ *   exact.c      all solutions of a small problem
+ *   latency.c    sp_stages_latency()
  *
  * Slots of an sp_assign_state are the stages, or closed; each option that is free has one slot more for all its units,
  * whose nodes run one by one. Units are those that colours make: nodes of a colour that are not free are in one stage,
@@ -24,6 +25,7 @@ struct sp_latency_graph {
     const uint32_t *unit_of;      /* per node */
     struct sp_rows nodes;         /* of a unit */
     struct sp_rows before, after; /* of a node: distinct */
+    struct sp_rows makes, takes;  /* tensors of a node, of any users */
     uint32_t *order;              /* nodes, topological */
     uint32_t *units;              /* units by their first node in `order` */
     uint32_t *place;              /* per unit: where in `units` */
@@ -62,6 +64,12 @@ enum sp_status sp_latency_clock_create(struct sp_arena *arena, const struct sp_l
 
 /* When the last part ends; INFINITY where stages wait for each other. */
 double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_state *state);
+
+/* What a stage under the option takes to send or receive the tensor. */
+static inline double sp_latency_transfer(const struct sp_stages_option *option, const struct sp_stages_tensor *tensor)
+{
+    return option->transfer_fixed + option->transfer_per_byte * tensor->bytes;
+}
 
 static inline bool sp_latency_is_free_slot(const struct sp_latency_graph *graph, uint32_t slot)
 {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "solvers/stages/latency.h"
+#include "solvers/stages/latency/latency.h"
 
 #define MAX_CHUNK     48
 #define GROW_TRIES    8

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "solvers/stages/latency.h"
+#include "solvers/stages/latency/latency.h"
 #include "solvers/stages/lists.h"
 
 #define HULL_WORK ((uint64_t)100000000) /* nodes looked at for what must be with units */
@@ -10,16 +10,23 @@
 static bool list_edges(struct sp_arena *arena, struct sp_latency_graph *graph)
 {
     const struct sp_stages_problem *problem = graph->problem;
-    struct sp_stages_pairs pairs;
+    struct sp_stages_pairs pairs, uses, makes;
     size_t room = 0;
     for (uint32_t t = 0; t < problem->tensor_count; t++)
         room += problem->tensors[t].consumer_count;
-    if (!sp_stages_pairs_init(arena, &pairs, room))
+    if (!sp_stages_pairs_init(arena, &pairs, room) || !sp_stages_pairs_init(arena, &uses, room) ||
+        !sp_stages_pairs_init(arena, &makes, problem->tensor_count))
         return false;
-    for (uint32_t t = 0; t < problem->tensor_count; t++)
-        for (uint32_t i = 0; i < problem->tensors[t].consumer_count; i++)
+    for (uint32_t t = 0; t < problem->tensor_count; t++) {
+        sp_stages_pairs_add(&makes, problem->tensors[t].producer, t);
+        for (uint32_t i = 0; i < problem->tensors[t].consumer_count; i++) {
             sp_stages_pairs_add(&pairs, problem->tensors[t].producer, problem->tensors[t].consumers[i]);
-    return sp_stages_lists_make(arena, &pairs, graph->node_count, graph->node_count, &graph->after) &&
+            sp_stages_pairs_add(&uses, problem->tensors[t].consumers[i], t);
+        }
+    }
+    return sp_stages_lists_make(arena, &uses, graph->node_count, problem->tensor_count, &graph->takes) &&
+           sp_stages_lists_make(arena, &makes, graph->node_count, problem->tensor_count, &graph->makes) &&
+           sp_stages_lists_make(arena, &pairs, graph->node_count, graph->node_count, &graph->after) &&
            sp_stages_lists_turn(arena, &graph->after, graph->node_count, graph->node_count, &graph->before);
 }
 
