@@ -8,7 +8,7 @@
 
 static double *table_of(struct sp_bound_state *state, const int64_t *cost, size_t count)
 {
-    double *table = SP_NEW_ARRAY(state->arena, count, double);
+    double *table = SP_NEW_ARRAY(state->arena, count + SP_BOUND_LANES, double);
     for (size_t i = 0; i < count && table != NULL; i++)
         table[i] = cost[i] >= SP_CHOICE_INFINITE ? SP_BOUND_FORBIDDEN : (double)cost[i];
     return table;
@@ -57,7 +57,6 @@ static bool make_arrays(struct sp_bound_state *state)
     state->reduced_costs = SP_NEW_ARRAY(arena, states, double);
     state->above = SP_NEW_ARRAY(arena, states, double);
     state->edge_floors = SP_NEW_ARRAY(arena, reduced->edge_count, double);
-    state->scratch.powers = SP_NEW_ARRAY(arena, (size_t)state->largest + 4, float);
     state->shares = SP_NEW_ARRAY(arena, states, double);
     state->prices.now = SP_NEW_ARRAY(arena, moments, double);
     state->prices.best = SP_NEW_ARRAY(arena, moments, double);
@@ -66,17 +65,17 @@ static bool make_arrays(struct sp_bound_state *state)
     state->prices.step = SP_NEW_ARRAY(arena, moments, double);
     state->prices.last_over = SP_NEW_ARRAY(arena, moments, double);
     state->prices.is_priced = SP_NEW_ARRAY(arena, moments, bool);
-    state->scratch.gather = SP_NEW_ARRAY(arena, (size_t)state->largest * (state->most_links + 1), double);
+    state->scratch.gather =
+        SP_NEW_ARRAY(arena, (size_t)state->largest * (state->most_links + 1) + SP_BOUND_LANES, double);
     state->scratch.total = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     state->scratch.row = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     state->scratch.weights = SP_NEW_ARRAY(arena, (size_t)state->largest + 1, double);
     return state->messages != NULL && state->best_messages != NULL && state->own != NULL &&
-           state->reduced_costs != NULL && state->above != NULL && state->scratch.powers != NULL &&
-           state->shares != NULL && state->edge_floors != NULL && state->prices.step != NULL &&
-           state->prices.last_over != NULL && state->prices.now != NULL && state->prices.best != NULL &&
-           state->prices.sums != NULL && state->prices.mean != NULL && state->prices.is_priced != NULL &&
-           state->scratch.gather != NULL && state->scratch.total != NULL && state->scratch.row != NULL &&
-           state->scratch.weights != NULL;
+           state->reduced_costs != NULL && state->above != NULL && state->shares != NULL &&
+           state->edge_floors != NULL && state->prices.step != NULL && state->prices.last_over != NULL &&
+           state->prices.now != NULL && state->prices.best != NULL && state->prices.sums != NULL &&
+           state->prices.mean != NULL && state->prices.is_priced != NULL && state->scratch.gather != NULL &&
+           state->scratch.total != NULL && state->scratch.row != NULL && state->scratch.weights != NULL;
 }
 
 struct sp_bound_state *sp_bound_create(struct sp_arena *arena, const struct sp_reduced *reduced)

@@ -4,27 +4,6 @@
 
 #include "solvers/choice/bounder.h"
 
-/* Four numbers at a time: compilers do not reorder sums of floating-point numbers on their own. */
-typedef float four_floats __attribute__((vector_size(16)));
-typedef int32_t four_integers __attribute__((vector_size(16)));
-
-/* e^x for x <= 0, to some seven digits; the same on every machine. Below -80 it is next to 0. */
-static inline void exponential(four_floats *x)
-{
-    const four_floats least = {-115.0f, -115.0f, -115.0f, -115.0f};
-    four_floats scaled = *x * 1.44269504f, value;
-    four_integers is_tiny = scaled < least;
-    four_floats clamped = (four_floats)(((four_integers)scaled & ~is_tiny) | ((four_integers)least & is_tiny));
-    four_integers whole = __builtin_convertvector(clamped - 0.5f, four_integers);
-    four_floats part = clamped - __builtin_convertvector(whole, four_floats);
-    value = part * 0.00133335581f + 0.00961812911f;
-    value = part * value + 0.0555041087f;
-    value = part * value + 0.240226507f;
-    value = part * value + 0.693147181f;
-    value = part * value + 1.0f;
-    *x = value * (four_floats)((whole + 127) << 23);
-}
-
 static inline double least_of(const double *table, const double *message, uint32_t count)
 {
     double least[4] = {DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX};
@@ -43,34 +22,10 @@ static inline double least_of(const double *table, const double *message, uint32
     return least[2] < least[0] ? least[2] : least[0];
 }
 
-/* The sum of exp((least - table + message) * rate). `powers` has room for count and 3 more. */
-static inline float sum_of(const double *restrict table, const double *restrict message, uint32_t count, double least,
-                           double rate, float *restrict powers)
-{
-    four_floats sum = {0, 0, 0, 0};
-    for (uint32_t s = 0; s < count; s++)
-        powers[s] = (float)((message[s] - table[s] + least) * rate);
-    powers[count] = powers[count + 1] = powers[count + 2] = -200;
-    for (uint32_t s = 0; s < count; s += 4) {
-        four_floats x;
-        memcpy(&x, &powers[s], sizeof x);
-        exponential(&x);
-        sum += x;
-    }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-static inline double soft_least_of(const double *table, const double *message, uint32_t count, double temperature,
-                                   double rate, float *powers)
-{
-    double least = least_of(table, message, count);
-    return least - temperature * (double)logf(sum_of(table, message, count, least, rate, powers));
-}
-
 /* A link of v as v sees it. */
 struct end {
-    const double *table; /* [state of v][state of the other] */
-    double *to_node;     /* message to v */
+    const double *table, *turned; /* [state of v][state of the other]; the other way round */
+    double *to_node;              /* message to v */
     const double *to_other;
     uint32_t other, count;
 };
@@ -81,8 +36,8 @@ static struct end end_of(const struct sp_bound_state *state, uint32_t v, uint32_
     const struct sp_reduced_edge *edge = &reduced->edges[e];
     double *to_u = &state->messages[state->first_message[e]], *to_v = to_u + sp_states_of(reduced, edge->u);
     if (edge->u == v)
-        return (struct end){state->tables[e], to_u, to_v, edge->v, sp_states_of(reduced, edge->v)};
-    return (struct end){state->turned[e], to_v, to_u, edge->u, sp_states_of(reduced, edge->u)};
+        return (struct end){state->tables[e], state->turned[e], to_u, to_v, edge->v, sp_states_of(reduced, edge->v)};
+    return (struct end){state->turned[e], state->tables[e], to_v, to_u, edge->u, sp_states_of(reduced, edge->u)};
 }
 
 /* Probabilities of v's states of costs `total`, scaled by `rate`. Returns the soft minimum. */
@@ -91,11 +46,15 @@ static double weigh(struct sp_bound_state *state, const double *total, uint32_t 
     double least = total[0], sum = 0, rate = 1 / temperature;
     for (uint32_t s = 1; s < count; s++)
         least = total[s] < least ? total[s] : least;
-    for (uint32_t s = 0; s < count; s++) {
-        four_floats x = {(float)((least - total[s]) * rate), 0, 0, 0};
-        exponential(&x);
-        state->scratch.weights[s] = (double)x[0];
-        sum += state->scratch.weights[s];
+    for (uint32_t s = 0; s < count; s += SP_BOUND_LANES) {
+        float x[SP_BOUND_LANES] = {0};
+        for (uint32_t i = 0; i < SP_BOUND_LANES && s + i < count; i++)
+            x[i] = (float)((least - total[s + i]) * rate);
+        sp_bound_exponentials(x);
+        for (uint32_t i = 0; i < SP_BOUND_LANES && s + i < count; i++) {
+            state->scratch.weights[s + i] = (double)x[i];
+            sum += (double)x[i];
+        }
     }
     for (uint32_t s = 0; s < count; s++)
         state->scratch.weights[s] /= sum;
@@ -109,16 +68,15 @@ static double soften_node(struct sp_bound_state *state, uint32_t v, double tempe
     const struct sp_reduced *reduced = state->reduced;
     uint32_t first = reduced->first_link[v], links = reduced->first_link[v + 1] - first;
     uint32_t count = sp_states_of(reduced, v);
-    double *total = state->scratch.total, rate = 1 / temperature;
+    double *total = state->scratch.total;
     memcpy(total, &state->own[reduced->first[v]], count * sizeof(double));
     for (uint32_t i = 0; i < links; i++) {
         struct end end = end_of(state, v, reduced->links[first + i]);
         double *gather = &state->scratch.gather[(size_t)i * count];
-        for (uint32_t s = 0; s < count; s++) {
-            gather[s] = soft_least_of(&end.table[(size_t)s * end.count], end.to_other, end.count, temperature, rate,
-                                      state->scratch.powers);
+        sp_bound_soft_leasts(&(struct sp_bound_columns){end.turned, end.to_other, end.count, count}, temperature,
+                             gather);
+        for (uint32_t s = 0; s < count; s++)
             total[s] += gather[s];
-        }
         state->work += (uint64_t)count * end.count;
     }
     for (uint32_t s = 0; s < count; s++)

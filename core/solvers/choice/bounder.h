@@ -27,9 +27,11 @@ struct sp_bound_prices {
     uint32_t count;  /* of moments that have a price */
 };
 
+/* So many more numbers may be read behind tables and written behind `gather`. */
+#define SP_BOUND_LANES 8
+
 struct sp_bound_scratch {
     double *gather, *total, *row, *weights; /* messages to one node; their sum; one row; its probabilities */
-    float *powers;
 };
 
 struct sp_bound_state {
@@ -70,6 +72,16 @@ void sp_bound_hard_sweep(struct sp_bound_state *state, bool is_backward);
 #define SP_BOUND_ROUNDING (4.5e-16)
 double sp_bound_node_floor(const struct sp_bound_state *state, const double *messages, uint32_t v, double *ret_floors);
 double sp_bound_edge_floor(const struct sp_bound_state *state, const double *messages, uint32_t e);
+
+/* Columns (bound_columns.c): a table, [row][column], and the message to its rows. */
+struct sp_bound_columns {
+    const double *table, *message;
+    uint32_t rows, columns;
+};
+/* The soft least of each column of table - message, and SP_BOUND_LANES - 1 numbers behind them. */
+void sp_bound_soft_leasts(const struct sp_bound_columns *of, double temperature, double *ret_leasts);
+/* e^x of SP_BOUND_LANES numbers <= 0. */
+void sp_bound_exponentials(float *x);
 
 /* Prices (bound_prices.c). */
 void sp_bound_swap_prices(struct sp_bound_state *state); /* with the best ones */

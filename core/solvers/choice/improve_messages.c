@@ -90,30 +90,79 @@ static void decide(struct sp_improver *improver, uint32_t v, bool is_forward)
     messages->states[v] = best;
 }
 
-/* The message along link l of v, to the other: least of share * belief - what came from there + edge. */
-static int64_t send(struct sp_improver *improver, uint32_t v, uint32_t l, uint32_t shares)
+/* The least of part + table for each state of the other, whose row of the table is `states` long. */
+static void find_leasts(const int64_t *part, const int64_t *table, uint32_t states, uint32_t others, int64_t *ret_least)
+{
+    for (uint32_t o = 0; o < others; o++, table += states) {
+        int64_t least = INT64_MAX;
+
+        for (uint32_t s = 0; s < states; s++) {
+            int64_t value = part[s] + table[s];
+
+            least = value < least ? value : least;
+        }
+        ret_least[o] = least;
+    }
+}
+
+#ifdef __x86_64__
+/* The same of the turned table, [state][other], for several others at a time. */
+#define LANES 4
+typedef int64_t wholes __attribute__((vector_size(LANES * sizeof(int64_t))));
+
+__attribute__((target("avx2"))) static void find_leasts_wide(const int64_t *part, const int64_t *turned,
+                                                             uint32_t states, uint32_t others, int64_t *ret_least)
+{
+    uint32_t o = 0;
+
+    for (; o + LANES <= others; o += LANES) {
+        wholes least = INT64_MAX - (wholes){0};
+
+        for (uint32_t s = 0; s < states; s++) {
+            wholes value;
+
+            memcpy(&value, &turned[(size_t)s * others + o], sizeof value);
+            value += part[s];
+            const wholes is_less = value < least;
+
+            least = (value & is_less) | (least & ~is_less);
+        }
+        memcpy(&ret_least[o], &least, sizeof least);
+    }
+    for (; o < others; o++) {
+        int64_t least = INT64_MAX;
+
+        for (uint32_t s = 0; s < states; s++) {
+            int64_t value = part[s] + turned[(size_t)s * others + o];
+
+            least = value < least ? value : least;
+        }
+        ret_least[o] = least;
+    }
+}
+#endif
+
+/* The message along link l of v, to the other: least of the link's share of belief - what came from there + edge. */
+static int64_t send(struct sp_improver *improver, uint32_t v, uint32_t l)
 {
     const struct sp_reduced *reduced = improver->reduced;
     struct sp_messages *messages = &improver->messages;
     uint32_t other = improver->other[l], twin = messages->twin[l];
     uint32_t states = reduced->first[v + 1] - reduced->first[v];
     uint32_t others = reduced->first[other + 1] - reduced->first[other];
-    const int64_t *came = messages->value + messages->first[l], *table = improver->rows[l];
+    const int64_t *came = messages->value + messages->first[l];
     int64_t *target = messages->value + messages->first[twin], *part = messages->scratch, least = INT64_MAX;
 
     for (uint32_t s = 0; s < states; s++)
-        part[s] = messages->belief[s] / shares - came[s];
-    for (uint32_t o = 0; o < others; o++, table += states) {
-        int64_t minimum = INT64_MAX;
-
-        for (uint32_t s = 0; s < states; s++) {
-            int64_t value = part[s] + table[s];
-
-            minimum = value < minimum ? value : minimum;
-        }
-        target[o] = minimum;
-        least = minimum < least ? minimum : least;
-    }
+        part[s] = messages->belief[s] - came[s];
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        find_leasts_wide(part, improver->rows[twin], states, others, target);
+    else
+#endif
+        find_leasts(part, improver->rows[l], states, others, target);
+    for (uint32_t o = 0; o < others; o++)
+        least = target[o] < least ? target[o] : least;
     for (uint32_t o = 0; o < others; o++) {
         target[o] -= least;
         target[o] = target[o] > SP_CHOICE_INFINITE ? SP_CHOICE_INFINITE : target[o];
@@ -141,14 +190,15 @@ double sp_messages_pass(struct sp_improver *improver, bool is_forward, const vol
 
         for (uint32_t s = 0; s < states; s++)
             least = improver->messages.belief[s] < least ? improver->messages.belief[s] : least;
+        const int64_t shares = later > degree - later ? later : degree > later ? degree - later : 1;
+
         for (uint32_t s = 0; s < states; s++)
-            improver->messages.belief[s] -= least;
+            improver->messages.belief[s] = (improver->messages.belief[s] - least) / shares;
         bound += (double)least;
-        uint32_t shares = later > degree - later ? later : degree - later;
 
         for (uint32_t l = reduced->first_link[v]; l < reduced->first_link[v + 1]; l++) {
             if ((improver->other[l] > v) == is_forward)
-                bound += (double)send(improver, v, l, shares);
+                bound += (double)send(improver, v, l);
         }
     }
     return bound;
