@@ -90,6 +90,19 @@ static enum sp_status sharding_of(struct sp_arena *arena, const struct side *sid
     return SP_OK;
 }
 
+/* Where figures of a transfer are noted between layouts of one table; NULL: nowhere. */
+static struct sp_strategy_transfer *note_of(uint32_t tensor, const struct side *from, const struct side *to)
+{
+    const struct sp_strategy_ends ends = {.from_layout = from->layout,
+                                          .from_device = from->first_device,
+                                          .to_layout = to->layout,
+                                          .to_device = to->first_device,
+                                          .single = (from->table == NULL ? 1u : 0) | (to->table == NULL ? 2u : 0)};
+    if (from->table != to->table && ends.single == 0)
+        return NULL;
+    return sp_strategy_transfer_of(from->table != NULL ? from->table : to->table, tensor, &ends);
+}
+
 /* Seconds and bytes of bringing a tensor from one block to another. */
 static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32_t tensor, const struct side *from,
                                     const struct side *to, struct sp_tensor_transfer *transfer, struct sp_error *err)
@@ -108,7 +121,13 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
                                          .dtype = t->value->type.dtype,
                                          .device_count = evaluator->cluster->device_count,
                                          .counts_transfers = true};
+    struct sp_strategy_transfer *note = note_of(tensor, from, to);
     struct sp_reshard *reshard = NULL;
+    if (note != NULL && note->is_known) {
+        transfer->bytes = note->bytes;
+        transfer->seconds = note->seconds;
+        return SP_OK;
+    }
     enum sp_status status = sharding_of(evaluator->arena, from, rank, &request.from, err);
     if (status == SP_OK)
         status = sharding_of(evaluator->arena, to, rank, &request.to, err);
@@ -117,6 +136,8 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     if (status == SP_OK) {
         transfer->bytes = reshard->total_bytes;
         transfer->seconds = reshard->seconds;
+        if (note != NULL)
+            *note = (struct sp_strategy_transfer){true, transfer->seconds, transfer->bytes};
     }
     sp_arena_rewind(evaluator->arena, mark);
     return status;

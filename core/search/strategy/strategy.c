@@ -101,7 +101,7 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
         table->levels[l] = mesh->links.levels[l];
     table->mesh.links.levels = table->levels;
     table->layout_set.arena = table->shape_set.arena = table->class_set.arena = table->reshards.arena = table->arena;
-    table->answer_set.arena = table->arena;
+    table->answer_set.arena = table->arrivals.arena = table->transfers.arena = table->arena;
     table->shape_of = SP_NEW_ARRAY(table->arena, workload->tensor_count, const struct sp_strategy_shape *);
     table->class_of = SP_NEW_ARRAY(table->arena, workload->node_count, struct sp_strategy_class *);
     if (table->shape_of == NULL || table->class_of == NULL) {

@@ -141,6 +141,19 @@ double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t t
    may move parts of axes and send pieces one by one, is at least as fast. INFINITY for a tensor of unknown extents. */
 double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t tensor, uint32_t from, uint32_t to);
 
+/* Where a tensor is brought from and to: layouts of the table on the devices from a first one on, or one device. */
+struct sp_strategy_ends {
+    uint32_t from_layout, from_device, to_layout, to_device;
+    uint32_t single; /* 1: from one device, 2: to one */
+};
+struct sp_strategy_transfer {
+    bool is_known; /* false at first: whoever asks finds the figures, and notes them for the next */
+    double seconds, bytes;
+};
+/* What is noted of tensors like this one between these ends; NULL without memory or where its extents are not known. */
+struct sp_strategy_transfer *sp_strategy_transfer_of(struct sp_strategy_table *table, uint32_t tensor,
+                                                     const struct sp_strategy_ends *ends);
+
 /* The operand of a node that is this work tensor: its index in inputs + outputs of the rule, the first one where there
    are several; UINT32_MAX: none (a graph inside uses it by name). */
 uint32_t sp_strategy_operand(const struct sp_strategy_table *table, uint32_t node, uint32_t tensor);

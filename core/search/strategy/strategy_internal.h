@@ -68,7 +68,9 @@ struct sp_strategy_table {
     uint32_t span[SP_STRATEGY_AXES][SP_MAX_MESH_AXES]; /* of each mesh axis: its devices at each level of links */
 
     struct sp_hash_map layout_set, shape_set, class_set, answer_set;
-    struct sp_hash_map reshards; /* by shape and layouts: struct sp_strategy_reshard */
+    struct sp_hash_map reshards;  /* by shape and layouts: struct sp_strategy_reshard */
+    struct sp_hash_map arrivals;  /* by shape and layout, as the planner of reshards shares them */
+    struct sp_hash_map transfers; /* a set, of shapes and ends */
     uint32_t layout_count, layout_capacity;
     struct sp_strategy_layout **layouts;
     uint32_t shape_count;

@@ -130,6 +130,17 @@ static bool ask(struct sp_strategy_table *table, const struct sp_strategy_shape 
     return true;
 }
 
+/* What requests for reshards to a layout share; NULL without memory. */
+static struct sp_reshard_arrival *arrivals_of(struct sp_strategy_table *table, const struct sp_strategy_shape *shape,
+                                              enum sp_dtype dtype, uint32_t to)
+{
+    const uint64_t key = (uint64_t)shape->number << 40 | (uint64_t)to << 20 | (uint64_t)dtype;
+    struct sp_hash_slot *slot = sp_hash_map_put(&table->arrivals, key);
+    if (slot != NULL && slot->item == NULL)
+        slot->item = SP_NEW_ARRAY(table->arena, SP_RESHARD_MAX_ARRIVALS, struct sp_reshard_arrival);
+    return slot != NULL ? slot->item : NULL;
+}
+
 /* No layout says to the costs what is cut behind major parts: the planner is asked. Nothing is sent where only more is
    cut. */
 static double ask_planner(struct sp_strategy_table *table, const struct sp_strategy_shape *shape, enum sp_dtype dtype,
@@ -150,6 +161,8 @@ static double ask_planner(struct sp_strategy_table *table, const struct sp_strat
     if (status == SP_OK) {
         request.from = before;
         request.to = after;
+        if (!sp_strategy_has_inner(to))
+            request.arrivals = arrivals_of(table, shape, dtype, to->number);
         status = sp_reshard_plan(table->scratch, &request, &reshard, NULL);
     }
     const double seconds = status == SP_OK ? reshard->seconds : INFINITY;
@@ -220,4 +233,41 @@ double sp_strategy_reshard_seconds(struct sp_strategy_table *table, uint32_t ten
 {
     double bytes;
     return sp_strategy_reshard(table, tensor, from, to, &bytes);
+}
+
+/* ---- from block to block ---------------------------------------------------------------------------------------- */
+
+struct noted_transfer {
+    struct sp_strategy_transfer transfer;
+    struct sp_strategy_ends ends;
+    uint32_t shape;
+};
+
+static bool is_same_transfer(const void *item, const void *key)
+{
+    const struct noted_transfer *a = item, *b = key;
+    return a->shape == b->shape && memcmp(&a->ends, &b->ends, sizeof a->ends) == 0;
+}
+
+struct sp_strategy_transfer *sp_strategy_transfer_of(struct sp_strategy_table *table, uint32_t tensor,
+                                                     const struct sp_strategy_ends *ends)
+{
+    const struct sp_strategy_shape *shape;
+    struct noted_transfer key = {.ends = *ends}, *known;
+    struct sp_digest digest;
+    if (sp_strategy_shape_of(table, tensor, &shape, NULL) != SP_OK || shape->extents == NULL)
+        return NULL;
+    key.shape = shape->number;
+    sp_digest_begin(&digest, table->dataflow->model->hash_seed);
+    sp_digest_number(&digest, key.shape);
+    sp_digest_add(&digest, ends, sizeof *ends);
+    uint64_t hash = sp_digest_end(&digest);
+    known = sp_hash_set_find(&table->transfers, hash, is_same_transfer, &key);
+    if (known != NULL)
+        return &known->transfer;
+    known = SP_NEW(table->arena, struct noted_transfer);
+    if (known == NULL || !sp_hash_set_add(&table->transfers, hash, known))
+        return NULL;
+    *known = key;
+    return &known->transfer;
 }

@@ -340,7 +340,33 @@ static enum sp_status free_axes(struct planner *planner, const struct sp_shardin
    be no meshes. */
 struct detour {
     struct sp_sharding *departure, *arrival;
+    struct sp_reshard_arrival *known; /* of the arrival; NULL: not shared */
 };
+
+/* What the collectives from the arrival take, once for all requests that share it. */
+static enum sp_status find_arrival(struct planner *planner, const struct detour *detour, const struct sp_sharding *to,
+                                   struct sp_error *err)
+{
+    struct sp_reshard_arrival *known = detour->known;
+    enum sp_status status = SP_OK;
+
+    if (known->is_known)
+        return SP_OK;
+    known->way = (struct sp_reshard){.is_optimal = true};
+    status = add_sequence(planner, detour->arrival, to, &known->is_found, &known->way, err);
+    known->way.steps = NULL;
+    known->is_known = status == SP_OK;
+    return status;
+}
+
+static void add_arrival(struct sp_reshard *reshard, const struct sp_reshard *way)
+{
+    reshard->seconds += way->seconds;
+    reshard->bytes += way->bytes;
+    reshard->total_bytes += way->total_bytes;
+    reshard->peak_bytes = fmax(reshard->peak_bytes, way->peak_bytes);
+    reshard->is_optimal = reshard->is_optimal && way->is_optimal;
+}
 
 /* Collectives to the departure, send-receive, collectives from the arrival. */
 static enum sp_status travel(struct planner *planner, const struct detour *detour, bool *ret_found,
@@ -367,7 +393,9 @@ static enum sp_status travel(struct planner *planner, const struct detour *detou
     if (request->memory_limit_bytes > 0 && step.peak_bytes > request->memory_limit_bytes)
         *ret_found = false;
     status = sp_reshard_add(planner->arena, reshard, &step, err);
-    if (status == SP_OK && *ret_found && detour->arrival != NULL)
+    if (status == SP_OK && *ret_found && detour->known != NULL)
+        add_arrival(reshard, &detour->known->way);
+    else if (status == SP_OK && *ret_found && detour->arrival != NULL)
         status = add_sequence(planner, detour->arrival, to, ret_found, reshard, err);
     return status;
 }
@@ -426,7 +454,7 @@ static enum sp_status list_arrivals(struct planner *planner, uint32_t *ret_count
 /* The best way with a send-receive step; seconds INFINITY when none fits the memory, `*peak` then gets the least. */
 static enum sp_status send_receive(struct planner *planner, struct sp_reshard *best, double *peak, struct sp_error *err)
 {
-    struct sp_sharding *departures[SP_MAX_RANK + 2], *arrivals[SP_MAX_RANK + 2];
+    struct sp_sharding *departures[SP_MAX_RANK + 2], *arrivals[SP_RESHARD_MAX_ARRIVALS];
     uint32_t departure_count = 0, arrival_count = 0;
     enum sp_status status = list_departures(planner, &departure_count, departures, err);
 
@@ -434,10 +462,17 @@ static enum sp_status send_receive(struct planner *planner, struct sp_reshard *b
         status = list_arrivals(planner, &arrival_count, arrivals, err);
     for (uint32_t i = 0; i < departure_count && status == SP_OK; i++)
         for (uint32_t j = 0; j < arrival_count && status == SP_OK; j++) {
+            const bool is_shared = arrivals[j] != NULL && planner->request->arrivals != NULL;
+            const struct detour detour = {departures[i], arrivals[j],
+                                          is_shared ? &planner->request->arrivals[j] : NULL};
             struct sp_reshard way;
             bool found;
 
-            status = travel(planner, &(struct detour){departures[i], arrivals[j]}, &found, &way, err);
+            status = is_shared ? find_arrival(planner, &detour, planner->to, err) : SP_OK;
+            if (status != SP_OK ||
+                (is_shared && (!detour.known->is_found || detour.known->way.seconds >= best->seconds)))
+                continue;
+            status = travel(planner, &detour, &found, &way, err);
             if (status == SP_OK && found)
                 keep_better(best, &way);
             else if (status == SP_OK && way.peak_bytes > 0)

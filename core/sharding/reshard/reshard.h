@@ -88,6 +88,13 @@ struct sp_reshard {
     bool is_optimal; /* least time over all collective sequences; false when the search was cut at a limit */
 };
 
+/* Collectives behind a send-receive. */
+struct sp_reshard_arrival {
+    bool is_known, is_found;
+    struct sp_reshard way; /* no steps */
+};
+#define SP_RESHARD_MAX_ARRIVALS (SP_MAX_RANK + 2)
+
 struct sp_reshard_request {
     const struct sp_links *links;
     uint32_t rank;
@@ -102,6 +109,10 @@ struct sp_reshard_request {
        search that comes to the end is cut. SP_RESHARD_STEP_PAIRS pairs of pieces and devices are as much as one. NULL:
        each request as many as it may. */
     uint64_t *steps_left;
+    /* SP_RESHARD_MAX_ARRIVALS of them, all zero at first, for requests that share all but `from` and have a `to` with a
+       mesh, without limits of memory and steps: what collectives behind a send-receive take is found once. Their steps
+       are not listed then. NULL: each request finds and lists its own. */
+    struct sp_reshard_arrival *arrivals;
 };
 
 /* The steps, on `arena`. */

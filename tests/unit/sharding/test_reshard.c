@@ -318,6 +318,32 @@ Test(reshard, to_one_device_and_back)
     carry_out(&request, reshard);
 }
 
+/* Requests that share what follows a send-receive cost what they cost alone, whichever comes first. */
+Test(reshard, shared_arrivals)
+{
+    static const int64_t shape[] = {64, 64};
+    static const char *targets[] = {" | ", "x | ", " | y", "x | y"};
+    struct sp_mesh *mesh = build_mesh(arena, "x=2 y=4", NULL);
+    uint32_t gathered = 0;
+    for (uint32_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
+        struct sp_reshard_arrival arrivals[SP_RESHARD_MAX_ARRIVALS] = {0};
+        struct sp_sharding *to = build_axes(arena, mesh, targets[t]);
+        for (uint32_t i = 0; i < 10; i++) {
+            struct sp_sharding single = {.kind = SP_SHARDING_SINGLE, .device = i};
+            const struct sp_sharding *from = i == 8   ? build_blocks(arena, "8 | ", "0; 4; 1; 5; 2; 6; 3; 7")
+                                             : i == 9 ? build_blocks(arena, "4 | ", "0; 1; 1; 0")
+                                                      : &single;
+            struct sp_reshard_request alone = request_of(from, to, 2, shape), shared = alone;
+            shared.arrivals = arrivals;
+            struct sp_reshard *one = plan(&alone), *other = plan(&shared);
+            cr_expect_float_eq(one->seconds, other->seconds, 1e-12, "%s from %u", targets[t], i);
+            cr_expect_float_eq(one->bytes, other->bytes, 1e-6, "%s from %u", targets[t], i);
+            gathered += one->step_count > other->step_count;
+        }
+    }
+    cr_expect_gt(gathered, 8);
+}
+
 Test(reshard, device_lists)
 {
     static const int64_t shape[] = {8};
