@@ -245,6 +245,26 @@ static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_
     return status;
 }
 
+/* The first holding that is as the assignment says, whatever its users were brought behind it; else *ret_held stays. */
+static enum sp_status find_wanted(struct sp_partitioner *part, const struct sp_value *value,
+                                  const struct sp_sharding *wanted, const struct sp_part_held **ret_held)
+{
+    for (const struct sp_part_held *at = sp_part_tensor(part, value)->first; at != NULL; at = at->next) {
+        const struct sp_arena_mark mark = sp_arena_mark(part->scratch);
+        bool is_wanted = at->sharding == wanted;
+        enum sp_status status = SP_OK;
+        if (!is_wanted && at->sharding != NULL)
+            status = sp_sharding_equal(part->scratch, at->sharding, wanted, sp_part_rank(value), NULL, &is_wanted,
+                                       part->err);
+        sp_arena_rewind(part->scratch, mark);
+        if (is_wanted)
+            *ret_held = at;
+        if (status != SP_OK || is_wanted)
+            return status;
+    }
+    return SP_OK;
+}
+
 static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
 {
     const struct sp_value *value = part->model->graph->outputs[output];
@@ -266,11 +286,12 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
             part->stated->nodes[sp_dataflow_node(part->dataflow, value->producer)].operands;
         wanted = specs != NULL ? specs[value->producer->input_count + value->producer_output].sharding : NULL;
     }
-    for (const struct sp_part_held *at = tensor->first; at != NULL && wanted != NULL; at = at->next)
-        if (at->sharding == wanted)
-            held = at;
     if (wanted == NULL && !is_outside)
         held = tensor->first;
+    else if (wanted != NULL)
+        status = find_wanted(part, value, wanted, &held);
+    if (status != SP_OK)
+        return status;
     if (held == NULL)
         return sp_fail(part->err, SP_ERR_INTERNAL, "RESULT_NOT_THERE", "Nothing makes the model's output '%.200s'.",
                        value->name);
