@@ -272,9 +272,12 @@ enum sp_status put_input_value(json_t *request, char *text, struct sp_error *err
 enum sp_status put_shape(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_shapes(json_t *request, char *text, struct sp_error *err);
 enum sp_status put_operators(json_t *request, char *path, struct sp_error *err);
+enum sp_status put_state(json_t *request, char *text, struct sp_error *err);
+/* What the genai_config.json beside a model says of its states, where there is one for it and the options name none. */
+enum sp_status put_config_beside(json_t *request, const char *model, struct sp_error *err);
 #define SIZE_OPTION_LIST(ITEM)                                                                                         \
     ITEM("dim", put_dim), ITEM("value", put_input_value), ITEM("shape", put_shape), ITEM("shapes", put_shapes),        \
-        ITEM("operators", put_operators)
+        ITEM("operators", put_operators), ITEM("state", put_state)
 #define SIZE_MEMBER_OPTION(name_, put_)                                                                                \
     {                                                                                                                  \
         name_, NULL, MEMBER_EACH, 0, NULL, put_                                                                        \
@@ -290,7 +293,10 @@ enum sp_status put_size(json_t *request, const char *name, char *text, struct sp
     "  --shape TENSOR=S     the shape of a tensor that nobody knows, like 2,seq,64\n"                                  \
     "  --shapes FILE        such shapes as JSON: {\"TENSOR\": [2, \"seq\", 64]}\n"                                     \
     "  --operators FILE     rules of operators of your own, as JSON: {\"operators\": [{\"domain\", \"name\",\n"        \
-    "                       \"rule\": \"[b.., k] [k, n] -> [b.., n]; k sum\"}]}\n"
+    "                       \"rule\": \"[b.., k] [k, n] -> [b.., n]; k sum\"}]}\n"                                     \
+    "  --state IN=OUT       the output OUT of a step is the input IN of the next: names, or patterns with one *\n"     \
+    "                       in both; may be repeated. Without it, exporters' names and the genai_config.json\n"        \
+    "                       beside the model say so\n"
 
 /* A sharding that was given as text; "-" is standard input. */
 enum sp_status put_spec(json_t *request, const char *member, const char *spec, struct sp_error *err);

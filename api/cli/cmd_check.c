@@ -93,7 +93,8 @@ int cmd_check(int argc, char **argv, struct common *common)
         goto out;
     if (optind + 1 != argc)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
-    else if (fill_in_memory(request, &err) != SP_OK || input_open(argv[optind], &input, &err) != SP_OK)
+    else if (fill_in_memory(request, &err) != SP_OK || input_open(argv[optind], &input, &err) != SP_OK ||
+             put_config_beside(request, argv[optind], &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else
         code = common->server != NULL ? remote_check(common, &input, request) : run_local(common, &input, request);

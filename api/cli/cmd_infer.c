@@ -157,7 +157,7 @@ int cmd_infer(int argc, char **argv, struct common *common)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
     else if (path != NULL && strcmp(path, "-") == 0 && common->json)
         code = report_usage(common, "The model and the JSON cannot both go to standard output.");
-    else if (input_open(argv[optind], &input, &err) != SP_OK)
+    else if (input_open(argv[optind], &input, &err) != SP_OK || put_config_beside(request, argv[optind], &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else if (common->server != NULL)
         code = remote_infer(common, &input, request, path);

@@ -67,7 +67,7 @@ int cmd_inspect(int argc, char **argv, struct common *common)
         goto out;
     if (optind + 1 != argc)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
-    else if (input_open(argv[optind], &input, &err) != SP_OK)
+    else if (input_open(argv[optind], &input, &err) != SP_OK || put_config_beside(request, argv[optind], &err) != SP_OK)
         code = report_error(common, &err, NULL);
     else if (common->server != NULL)
         code = remote_inspect(common, &input, values, request);

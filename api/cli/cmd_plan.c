@@ -442,6 +442,8 @@ int cmd_plan(int argc, char **argv, struct common *common)
     if (status == SP_OK && request.arena == NULL)
         status = sp_fail_memory(&err);
     if (status == SP_OK)
+        status = put_config_beside(request.sizes, arguments.model, &err);
+    if (status == SP_OK)
         status = sp_sizes_parse(request.arena, request.sizes, "", &request.options.sizes, &err);
     if (status == SP_OK)
         status = load_profile(&request, &err);

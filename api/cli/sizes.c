@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -188,6 +189,61 @@ enum sp_status put_operators(json_t *request, char *path, struct sp_error *err)
     if (status == SP_OK && json_object_set(request, "operators", list) != 0)
         status = sp_fail_memory(err);
     json_decref(json);
+    return status;
+}
+
+enum sp_status put_state(json_t *request, char *text, struct sp_error *err)
+{
+    const char *equals = find_equals(text);
+    json_t *list = json_object_get(request, "state");
+    if (equals == NULL || equals[1] == '\0')
+        return refuse(text, "--state takes IN=OUT, like past_key_values.*=present.*", err);
+    if (list == NULL) {
+        list = json_array();
+        if (json_object_set_new(request, "state", list) != 0)
+            return sp_fail_memory(err);
+    }
+    json_t *past = json_stringn(text, (size_t)(equals - text)), *present = json_string(equals + 1);
+    if (past == NULL || present == NULL) {
+        json_decref(past);
+        json_decref(present);
+        return refuse(text, "Names are UTF-8", err);
+    }
+    return json_array_append_new(list, json_pack("[o, o]", past, present)) == 0 ? SP_OK : sp_fail_memory(err);
+}
+
+/* Whether the file is about this model: its decoder names the file, or none. */
+static bool is_about(const json_t *decoder, const char *model)
+{
+    const char *slash = strrchr(model, '/'), *file = json_string_value(json_object_get(decoder, "filename"));
+    return json_is_object(decoder) && (file == NULL || strcmp(file, slash != NULL ? slash + 1 : model) == 0);
+}
+
+enum sp_status put_config_beside(json_t *request, const char *model, struct sp_error *err)
+{
+    static const char name[] = "genai_config.json";
+    const char *slash = strrchr(model, '/');
+    char path[CLI_MAX_OPTION_BYTES];
+    const int size = snprintf(path, sizeof path, "%.*s%s", slash != NULL ? (int)(slash + 1 - model) : 0, model, name);
+    struct sp_error ignored = {0};
+    json_t *config;
+    if (json_object_get(request, "state") != NULL || strcmp(model, "-") == 0 || size < 0 ||
+        (size_t)size >= sizeof path || access(path, R_OK) != 0)
+        return SP_OK;
+    enum sp_status status = read_json(path, "CONFIG_NOT_JSON", "members of the configuration", &config, &ignored);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(err);
+    const json_t *decoder = json_object_get(json_object_get(config, "model"), "decoder");
+    if (status == SP_OK && is_about(decoder, model)) {
+        json_t *said = json_pack("{s:{s:{s:{s:O*, s:O*}}}}", "genai_config", "model", "decoder", "inputs",
+                                 json_object_get(decoder, "inputs"), "outputs", json_object_get(decoder, "outputs"));
+        if (said == NULL || json_object_set_new(request, "state", said) != 0)
+            status = sp_fail_memory(err);
+    } else if (status != SP_OK) {
+        print_note("'%s' is not used: %s", path, ignored.message);
+        status = SP_OK;
+    }
+    json_decref(config);
     return status;
 }
 

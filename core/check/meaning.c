@@ -132,6 +132,8 @@ static enum sp_status check_all(struct sp_meaning *meaning, struct sp_arena *are
         status = sp_check_meaning_stages(meaning);
     if (status == SP_OK)
         status = check_borders(meaning);
+    if (status == SP_OK)
+        status = sp_check_meaning_states(meaning);
     if (status == SP_OK && meaning->memory_bytes > 0)
         status = sp_check_meaning_memory(meaning);
     return status;

@@ -6,6 +6,7 @@
  *   meaning_nodes.c    each node seen through its rule: contradictions
  *   meaning_communication.c   what devices send each other
  *   meaning_stages.c   pipeline stages along edges
+ *   meaning_states.c   what a loop hands from step to step
  *   meaning_memory.c   what each device must hold at least
  *   meaning_codes.c    the table
  */
@@ -31,6 +32,7 @@ __attribute__((format(printf, 7, 8))) enum sp_status sp_meaning_report(struct sp
 enum sp_status sp_check_meaning_nodes(struct sp_meaning *meaning);
 enum sp_status sp_check_meaning_communication(struct sp_meaning *meaning);
 enum sp_status sp_check_meaning_stages(struct sp_meaning *meaning);
+enum sp_status sp_check_meaning_states(struct sp_meaning *meaning);
 enum sp_status sp_check_meaning_memory(struct sp_meaning *meaning);
 
 /* Whether something is said of this operand, here or where its tensor was made. */

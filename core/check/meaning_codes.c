@@ -63,6 +63,14 @@ const struct sp_diagnostic_code sp_codes_meaning[] = {
      "Nothing; a runtime may take inputs in pieces by other means.", "ONNX proposal 0007, future work"},
     {"OUTPUT_SHARDED", NOTE, "A model output is made in pieces. The format cannot say in which form it is handed out.",
      "Add a spec that gathers the output, if it must be whole.", "ONNX proposal 0007, future work"},
+    {"STATE_RESHARD", WARNING,
+     "An output that the next step takes as an input, a cache of keys or a hidden state, is made in another sharding, "
+     "or "
+     "on other devices, than it is taken in, or is split along an axis that each step makes longer: a loop moves it "
+     "between any two steps.",
+     "State the same sharding where it is made and where it is taken, on the same devices; split a cache along its "
+     "sequences or heads.",
+     "ONNX Runtime GenAI, past and present names of genai_config.json"},
     /* stages */
     {"STAGE_BACKWARDS", WARNING,
      "A node is in an earlier pipeline stage than a node whose result it uses. A pipeline runs in one direction.",

@@ -349,6 +349,34 @@ static void grow_caches(struct sp_workload *workload)
     }
 }
 
+bool sp_work_takes_elements(const struct sp_node *node)
+{
+    return node->op == NULL || (node->op->flags & SP_OP_METADATA) == 0;
+}
+
+/* What a loop hands on. A state that nothing looks at but for its shape, or that the step hands on as it is, moves by
+   itself. */
+static enum sp_status find_states(struct sp_workload *workload, const struct sp_model *model, struct sp_error *err)
+{
+    struct sp_states found;
+    enum sp_status status = sp_model_states(workload->arena, model, &found, err);
+    if (status != SP_OK || found.count == 0)
+        return status;
+    struct sp_work_state *states = SP_NEW_ARRAY(workload->arena, found.count, struct sp_work_state);
+    if (states == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < found.count; i++) {
+        const struct sp_state *state = &found.items[i];
+        const uint32_t past = state->past->id, present = state->present->id;
+        const uint32_t producer =
+            state->present->graph == model->graph ? workload->tensors[present].producer : SP_NO_WORK;
+        if (producer != SP_NO_WORK && !workload->nodes[producer].folded && workload->tensors[past].consumer_count > 0)
+            states[workload->state_count++] = (struct sp_work_state){past, present, state->axis};
+    }
+    workload->states = states;
+    return SP_OK;
+}
+
 /* ---- the work ------------------------------------------------------------------------------------------------- */
 
 static enum sp_status cost_nodes(struct sp_workload *workload, struct sp_model *model,
@@ -413,6 +441,8 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
     if (!fill_nodes(workload, graph) || !fill_consumers(workload) || !find_aliases(workload))
         return sp_fail_memory(err);
     status = join_caches(workload, model, cluster, err);
+    if (status == SP_OK)
+        status = find_states(workload, model, err);
     if (status == SP_OK)
         status = sp_workload_size_tensors(workload, model, err);
     if (status == SP_OK)

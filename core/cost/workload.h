@@ -16,6 +16,8 @@
  *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node. Of an If
  *            whose condition is known it is the branch that is taken
  *  together  nodes that have to be on one device
+ *  state     an input and the output that the next step takes for it (graph/states.h): they are in one stage, in the
+ *            same shards, and no shard ends on an axis that grows, so that a loop moves nothing of it
  *
  * Invariants
  *  - Node ids are topological: a node's inputs come from smaller ids.
@@ -33,6 +35,7 @@
 #include "cost/kernels/kernels.h"
 #include "graph/cost_graph.h"
 #include "graph/model.h"
+#include "graph/states.h"
 
 #define SP_NO_WORK UINT32_MAX
 
@@ -75,6 +78,12 @@ struct sp_work_node {
     uint32_t together;          /* 0, or a number that all nodes have that must be on its device */
 };
 
+/* Tensors; the present one is made by a node that runs, and such a node takes the past one. */
+struct sp_work_state {
+    uint32_t past, present;
+    uint32_t axis; /* that is longer in the present one, or SP_STATE_FIXED */
+};
+
 struct sp_workload {
     struct sp_arena *arena;
     uint32_t node_count, tensor_count, kind_count;
@@ -82,6 +91,8 @@ struct sp_workload {
     struct sp_work_tensor *tensors;
     uint32_t *kind_of;                 /* device -> kind */
     const struct sp_kernels **kernels; /* per kind, of the main graph (cost/kernels/kernels.h); NULL: none are known */
+    uint32_t state_count;
+    const struct sp_work_state *states;
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
     double unable_seconds;             /* 0, or what a search takes for INFINITY: see contract.h */
 };
@@ -104,6 +115,9 @@ static inline bool sp_work_is_held(const struct sp_work_tensor *tensor, bool is_
 {
     return is_made ? tensor->is_output : tensor->kind == SP_WORK_INPUT;
 }
+
+/* Whether a node of a model takes more of its inputs than their shapes. */
+bool sp_work_takes_elements(const struct sp_node *node);
 
 /* Of which kernel the node is a part on devices of a kind; NULL: of its own. */
 static inline const struct sp_node_kernel *sp_work_kernel(const struct sp_workload *workload, uint32_t kind,

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "graph/states.h"
+
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static enum sp_status refuse_value(const struct sp_given_value *value,
@@ -151,6 +153,7 @@ enum sp_status sp_model_give(struct sp_model *model, const struct sp_given *give
 {
     enum sp_status status = SP_OK;
     model->operators = given->operators;
+    model->given_states = given->states;
     if (given->shape_count > 0) {
         model->given = SP_NEW(model->arena, struct sp_given_types);
         if (model->given != NULL)
@@ -221,6 +224,16 @@ static enum sp_status verify(const struct sp_given_type *item, struct sp_error *
     return SP_OK;
 }
 
+/* The states that the caller names are the model's. */
+static enum sp_status verify_states(const struct sp_model *model, struct sp_error *err)
+{
+    struct sp_states states;
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(model->arena));
+    enum sp_status status = arena != NULL ? sp_model_states(arena, model, &states, err) : sp_fail_memory(err);
+    sp_arena_destroy(arena);
+    return status;
+}
+
 enum sp_status sp_model_verify_given(const struct sp_model *model, struct sp_error *err)
 {
     for (uint32_t i = 0; model->given != NULL && i < model->given->count; i++) {
@@ -229,5 +242,5 @@ enum sp_status sp_model_verify_given(const struct sp_model *model, struct sp_err
             return SP_ERR_REQUEST;
         }
     }
-    return SP_OK;
+    return model->given_states != NULL ? verify_states(model, err) : SP_OK;
 }

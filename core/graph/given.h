@@ -1,6 +1,7 @@
 #pragma once
 /*
- * given - what somebody knows of a model beside its file: values of inputs, shapes of tensors, rules of operators.
+ * given - what somebody knows of a model beside its file: values of inputs, shapes of tensors, rules of operators, and
+ * which outputs a step hands to the next one.
  *
  * sp_model_give() takes them after reading and before shapes are inferred. A value becomes the known elements of its
  * input. A shape stands in place of what the file declares: inference fills with it what operators leave open.
@@ -36,6 +37,7 @@ struct sp_given {
     const struct sp_given_value *values;
     const struct sp_given_shape *shapes;
     const struct sp_private_operators *operators; /* ops/table/private.h, or NULL; must outlive the model */
+    const struct sp_given_states *states;         /* graph/states.h, or NULL; likewise */
 };
 
 /* A shape in terms of one model. */

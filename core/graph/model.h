@@ -42,6 +42,7 @@ struct sp_value;
 struct sp_metadata_list;
 struct sp_op; /* ops/table/op.h */
 struct sp_given_types;
+struct sp_given_states;
 
 struct sp_span {
     uint64_t offset, size; /* bytes from the start of the model file */
@@ -335,6 +336,7 @@ struct sp_model {
     struct sp_model_counts counts;
     struct sp_given_types *given;                 /* shapes that the caller states (graph/given.h), or NULL */
     const struct sp_private_operators *operators; /* that the caller describes (ops/table/private.h), or NULL */
+    const struct sp_given_states *given_states;   /* that the caller names (graph/states.h), or NULL */
     uint64_t data_elements;                       /* that shape inference has carried (SP_MAX_MODEL_DATA) */
 };
 

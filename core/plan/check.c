@@ -46,7 +46,7 @@ static enum sp_status read_request(struct sp_arena *arena, const json_t *request
                                    struct sp_sizes *sizes, struct sp_error *err)
 {
     static const char *const members[] = {"configuration", "device", "memory_bytes", "dims",
-                                          "values",        "shapes", "operators"};
+                                          "values",        "shapes", "operators",    "state"};
     struct sp_members_reader reader = {arena, err};
     if (request == NULL)
         return SP_OK;

@@ -352,6 +352,8 @@ enum sp_status sp_inspect(struct sp_job *job, struct sp_inspection *ret_inspecti
     if (status == SP_OK)
         status = list_symbols(job, &inspection, err);
     if (status == SP_OK)
+        status = sp_model_states(job->arena, job->model, &inspection.states, err);
+    if (status == SP_OK)
         *ret_inspection = inspection;
     return status;
 }

@@ -2,6 +2,7 @@
 /*
  * internal - what the sources of plan/ share and nobody else sees.
  */
+#include "graph/states.h"
 #include "plan/accepted.h"
 #include "plan/job.h"
 #include "plan/model_file.h"
@@ -71,6 +72,13 @@ bool sp_note_unknown_operators(const struct sp_shape_summary *summary, struct sp
 /* Says what is taken of inputs that are no tensors. The model may be NULL. False without memory. */
 bool sp_note_containers(const struct sp_model *model, struct sp_bindings *bindings);
 
+/* Says which inputs are states, and how that is known. False without memory. */
+bool sp_note_states(const struct sp_states *states, struct sp_bindings *bindings);
+
+/* Says which of a workload's states a plan does not keep where they are. False without memory. */
+bool sp_note_moved_states(const struct sp_workload *workload, const struct sp_search_result *result,
+                          struct sp_bindings *bindings);
+
 /* Says what came of measured times. False without memory. */
 bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindings);
 
@@ -105,6 +113,7 @@ struct sp_inspection {
     const char **symbols; /* that a value's inferred shape has, in the model's order */
     uint64_t external_files;
     double external_bytes;
+    struct sp_states states;
 };
 
 /* Looks at the whole model; what is returned lives in the job's arena. */

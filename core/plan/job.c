@@ -11,6 +11,7 @@
 #include "plan/explain/undivided.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
+#include "search/states.h"
 
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)64 << 20)
@@ -340,6 +341,28 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan
     return status;
 }
 
+/* Where no plan fits that keeps each state where it is, one that moves some will do, and says so. */
+static enum sp_status search_moving(struct sp_job *job, struct sp_plan *plan, struct sp_workload *workload,
+                                    const struct sp_dataflow *dataflow, const struct sp_joint_options *joint,
+                                    struct sp_bindings *bindings, struct sp_error *err)
+{
+    struct sp_error why = {0};
+    struct sp_contraction contraction;
+    const uint32_t count = workload->state_count;
+    workload->state_count = 0;
+    enum sp_status status = sp_workload_contract(job->arena, workload, plan->cluster, &contraction, &why);
+    if (status == SP_OK)
+        status = find_result(job, plan, &contraction, dataflow, joint, NULL, &why);
+    workload->state_count = count;
+    if (status == SP_ERR_NOFIT)
+        return status; /* and `err` says why */
+    if (status == SP_OK && !sp_note_moved_states(workload, job->result, bindings))
+        status = sp_fail_memory(&why);
+    if (err != NULL)
+        *err = why;
+    return status;
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
                              const struct sp_plan_options *options, const struct sp_found_placement *found,
                              struct sp_bindings *bindings, struct sp_plan *plan, struct sp_error *err)
@@ -378,6 +401,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     plan->workload = workload;
     status = options->past != NULL ? search_again(job, options, &contraction, dataflow, &joint, plan, err)
                                    : find_result(job, plan, &contraction, dataflow, &joint, found, err);
+    if (status == SP_ERR_NOFIT && options->past == NULL && sp_states_join_nodes(workload))
+        status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }
@@ -391,6 +416,14 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
         !sp_note_unknown_operators(&job->summary, bindings) || !sp_note_containers(job->model, bindings) ||
         !sp_note_links(cluster, bindings))
         return sp_fail_memory(err);
+    if (job->model != NULL) {
+        struct sp_states states;
+        enum sp_status status = sp_model_states(job->arena, job->model, &states, err);
+        if (status == SP_OK && !sp_note_states(&states, bindings))
+            status = sp_fail_memory(err);
+        if (status != SP_OK)
+            return status;
+    }
     plan->arena = job->arena;
     plan->model = job->model;
     plan->file = &job->file;

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "plan/internal.h"
+#include "search/states.h"
 
 #define SP_LABEL_SIZE 256 /* of sp_node_label() */
 
@@ -94,6 +95,64 @@ bool sp_note_containers(const struct sp_model *model, struct sp_bindings *bindin
                                    "tensor of its type.",
                                    first),
         .hint = "A type without a shape counts as nothing; --shape tells the shapes of tensors that are taken out.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_states(const struct sp_states *states, struct sp_bindings *bindings)
+{
+    const struct sp_state *first = states->items;
+    uint32_t given = 0, growing = 0;
+    for (uint32_t i = 0; i < states->count; i++) {
+        given += first[i].origin == SP_STATE_GIVEN;
+        growing += first[i].axis != SP_STATE_FIXED;
+    }
+    if (states->count == 0)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "STATES_FOUND",
+        .severity = "note",
+        .message = sp_arena_printf(
+            bindings->arena,
+            "%u inputs are states, which the step before gave as outputs (first '%.80s', from '%.80s'): %s say so, and "
+            "types agree; %u of them grow. Each stays on the devices, and in the shards, that it is in.",
+            states->count, first->past->name, first->present->name,
+            given == states->count ? "the request or a genai_config.json"
+            : given > 0            ? "the request or a genai_config.json, and names,"
+                                   : "their names",
+            growing),
+        .tensor = first->past->name,
+        .hint = "The option state (--state IN=OUT) names them where this is not so.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_moved_states(const struct sp_workload *workload, const struct sp_search_result *result,
+                          struct sp_bindings *bindings)
+{
+    const struct sp_work_state *first = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = workload->state_count; i-- > 0;) {
+        struct sp_workload one = *workload;
+        one.state_count = 1;
+        one.states = &workload->states[i];
+        if (!sp_states_are_kept(&one, &result->placement, result->sharded)) {
+            first = &workload->states[i];
+            count++;
+        }
+    }
+    if (first == NULL)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "STATE_MOVES",
+        .severity = "warning",
+        .message = sp_arena_printf(
+            bindings->arena,
+            "No plan fits that keeps all states where they are: %u are made in another stage, or in other shards, than "
+            "the next step takes them in (first '%.80s', for '%.80s'). What moving them takes is in no figure.",
+            count, workload->tensors[first->present].name, workload->tensors[first->past].name),
+        .tensor = workload->tensors[first->present].name,
+        .hint = "Give it more or larger devices, or a model with a state for each layer.",
     };
     return note.message != NULL && sp_note_add(bindings, &note);
 }

@@ -199,10 +199,11 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         options->time_limit_seconds = seconds;
         return SP_OK;
     }
-    return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
-                  "operators, optimal, tolerance, seed, profile, what_if, constraints, replan and time_limit_seconds.",
-                  name);
+    return refuse(
+        err, pointer,
+        "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
+        "operators, state, optimal, tolerance, seed, profile, what_if, constraints, replan and time_limit_seconds.",
+        name);
 }
 
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,

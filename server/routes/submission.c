@@ -255,7 +255,7 @@ static bool take_target(const struct request *request, struct submission *submis
 
 bool submission_add_sizes(const struct request *request, json_t *json, struct problem *problem)
 {
-    static const char *const names[] = {"dims", "values", "shapes", "operators"};
+    static const char *const names[] = {"dims", "values", "shapes", "operators", "state"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *text = request_parameter(request, names[i]);
         if (text == NULL)

@@ -6,7 +6,7 @@
 #include "server_limits.h"
 #include "worker/internal.h"
 
-/* ---- inspect: {"values": bool, "options": {"dims", "values", "shapes", "operators"}} ---- */
+/* ---- inspect: {"values": bool, "options": {"dims", "values", "shapes", "operators", "state"}} ---- */
 
 /* Drops the opening brace of the library's object, so that the daemon's own members can stand before it. */
 struct merged {
@@ -52,7 +52,7 @@ static enum sp_status read_inspect(struct sp_arena *arena, const json_t *request
                                    struct sp_sizes *ret_sizes, struct sp_error *err)
 {
     static const char *const members[] = {"values", "dims", "options"};
-    static const char *const sizes[] = {"dims", "values", "shapes", "operators"};
+    static const char *const sizes[] = {"dims", "values", "shapes", "operators", "state"};
     struct sp_members_reader reader = {arena, err};
     json_t *root = (json_t *)(uintptr_t)request, *options = json_object_get(request, "options");
     const json_t *values = json_object_get(request, "values");
@@ -62,7 +62,8 @@ static enum sp_status read_inspect(struct sp_arena *arena, const json_t *request
         return sp_fail(err, SP_ERR_REQUEST, "BAD_REQUEST", "The body must be an object like {\"values\": true}.");
     enum sp_status status = sp_members_check(&reader, root, "", "A request to inspect", members, 3);
     if (status == SP_OK && options != NULL)
-        status = sp_members_check(&reader, options, "/options", "What is said of sizes", sizes, 4);
+        status = sp_members_check(&reader, options, "/options", "What is said of sizes", sizes,
+                                  sizeof sizes / sizeof *sizes);
     if (status != SP_OK)
         return status;
     if (values != NULL && !json_is_boolean(values))

@@ -273,16 +273,18 @@ class Assembly {
 export const withPrefix = (prefix) => ({ manifest: `${prefix}.json`, fileOf: (model) => `${prefix}.${model}` });
 export const inFolder = (folder) => ({ manifest: path.join(folder, 'manifest.json'), fileOf: (model) => path.join(folder, model) });
 
-// Runs a manifest. `feeds` are the original's, `expected` its results by name (for types and extents).
-export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expected) {
+// Runs a manifest. `feeds` are the original's, `expected` its results by name (for types and extents). What a device has
+// of an input already is in `held`, by "DEVICE INPUT", and is not looked for in `feeds`; what each has of the outputs comes
+// back in the same form.
+export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expected, held = new Map()) {
   const manifest = JSON.parse(fs.readFileSync(manifestFile, 'utf8'));
   if (manifest.failure) throw new Error(manifest.failure);
-  const models = new Map(), stored = new Map();
+  const models = new Map(), stored = new Map(), parts = new Map();
   const assemblies = Object.fromEntries(Object.entries(expected).map(([name, tensor]) => [name, new Assembly(tensor)]));
   const worldSizes = new Map();
   for (const { world } of manifest.devices) worldSizes.set(world, (worldSizes.get(world) ?? 0) + 1);
-  for (const { id, world, rank, parts } of manifest.devices) {
-    parts.forEach((part) => models.set(part.model, { ...part, id, number: part.part, rank, worldSize: worldSizes.get(world), prefix: `d${id}:` }));
+  for (const { id, world, rank, parts: own } of manifest.devices) {
+    own.forEach((part) => models.set(part.model, { ...part, id, number: part.part, rank, worldSize: worldSizes.get(world), prefix: `d${id}:` }));
   }
   const counts = { sessions: 0, collectives: 0, models: models.size };
   for (const together of manifest.order) {
@@ -292,7 +294,7 @@ export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expe
     for (const part of group) {
       for (const input of part.inputs) {
         const name = part.prefix + input.name;
-        if (input.from === 'input') inputs[name] = takeBox(feeds[input.tensor], input.box);
+        if (input.from === 'input') inputs[name] = held.get(`${part.id} ${input.tensor}`) ?? takeBox(feeds[input.tensor], input.box);
         else inputs[name] = stored.get(`${input.device} ${input.part} ${input.output}`);
         if (!inputs[name]) throw new Error(`${part.model} needs ${JSON.stringify(input)} before it is there`);
       }
@@ -306,7 +308,9 @@ export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expe
           const tensor = results[part.prefix + output.name];
           if (!tensor) throw new Error(`${part.model} does not give ${output.name}`);
           stored.set(`${part.id} ${part.number} ${output.name}`, tensor);
-          if (output.to === 'output' && assemblies[output.tensor]) assemblies[output.tensor].put(tensor, output.box);
+          if (output.to !== 'output') continue;
+          parts.set(`${part.id} ${output.tensor}`, tensor);
+          if (assemblies[output.tensor]) assemblies[output.tensor].put(tensor, output.box);
         }
       }
     } finally {
@@ -317,5 +321,5 @@ export async function runDevices({ manifest: manifestFile, fileOf }, feeds, expe
     for (const part of group) models.delete(part.model);
   }
   if (models.size > 0) throw new Error(`${[...models.keys()]} never run`);
-  return { results: Object.fromEntries(Object.entries(assemblies).map(([name, assembly]) => [name, assembly.tensor])), counts };
+  return { results: Object.fromEntries(Object.entries(assemblies).map(([name, assembly]) => [name, assembly.tensor])), counts, parts };
 }

@@ -169,6 +169,10 @@ SUBMISSION = {
     "sizes": json.dumps({"model": MODEL, "cluster": CLUSTER, "options": {
         "dims": {"past + seq": 0, "x:1": 3}, "values": {"flag": True, "grid": [[1, 2], [3, 4]], "half": [0.5]},
         "shapes": {"t": [2, "seq", None], "u": {"dtype": "float16", "shape": []}}}}),
+    "states": json.dumps({"model": MODEL, "cluster": CLUSTER, "options": {"state": [["past.*.k", "present.*.k"], ["h0", "hn"]]}}),
+    "states-of-genai": json.dumps({"model": MODEL, "cluster": CLUSTER, "options": {"state": {"genai_config": {"model": {
+        "decoder": {"inputs": {"past_key_names": "past.%d.k", "past_names": ""},
+                    "outputs": {"present_key_names": "present.%d.k", "present_names": "p"}}}}}}}),
     "sweep": json.dumps({"model": MODEL, "sweep": {"devices": [1, 2], "types": ["l4-24gb"], "choose": "best"}}),
     "constraints-twice": json.dumps({"model": MODEL, "cluster": CLUSTER, "constraints": {}, "options": {"constraints": {}}}),
     "constraints-and-no-object": json.dumps({"model": MODEL, "cluster": CLUSTER, "constraints": {}, "options": 7}),

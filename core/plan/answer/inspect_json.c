@@ -153,6 +153,22 @@ static void write_values(const struct sp_graph *graph, struct sp_json *json, str
     sp_json_end_object(json);
 }
 
+static void write_states(const struct sp_states *states, struct sp_json *json)
+{
+    sp_json_key(json, "states");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < states->count; i++) {
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "past", states->items[i].past->name);
+        sp_json_member_string(json, "present", states->items[i].present->name);
+        if (states->items[i].axis != SP_STATE_FIXED)
+            sp_json_member_int(json, "grows", states->items[i].axis);
+        sp_json_member_string(json, "from", states->items[i].origin == SP_STATE_GIVEN ? "given" : "names");
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_json *json, struct sp_error *err)
 {
     if (job->model == NULL)
@@ -171,6 +187,7 @@ enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_js
     write_work(&inspection, json);
     write_value_list("inputs", graph->inputs, graph->input_count, true, json, &scratch);
     write_value_list("outputs", graph->outputs, graph->output_count, false, json, &scratch);
+    write_states(&inspection.states, json);
     write_configurations(job->model, json);
     if (inspection.external_files > 0) {
         sp_json_key(json, "external_data");

@@ -113,6 +113,22 @@ static void operators(const struct sp_job *job, struct sp_inspection *inspection
                       inspection->operator_count - SP_TEXT_OPERATORS);
 }
 
+static void states(const struct sp_states *states, struct sp_buf *buf)
+{
+    for (uint32_t i = 0; i < states->count && i < SP_TEXT_VALUES; i++) {
+        const struct sp_state *state = &states->items[i];
+        sp_buf_text(buf, i == 0 ? "States (an output that the next step takes as an input)\n  " : "  ");
+        sp_text_cut(buf, state->present->name, SP_TEXT_NAME);
+        sp_buf_text(buf, " -> ");
+        sp_text_cut(buf, state->past->name, SP_TEXT_NAME);
+        if (state->axis != SP_STATE_FIXED)
+            sp_buf_printf(buf, ", grows along axis %u", state->axis);
+        sp_buf_text(buf, state->origin == SP_STATE_GIVEN ? " (given)\n" : "\n");
+    }
+    if (states->count > SP_TEXT_VALUES)
+        sp_buf_printf(buf, "  and %u more states (the JSON form lists them)\n", states->count - SP_TEXT_VALUES);
+}
+
 static void configurations(const struct sp_model *model, struct sp_buf *buf)
 {
     for (uint32_t i = 0; i < model->configuration_count && i < SP_TEXT_VALUES; i++) {
@@ -137,6 +153,7 @@ enum sp_status sp_job_inspect_text(struct sp_job *job, bool values, struct sp_bu
     operators(job, &inspection, buf);
     value_list("Inputs", graph->inputs, graph->input_count, true, buf);
     value_list("Outputs", graph->outputs, graph->output_count, false, buf);
+    states(&inspection.states, buf);
     configurations(job->model, buf);
     if (values) {
         sp_buf_text(buf, "Values\n");

@@ -287,8 +287,8 @@ static enum sp_status read_mode(struct request *request, const json_t *root)
 enum sp_status sp_completion_read_request(struct sp_completion *completion, const json_t *root,
                                           struct sp_completion_request *ret_request, struct sp_error *err)
 {
-    static const char *const members[] = {"configuration", "mode", "devices", "mesh",   "set",      "set_weights",
-                                          "all",           "dims", "values",  "shapes", "operators"};
+    static const char *const members[] = {"configuration", "mode", "devices", "mesh",   "set",       "set_weights",
+                                          "all",           "dims", "values",  "shapes", "operators", "state"};
     const json_t *all = json_object_get(root, "all");
     struct request request = {.reader = {completion->arena, err}, .completion = completion};
     struct sp_dialect_context context = {.rank = -1};

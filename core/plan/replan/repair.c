@@ -4,6 +4,7 @@
 #include "plan/replan/internal.h"
 #include "search/joint/placement_record.h"
 #include "search/joint/violations.h"
+#include "search/states.h"
 
 #define NO_DEVICE UINT32_MAX
 
@@ -143,6 +144,7 @@ static bool is_answer(const struct repair *r, const struct sp_search_result *res
     for (uint32_t s = 0; ok && s < evaluation->stage_count; s++)
         ok = sp_unable_nodes(of->contraction->workload, evaluation->stages[s].compute_seconds) == 0;
     const struct sp_constraints *constraints = of->options->constraints;
+    ok = ok && sp_states_are_kept(of->workload, &result->placement, result->sharded);
     if (!ok || constraints == NULL)
         return ok;
     struct sp_arena_mark mark = sp_arena_mark(r->replan->arena);

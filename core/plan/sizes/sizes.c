@@ -6,6 +6,7 @@
 
 #include "base/json_reader.h"
 #include "ops/table/private.h"
+#include "plan/sizes/given_states.h"
 
 struct reader {
     struct sp_members_reader members;
@@ -16,7 +17,7 @@ struct reader {
 bool sp_sizes_is_member(const char *member)
 {
     return strcmp(member, "dims") == 0 || strcmp(member, "values") == 0 || strcmp(member, "shapes") == 0 ||
-           strcmp(member, "operators") == 0;
+           strcmp(member, "operators") == 0 || strcmp(member, "state") == 0;
 }
 
 /* An object of at most `limit` members; *ret_pointer is where it stands. An absent one has none. */
@@ -251,6 +252,15 @@ static enum sp_status read_operators(struct reader *r, const json_t *root, const
     return status;
 }
 
+static enum sp_status read_states(struct reader *r, const json_t *root, const char *pointer, struct sp_sizes *sizes)
+{
+    json_t *json = json_object_get(root, "state");
+    const char *at = sp_members_child(&r->members, pointer, "state");
+    if (json == NULL)
+        return SP_OK;
+    return at != NULL ? sp_given_states_parse(&r->members, json, at, &sizes->given.states) : sp_fail_memory(r->err);
+}
+
 enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                               struct sp_sizes *ret_sizes, struct sp_error *err)
 {
@@ -263,6 +273,8 @@ enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const 
         status = read_shapes(&reader, json, pointer, &sizes);
     if (status == SP_OK)
         status = read_operators(&reader, json, pointer, &sizes);
+    if (status == SP_OK)
+        status = read_states(&reader, json, pointer, &sizes);
     if (status == SP_OK)
         *ret_sizes = sizes;
     return status;
@@ -378,6 +390,10 @@ bool sp_sizes_write(struct sp_arena *arena, const struct sp_sizes *sizes, struct
     if (sizes->given.operators != NULL) {
         sp_json_key(json, "operators");
         sp_private_write(sizes->given.operators, json);
+    }
+    if (sizes->given.states != NULL) {
+        sp_json_key(json, "state");
+        sp_given_states_write(sizes->given.states, json);
     }
     return true;
 }

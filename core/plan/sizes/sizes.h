@@ -2,7 +2,7 @@
 /*
  * sizes - what a caller says of a model's sizes, beside what the file says.
  *
- *     {"dims": {NAME: N}, "values": {INPUT: V}, "shapes": {TENSOR: SHAPE}, "operators": [..]}
+ *     {"dims": {NAME: N}, "values": {INPUT: V}, "shapes": {TENSOR: SHAPE}, "operators": [..], "state": [..]}
  *
  *   dims     NAME is a symbol of the model ("seq"), also one that inference made for an operator whose result depends
  *            on data ("NonZero_0"); the axis of a tensor ("x:1"); or arithmetic over symbols, as the file writes it
@@ -13,6 +13,7 @@
  *            has them, null for what is not known. Of tensors that nobody knows the shape of, outputs of unknown
  *            operators first of all.
  *   operators  rules of operators that the table does not have (ops/table/private.h).
+ *   state    which outputs are the inputs of the next step (plan/sizes/given_states.h).
  *
  * They hold for one reading of a model (plan/sizes/bind.h). What contradicts them, or each other, is SP_ERR_REQUEST.
  */
@@ -29,13 +30,13 @@ struct sp_sizes {
     uint32_t dim_count;
     const char *const *dim_names;
     const int64_t *dim_values;
-    struct sp_given given; /* values and shapes */
+    struct sp_given given; /* all others */
 };
 
 /* Whether `member` is one of those that sp_sizes_parse() reads. */
 bool sp_sizes_is_member(const char *member);
 
-/* Reads the four members of `json`, of which `pointer` is the JSON pointer, and no others; absent ones are empty. All
+/* Reads the five members of `json`, of which `pointer` is the JSON pointer, and no others; absent ones are empty. All
    is copied into `arena`. */
 enum sp_status sp_sizes_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                               struct sp_sizes *ret_sizes, struct sp_error *err);

@@ -1,4 +1,5 @@
 #include "search/grouping/internal.h"
+#include "search/states.h"
 
 /*
  * Subgraphs are coarse. So single nodes move as well, to any stage that their producers and users allow: those of the
@@ -74,7 +75,8 @@ enum sp_status sp_move_nodes(struct sp_grouping_search *search, struct sp_candid
             const struct sp_score *score = &candidate->score;
             uint32_t giver = score->excess_bytes > 0 ? score->worst_stage : score->bottleneck;
             bool any = search->objective == SP_OBJECTIVE_LATENCY || score->excess_bytes > 0 || search->ceiling > 0;
-            if (any || candidate->stage_of[search->live[i]] == giver)
+            if ((any || candidate->stage_of[search->live[i]] == giver) &&
+                !sp_states_hold(search->workload, search->live[i]))
                 status = move_node(search, candidate, &trial, search->live[i], &moved);
         }
     }

@@ -9,6 +9,7 @@
 #include "search/joint/rechoose.h"
 #include "search/joint/run/near_best.h"
 #include "search/joint/violations.h"
+#include "search/states.h"
 
 #define MAX_FORMS 64 /* options times replicas of a stage */
 
@@ -153,9 +154,10 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     struct sp_joint *joint = e->joint;
     struct sp_arena_mark mark = sp_arena_mark(joint->arena);
     fill_trial(e, ways);
-    if (joint->options->constraints != NULL &&
-        sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
-                                 &e->trial->placement, e->trial->sharded, NULL) != SP_OK) {
+    if (!sp_states_are_kept(joint->workload, &e->trial->placement, e->trial->sharded) ||
+        (joint->options->constraints != NULL &&
+         sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
+                                  &e->trial->placement, e->trial->sharded, NULL) != SP_OK)) {
         sp_arena_rewind(joint->arena, mark);
         return SP_OK;
     }

@@ -1,5 +1,6 @@
 /*
- * Hubs, and what it costs to bring tensors from producers to hubs and from hubs to users.
+ * Hubs, and what it costs to bring tensors from producers to hubs and from hubs to users, and outputs of one step to
+ * the next one that takes them as inputs.
  *
  * The costs between two sides follow from their lists of layouts, the tensor's shape and how often the edge counts; so
  * equal ones are one matrix.
@@ -78,6 +79,8 @@ struct matrix {
     uint32_t times;
     bool is_free;
     bool is_inside; /* of a kernel: it is cut where the layout changes */
+    uint32_t
+        tie; /* 0; else from a state's output to its input: equal layouts; from 2 on, they leave axis tie - 2 whole */
     const int64_t *cost;
 };
 
@@ -85,7 +88,13 @@ static bool is_same_matrix(const void *item, const void *key)
 {
     const struct matrix *a = item, *b = key;
     return a->from == b->from && a->to == b->to && a->shape == b->shape && a->times == b->times &&
-           a->is_free == b->is_free && a->is_inside == b->is_inside;
+           a->is_free == b->is_free && a->is_inside == b->is_inside && a->tie == b->tie;
+}
+
+/* From a state's output to where the next step takes it in. */
+static int64_t tie_cost(const struct sp_strategy_table *table, const struct matrix *matrix, uint32_t from, uint32_t to)
+{
+    return from == to && !(matrix->tie > 1 && sp_strategy_cuts(table, from, matrix->tie - 2)) ? 0 : SP_CHOICE_INFINITE;
 }
 
 /* `is_free`: what comes from outside is taken as it is there, or cut out of it, and else not at all. */
@@ -110,6 +119,8 @@ static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct mat
         memset(known, 0, table->layout_count * sizeof *known);
         for (uint32_t j = 0; j < width; j++) {
             uint32_t to = matrix->to->layouts[j];
+            if (matrix->tie != 0)
+                known[to] = 1 + tie_cost(table, matrix, from, to);
             if (known[to] == 0) {
                 double seconds = sp_strategy_reshard_seconds(table, tensor, from, to);
                 if (matrix->is_inside && seconds > 0)
@@ -137,6 +148,7 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
     sp_digest_begin(&digest, intra->table->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.from);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.to);
+    sp_digest_number(&digest, key.tie);
     sp_digest_number(&digest, (uint64_t)key.shape->number << 34 | (uint64_t)key.is_inside << 33 |
                                   (uint64_t)key.is_free << 32 | key.times);
     uint64_t hash = sp_digest_end(&digest);
@@ -266,6 +278,50 @@ static enum sp_status connect_group(struct sp_intra_maker *maker, const struct s
     return status;
 }
 
+/* The next step takes a state in the layout in which this one makes it, wherever in the stage it is used. */
+static enum sp_status tie_groups(struct sp_intra_maker *maker, const struct sp_intra_group *made,
+                                 const struct sp_intra_group *taken, uint32_t axis)
+{
+    struct sp_intra *intra = maker->intra;
+    const struct sp_workload *workload = intra->table->workload;
+    const struct layout_list *from, *to;
+    const uint32_t inputs = workload->nodes[intra->members[made->producer].node].node->input_count;
+    enum sp_status status = list_of_member(maker, made->producer, inputs + made->output, &from);
+    for (uint32_t i = 0; i < taken->use_count && status == SP_OK; i++) {
+        const struct sp_intra_operand_use *use = &intra->uses[taken->first_use + i];
+        const struct sp_node *node = workload->nodes[intra->members[use->member].node].node;
+        if (!sp_work_takes_elements(node))
+            continue;
+        status = list_of_member(maker, use->member, use->operand, &to);
+        if (status == SP_OK)
+            status =
+                join(maker, made->producer, use->member, taken->tensor,
+                     (struct matrix){.from = from, .to = to, .times = 1, .tie = axis == SP_STATE_FIXED ? 1 : 2 + axis});
+    }
+    return status;
+}
+
+static enum sp_status tie_states(struct sp_intra_maker *maker)
+{
+    struct sp_intra *intra = maker->intra;
+    const struct sp_workload *workload = intra->table->workload;
+    struct sp_hash_map tied = {.arena = maker->scratch}; /* pairs of groups: repeated blocks have theirs in common */
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < workload->state_count && status == SP_OK; i++) {
+        const struct sp_work_state *state = &workload->states[i];
+        const uint32_t made = intra->group_of[state->present], taken = intra->group_of[state->past];
+        if (made == SP_INTRA_NONE || taken == SP_INTRA_NONE || intra->groups[made].producer == SP_INTRA_NONE)
+            continue; /* in another stage */
+        struct sp_hash_slot *slot = sp_hash_map_put(&tied, (uint64_t)made << 32 | taken);
+        if (slot == NULL)
+            return sp_intra_no_memory(maker->err);
+        if (slot->number == 0)
+            status = tie_groups(maker, &intra->groups[made], &intra->groups[taken], state->axis);
+        slot->number = 1;
+    }
+    return status;
+}
+
 enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
@@ -282,5 +338,5 @@ enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
         if (intra->groups[g].tensor != SP_INTRA_NONE)
             status = connect_group(maker, &intra->groups[g]);
-    return status;
+    return status == SP_OK ? tie_states(maker) : status;
 }

@@ -133,6 +133,9 @@ enum sp_status sp_strategy_folded_layouts(struct sp_strategy_table *table, uint3
    part of an axis is one more axis, numbered from SP_MAX_RANK on. */
 const struct sp_layout *sp_strategy_layout(const struct sp_strategy_table *table, uint32_t layout);
 
+/* Whether a layout cuts this axis of tensors. */
+bool sp_strategy_cuts(const struct sp_strategy_table *table, uint32_t layout, uint32_t axis);
+
 /* Bytes that a device has of a work tensor under a layout. */
 double sp_strategy_local_bytes(const struct sp_strategy_table *table, uint32_t tensor, uint32_t layout);
 

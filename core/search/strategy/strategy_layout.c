@@ -408,3 +408,14 @@ enum sp_status sp_strategy_sharding(struct sp_strategy_table *table, struct sp_a
     enum sp_status status = sp_strategy_axes(table, arena, rank, layout, first_device, ret_sharding, err);
     return status == SP_OK ? sp_strategy_refine(table, arena, layout, ret_sharding, err) : status;
 }
+
+bool sp_strategy_cuts(const struct sp_strategy_table *table, uint32_t layout, uint32_t axis)
+{
+    const struct sp_layout *of = sp_strategy_layout(table, layout);
+    for (uint32_t a = 0; a < table->mesh.axis_count; a++) {
+        const uint8_t cut = of->axis[table->first_digit[a]];
+        if (cut < SP_LAYOUT_PARTIAL && sp_strategy_tensor_axis(table, cut).axis == axis)
+            return true;
+    }
+    return false;
+}

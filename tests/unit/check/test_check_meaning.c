@@ -104,6 +104,31 @@ static const struct check_case stages[] = {
      "RESHARD STAGE_DEVICES_DIFFER", NULL},
 };
 
+/* h0 [4, 8] -> Relu n0 -> T -> Relu n1 -> hn */
+#define LOOP(dims, first, second)                                                                                      \
+    "1:11 " GRAPH(NODE("Relu", "n0", "1'h0' 2'T'", first)                                                              \
+                      NODE("Relu", "n1", "1'T' 2'hn'", second) "11" VALUE("h0", MAT) "12" VALUE("hn", dims)) C2
+/* A cache of 4 positions, and two more: past_k [4, 8] and X [2, 8] -> present_k [6, 8] */
+#define CACHE(entries)                                                                                                 \
+    "1:11 " GRAPH(NODE("Concat", "n0", "1'past_k' 1'X' 2'present_k'", "5{1'axis' 3:0 20:2} " entries) "11" VALUE(      \
+        "past_k", MAT) "11" VALUE("X", DIM("2") DIM("8")) "12" VALUE("present_k", DIM("6") DIM("8"))) C2
+
+static const struct check_case states[] = {
+    {"a state that stays", LOOP(MAT, ENTRY(SPEC("h0", SPLIT_0)), ENTRY(SPEC("T", SPLIT_0))),
+     "INPUT_SHARDED OUTPUT_SHARDED", NULL},
+    {"a state that is made in other shards",
+     LOOP(MAT, ENTRY(SPEC("h0", SPLIT_0)), ENTRY(SPEC("T", SPLIT_1) SPEC("hn", SPLIT_1))),
+     "RESHARD INPUT_SHARDED OUTPUT_SHARDED STATE_RESHARD", NULL},
+    {"a state that is made on another device",
+     LOOP(MAT, ENTRY(STAGE("0") SPEC("h0", "2:0 ")), ENTRY(STAGE("1") SPEC("T", "2:1 ") SPEC("hn", "2:1 "))),
+     "RESHARD STATE_RESHARD", "on device 1"},
+    {"a cache that is split along another axis than it grows",
+     CACHE(ENTRY(SPEC("past_k", SPLIT_1) SPEC("X", SPLIT_1) SPEC("present_k", SPLIT_1))),
+     "INPUT_SHARDED INPUT_SHARDED OUTPUT_SHARDED", NULL},
+    {"a cache that is split along the axis that it grows", CACHE(ENTRY(SPEC("present_k", SPLIT_0))),
+     "OUTPUT_SHARDED STATE_RESHARD", NULL},
+};
+
 /* Raised below, where memory is given. */
 static const struct check_case memory = {"memory", NULL, "MEMORY_TOO_SMALL", NULL};
 
@@ -112,10 +137,7 @@ static const struct check_cases all[] = {
     {                                                                                                                  \
         name, sizeof(name) / sizeof(name[0])                                                                           \
     }
-    CASES(operands),
-    CASES(communication),
-    CASES(stages),
-    {&memory, 1},
+    CASES(operands), CASES(communication), CASES(stages), CASES(states), {&memory, 1},
 };
 #define ALL_COUNT (sizeof(all) / sizeof(all[0]))
 

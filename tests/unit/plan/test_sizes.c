@@ -292,3 +292,69 @@ Test(sizes, a_plan_keeps_what_it_was_told)
     cr_expect_eq(o.plan->workload->node_count, 3, "Relu, Identity and Reshape");
     release(&o);
 }
+
+/* past [n, 4] ++ x [1, 4] -> present [n + 1, 4]; a [8] -> b [8]. */
+#define CACHE                                                                                                          \
+    "{\"opset\":13,\"inputs\":[{\"name\":\"past_key\",\"dtype\":\"float32\",\"shape\":[\"n\",4]},"                     \
+    "{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[1,4]},{\"name\":\"a.0\",\"dtype\":\"float32\",\"shape\":[8]}],"  \
+    "\"nodes\":[{\"op\":\"Concat\",\"inputs\":[\"past_key\",\"x\"],\"outputs\":[\"present_key\"],\"attributes\":"      \
+    "{\"axis\":0}},{\"op\":\"Tanh\",\"inputs\":[\"a.0\"],\"outputs\":[\"b.0\"]}],"                                     \
+    "\"outputs\":[\"present_key\",\"b.0\"]}"
+
+static void expect_states(const char *sizes, const char *states)
+{
+    struct opened o;
+    inspect(&o, CACHE, sizes);
+    char *found = json_dumps(json_object_get(o.inspection, "states"), JSON_COMPACT);
+    cr_expect(found != NULL && strcmp(found, states) == 0, "%s: %s, not %s (%s)", sizes, found, states, o.err.message);
+    free(found);
+    release(&o);
+}
+
+Test(sizes, states_are_given_or_known_by_name)
+{
+    static const char by_name[] = "{\"past\":\"past_key\",\"present\":\"present_key\",\"grows\":0,\"from\":\"names\"}";
+    static const char given[] = "{\"past\":\"a.0\",\"present\":\"b.0\",\"from\":\"given\"}";
+    char text[256];
+    (void)snprintf(text, sizeof text, "[%s]", by_name);
+    expect_states("{}", text);
+    expect_states("{\"state\": []}", "[]");
+    (void)snprintf(text, sizeof text, "[%s]", given);
+    expect_states("{\"state\": [[\"a.*\", \"b.*\"]]}", text);
+    (void)snprintf(text, sizeof text, "[%s,%s]", by_name, given);
+    expect_states("{\"state\": {\"genai_config\": {\"model\": {\"decoder\": {\"inputs\": {\"past_names\": \"a.%d\", "
+                  "\"past_key_names\": \"k.%d\"}, \"outputs\": {\"present_names\": \"b.%d\", \"present_key_names\": "
+                  "\"l.%d\"}}}}}}",
+                  text);
+    expect_refused(CACHE, "{\"state\": [[\"c.*\", \"b.*\"]]}", "STATE_UNKNOWN");
+    expect_refused(CACHE, "{\"state\": [[\"a.*\", \"c.*\"]]}", "STATE_UNKNOWN");
+    expect_refused(CACHE, "{\"state\": [[\"a.0\", \"present_key\"]]}", "STATE_CONTRADICTED");
+    expect_refused(CACHE, "{\"state\": [[\"a.*\", \"b.0\"]]}", "INVALID_OPTION");
+    expect_refused(CACHE, "{\"state\": [[\"a.0\"]]}", "INVALID_OPTION");
+    expect_refused(CACHE, "{\"state\": {\"genai_config\": {}}}", "INVALID_OPTION");
+    expect_refused(CACHE, "{\"state\": {}}", "INVALID_OPTION");
+    expect_refused(CACHE, "{\"state\": \"a\"}", "INVALID_OPTION");
+}
+
+Test(sizes, a_plan_says_which_states_there_are)
+{
+    struct opened o;
+    plan(&o, CACHE, "{\"dims\": {\"n\": 3}}");
+    expect_note(&o, "STATES_FOUND", "1 inputs are states");
+    cr_assert_eq(o.plan->workload->state_count, 1);
+    cr_expect_eq(o.plan->workload->states[0].axis, 0);
+    release(&o);
+    plan(&o, CACHE,
+         "{\"dims\": {\"n\": 3}, \"state\": {\"genai_config\": {\"model\": {\"decoder\": {\"inputs\": "
+         "{\"past_names\": \"a.%d\"}, \"outputs\": {\"present_names\": \"b.%d\"}}}}}}");
+    expect_note(&o, "STATES_FOUND", "2 inputs are states");
+    cr_expect_not_null(strstr(o.plan->options_json, "\"state\":{\"genai_config\":{\"model\":{\"decoder\":{\"inputs\":"
+                                                    "{\"past_names\":\"a.%d\"},\"outputs\":{\"present_names\":\"b.%d\""
+                                                    "}}}}}"),
+                       "%s", o.plan->options_json);
+    release(&o);
+    plan(&o, CACHE, "{\"dims\": {\"n\": 3}, \"state\": [[\"a.0\", \"b.0\"]]}");
+    cr_assert_eq(o.status, SP_OK, "%s", o.err.message);
+    cr_expect_not_null(strstr(o.plan->options_json, "\"state\":[[\"a.0\",\"b.0\"]]"), "%s", o.plan->options_json);
+    release(&o);
+}

@@ -9,6 +9,7 @@
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
 #include "search/joint/rechoose.h"
+#include "search/states.h"
 
 #define BISECTIONS 50
 #define NO_STAGE   UINT32_MAX
@@ -87,6 +88,7 @@ bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *n
         return false;
     if (constraints->device_of == NULL && constraints->stage_of == NULL)
         join_kernels(joint, joined);
+    sp_states_join(joint->workload, joint->units->of, joined);
     for (uint32_t u = 0; u < count; u++)
         size[sp_union_root(joined, u)]++;
     for (uint32_t u = 0; u < count; u++) {

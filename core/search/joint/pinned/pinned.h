@@ -20,7 +20,8 @@
 enum sp_status sp_joint_able_seconds(const struct sp_joint *joint, const struct sp_model_choice *profile,
                                      const double **ret_seconds, struct sp_error *err);
 
-/* Gives units with nodes that must be together, or are one kernel, one colour; false without memory. */
+/* Gives units with nodes that must be together, are one kernel, or make and take one state, one colour; false without
+   memory. */
 bool sp_joint_color_units(const struct sp_joint *joint, struct sp_stages_node *nodes);
 
 /* Per work node the earliest and the latest stage that pins of others and its own leave it, UINT32_MAX where they leave

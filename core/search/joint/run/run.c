@@ -4,6 +4,7 @@
 
 #include "search/joint/run/near_best.h"
 #include "search/joint/violations.h"
+#include "search/states.h"
 
 bool sp_run_is_enough(const struct sp_search_run *search)
 {
@@ -62,6 +63,8 @@ enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candida
             return SP_OK;
         }
     }
+    if (!sp_states_are_kept(joint->workload, &candidate->placement, candidate->sharded))
+        return SP_OK;
     sp_run_note_whole(search, candidate);
     if (candidate->fits) {
         bool keep;

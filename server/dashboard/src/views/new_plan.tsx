@@ -29,6 +29,7 @@ interface Form {
   values: string;
   shapes: string;
   operators: string;
+  state: string;
   limit: string;
   tolerance: string;
   whatIf: boolean;
@@ -56,6 +57,7 @@ const EMPTY: Form = {
   values: '',
   shapes: '',
   operators: '',
+  state: '',
   limit: '',
   tolerance: '',
   whatIf: false,
@@ -94,6 +96,7 @@ const GIVEN = {
     label: 'Operators of your own',
     hint: '[{"domain": "com.example", "name": "FusedGate", "rule": "[b.., k] [k, n] -> [b.., n]; k sum"}]',
   },
+  state: { label: 'States: outputs that the next step takes as inputs', hint: '[["past_key_values.*", "present.*"]]' },
 } satisfies Partial<Record<keyof Form, { label: string; hint: string }>>;
 const GIVEN_NAMES = Object.keys(GIVEN) as (keyof typeof GIVEN)[];
 
@@ -328,7 +331,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
       </div>
       {!props.isCosts && (
         <details>
-          <summary>Sizes, values, shapes and operators that the model does not say, in JSON</summary>
+          <summary>Sizes, values, shapes, operators and states that the model does not say, in JSON</summary>
           {GIVEN_NAMES.map((name) => (
             <label key={name}>
               {GIVEN[name].label}

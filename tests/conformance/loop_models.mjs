@@ -1,0 +1,186 @@
+// Decoders in a loop, a prompt and then one position at a time, by what is made of a plan; TAP on standard output.
+//
+//     node loop_models.mjs [--only TEXT] [--verbose]
+//
+// A plan for one step of decoding is annotated, and the simulation and the devices' models of that are made for the sizes
+// of each step, or once for any sizes where no node computes with them. At each step both must give what the original gives in its own loop, values and states. Each device is given
+// what it made of a state in the step before: where a plan does not keep a state where it is made, a device lacks it. The
+// next position is the original's likeliest token.
+//
+// A recurrent network (loop_recurrent.py) has states that are made by other nodes than take them. Decoders as torch.onnx and Optimum, and as ONNX Runtime GenAI's model builder write them are made with the scripts of
+// the test data, with random weights; the models without a state there (models/*_tiny.onnx) run the whole sequence at each
+// step, a fixed one is filled up with zeros that a causal model does not see.
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ort from 'onnxruntime-node';
+import { inFolder, runDevices } from './device_run.mjs';
+import { difference } from './simulate_tensor.mjs';
+import { readArguments, run } from './simulate_tools.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url)), top = path.resolve(here, '../..');
+const cli = process.env.SHARDPLAN ?? path.join(top, 'build/api/cli/shardplan');
+const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data');
+const scripts = path.join(data, 'faults/real-files');
+const values = readArguments(['only'], ['verbose']);
+const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 };
+const STEPS = 8, PROMPT = 7, BATCH = 2, HEAD = 16;
+const near = { rtol: 1e-3, atol: 1e-4 };
+
+/* ---- models: what a step from `past` to `past + ids` takes ---- */
+
+const ints = (dims, list) => new ort.Tensor('int64', BigInt64Array.from(list, BigInt), dims);
+const floats = (dims, of) => new ort.Tensor('float32', Float32Array.from({ length: dims.reduce((all, dim) => all * dim, 1) }, (_, i) => of(i)), dims);
+
+// What is added to the scores: nothing for what a query sees, and -1e4 for what comes after it.
+const causal = (past, seq) => floats([BATCH, 1, seq, past + seq], (i) => (i % (past + seq) > past + (Math.floor(i / (past + seq)) % seq) ? -1e4 : 0));
+const angles = (past, seq, of) => floats([seq, HEAD], (i) => of((past + Math.floor(i / HEAD)) / 100 ** ((i % (HEAD / 2)) / (HEAD / 2))));
+
+const dims = (sizes) => Object.entries(sizes).flatMap(([name, size]) => ['--dim', `${name}=${size}`]);
+const decoders = {
+  'hf_like': {
+    script: ['hf_like.py', '2', '128', '8', '4', '128', '100', 'real'],
+    sizes: (past, seq) => ({ batch_size: BATCH, sequence_length: seq, past_sequence_length: past, total: past + seq }),
+    computes: true,
+    feed: (ids, past) => ({ input_ids: ids, attention_mask: causal(past, ids.dims[1]), cos: angles(past, ids.dims[1], Math.cos), sin: angles(past, ids.dims[1], Math.sin) }) },
+  'genai_like': {
+    script: ['genai_builder_like.py', '2', '128', '8', '4', '128', '100', 'fp32', 'real'],
+    sizes: (past, seq) => ({ batch_size: BATCH, sequence_length: seq, past_sequence_length: past, total_sequence_length: past + seq }),
+    feed: (ids, past) => ({ input_ids: ids, attention_mask: ints([BATCH, past + ids.dims[1]], Array(BATCH * (past + ids.dims[1])).fill(1)) }) },
+  'recurrent': {
+    script: [path.join(here, 'loop_recurrent.py')], states: 2,
+    feed: (ids, past) => ({ x: floats([3, 64], (i) => Math.sin(i * 7 + past)) }) },
+  'llama_tiny': { file: 'llama_tiny.onnx', length: 16 },
+  'llama_tiny_dyn': { file: 'llama_tiny_dyn.onnx', sizes: () => ({ batch: BATCH, seq: 16 }) },
+  'gpt2_tiny': { file: 'gpt2_tiny.onnx', length: 16 },
+};
+
+/* ---- plans ---- */
+
+// So slow that splitting the smallest operator pays.
+const device = { name: 'slow', memory_bytes: 1e9, memory_bandwidth: 1e9, flops: { float32: 1e7 } };
+const clusterOf = (...levels) => ({ runtime: 'generic', launch_seconds: 1e-9, groups: [{ name: 'slow', count: levels.reduce((all, [, size]) => all * size, 1), device }],
+  mesh: levels.map(([name, size]) => ({ name, size, bandwidth: 1e10, latency: 1e-7 })) });
+const layouts = {
+  'tensor 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
+  'tensor 4': { cluster: clusterOf(['gpu', 4]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
+  'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], stages: 2 },
+  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: [], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 } };
+
+function shell(...words) {
+  const { status, stdout, stderr } = spawnSync(cli, words, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${words[0]} ends with ${status}: ${stderr}`);
+  return stdout;
+}
+
+// A plan, annotated: what it says, and where its files are.
+function make(folder, model, decoder, layout) {
+  const cluster = path.join(folder, 'cluster.json'), constraints = path.join(folder, 'constraints.json'), out = path.join(folder, 'out');
+  fs.writeFileSync(cluster, JSON.stringify(layout.cluster));
+  fs.writeFileSync(constraints, JSON.stringify(layout.constraints ?? {}));
+  shell('plan', model, '--cluster', cluster, '--constraints', constraints, '--tolerance', '0', ...layout.words, ...dims(decoder.sizes?.(PROMPT, 1) ?? {}), '--emit', out, '--no-simulation');
+  const plan = JSON.parse(fs.readFileSync(path.join(out, 'plan.json'), 'utf8')), annotated = path.join(out, 'annotated.onnx');
+  if (plan.stages.length !== layout.stages) throw new Error(`the plan has ${plan.stages.length} stages`);
+  if (plan.stages.some(({ devices }) => devices.length !== layout.cluster.groups[0].count / layout.stages)) throw new Error('a stage has other devices');
+  const { diagnostics } = JSON.parse(shell('check', annotated, '--json'));
+  const moved = diagnostics.find(({ code }) => code === 'STATE_RESHARD');
+  if (moved) throw new Error(moved.message);
+  return { folder, annotated, plan };
+}
+
+// The simulation and the devices' models of a step of these sizes.
+async function filesFor(made, sizes) {
+  const simulation = path.join(made.folder, 'simulation.onnx'), sessions = path.join(made.folder, 'sessions');
+  fs.rmSync(sessions, { recursive: true, force: true });
+  shell('export', made.annotated, '--format', 'simulation', ...dims(sizes), '-o', simulation);
+  shell('export', made.annotated, '--format', 'sessions', ...dims(sizes), '-o', sessions);
+  return { simulation: await ort.InferenceSession.create(simulation, options), devices: inFolder(sessions) };
+}
+
+/* ---- loops ---- */
+
+const statesOf = (model) => JSON.parse(shell('inspect', model, '--json')).states;
+
+// The likeliest token behind position `at` of each sequence.
+function likeliest({ dims: [batch, seq, vocabulary], data: scores }, at) {
+  return Array.from({ length: batch }, (_, b) => {
+    const row = scores.subarray((b * seq + at) * vocabulary, (b * seq + at + 1) * vocabulary);
+    return row.indexOf(Math.max(...row));
+  });
+}
+
+function compare(results, expected, what) {
+  for (const name of Object.keys(expected)) {
+    const why = difference(results[name], expected[name], near);
+    if (why) throw new Error(`${what}, '${name}': ${why}`);
+  }
+}
+
+// A prompt and STEPS positions; each loop has states of its own.
+async function loop(original, made, decoder, states) {
+  const batch = Object.entries(decoder.sizes?.(0, 1) ?? {}).slice(0, 1); // the axis of inputs that may be split
+  let files = await filesFor(made, decoder.computes ? decoder.sizes(0, PROMPT) : Object.fromEntries(batch));
+  const empty = ({ past }) => {
+    const { shape } = original.inputMetadata.find(({ name }) => name === past);
+    return floats(shape.map((dim) => (typeof dim === 'number' && dim >= 0 ? dim : /past/.test(dim) ? 0 : BATCH)), () => 0);
+  };
+  const start = () => Object.fromEntries(states.map((state) => [state.past, empty(state)]));
+  const handOn = (results) => Object.fromEntries(states.map(({ past, present }) => [past, results[present]]));
+  let own = start(), simulated = start(), held = new Map(), past = 0;
+  let sequence = Array.from({ length: BATCH }, (_, b) => Array.from({ length: PROMPT }, (_, i) => (i * 37 + b * 5 + 11) % 50));
+  for (let step = 0; step <= STEPS; step++) {
+    const length = sequence[0].length, from = states.length ? past : 0, size = decoder.length ?? length - from;
+    const ids = ints([BATCH, size], sequence.flatMap((row) => Array.from({ length: size }, (_, i) => row[from + i] ?? 0)));
+    const feeds = decoder.feed?.(ids, from) ?? { [original.inputNames[0]]: ids }, what = `step ${step}`;
+    if (decoder.computes && step > 0) files = await filesFor(made, decoder.sizes(from, size));
+    const expected = await original.run({ ...feeds, ...own });
+    const sim = await files.simulation.run({ ...feeds, ...simulated });
+    const { results, parts } = await runDevices(files.devices, { ...feeds, ...(step === 0 ? own : {}) }, expected, held);
+    compare(sim, expected, `simulation, ${what}`);
+    compare(results, expected, `devices, ${what}`);
+    own = handOn(expected);
+    simulated = handOn(sim);
+    held = new Map([...parts].flatMap(([key, tensor]) => {
+      const [id, ...name] = key.split(' '), state = states.find(({ present }) => present === name.join(' '));
+      return state ? [[`${id} ${state.past}`, tensor]] : [];
+    }));
+    past = length;
+    const scores = expected[original.outputNames[0]], next = scores.dims.length === 3 ? likeliest(scores, length - 1 - from) : Array(BATCH).fill(0);
+    sequence = sequence.map((row, b) => [...row, next[b]]);
+  }
+}
+
+async function check(folder, name, layout) {
+  const decoder = decoders[name], model = path.join(folder, `${name}.onnx`), home = fs.mkdtempSync(path.join(folder, 'plan-'));
+  if (decoder.script) run('python3', path.resolve(scripts, decoder.script[0]), model, ...decoder.script.slice(1));
+  else fs.copyFileSync(path.join(data, 'models', decoder.file), model);
+  const states = statesOf(model), made = make(home, model, decoder, layouts[layout]);
+  if (states.length !== (decoder.script ? decoder.states ?? 4 : 0)) throw new Error(`${states.length} states were found`);
+  if (decoder.script && !made.plan.diagnostics.some(({ code }) => code === 'STATES_FOUND')) throw new Error('no note says which states there are');
+  await loop(await ort.InferenceSession.create(model, options), made, decoder, states);
+  const split = made.plan.tensors.filter((tensor) => states.some(({ past }) => past === tensor.name) && /S\[/.test(tensor.spec.text)).length;
+  return `${STEPS + 1} steps, ${states.length} states, ${split} of them split`;
+}
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-loop-'));
+let failed = 0;
+try {
+  if (!fs.existsSync(scripts)) console.log(`ok loop_models # SKIP ${scripts} is not there`);
+  else
+    for (const name of Object.keys(decoders))
+      for (const layout of Object.keys(layouts)) {
+        if (values.only && !`${name}, ${layout}`.includes(values.only)) continue;
+        try {
+          console.log(`ok loop_models: ${name}, ${layout}: ${await check(folder, name, layout)}`);
+        } catch (error) {
+          failed++;
+          console.log(`not ok loop_models: ${name}, ${layout}\n  ${String(error.message ?? error).replace(/\s+/g, ' ').slice(0, 600)}`);
+          if (values.verbose) console.log(error.stack);
+        }
+      }
+} finally {
+  fs.rmSync(folder, { recursive: true });
+}
+process.exit(failed > 0 ? 1 : 0);
