@@ -227,6 +227,8 @@ double progress_elapsed(const struct progress *progress);
 
 /* Set by SIGINT and SIGTERM. */
 extern volatile sig_atomic_t interrupted;
+/* Set with that, and when a time limit is over: for watches. */
+extern volatile bool is_time_to_stop;
 /* A signal ends it early. */
 void pause_seconds(double seconds);
 

@@ -50,6 +50,7 @@ static const struct {
 static void on_signal(int number)
 {
     interrupted = number;
+    is_time_to_stop = true;
 }
 
 /* The file under the mapping was cut short by someone else: nothing that was read of it can be trusted. */

@@ -1,5 +1,7 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -8,7 +10,10 @@
 #define DRAW_SECONDS 0.1 /* between two drawings */
 #define SHOW_SECONDS 0.3 /* work that is done by then never shows a bar */
 
+#define MAX_ALARM_SECONDS 1e8 /* longer than anybody waits */
+
 volatile sig_atomic_t interrupted;
+volatile bool is_time_to_stop;
 
 static double now_seconds(void)
 {
@@ -37,14 +42,34 @@ static bool tick(void *context, const char *phase, double fraction, double best,
     return true;
 }
 
+static void on_alarm(int number)
+{
+    (void)number;
+    is_time_to_stop = true;
+}
+
+/* Tasks on other threads do not ask how late it is: a signal tells them. */
+static void set_alarm(double seconds)
+{
+    const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    const double whole = floor(fmin(seconds, MAX_ALARM_SECONDS));
+    const struct itimerval timer = {
+        .it_value = {(time_t)whole, (suseconds_t)((fmin(seconds, MAX_ALARM_SECONDS) - whole) * 1e6) + 1}};
+    if (sigaction(SIGALRM, &action, NULL) == 0)
+        (void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 void progress_init(struct progress *progress, double limit_seconds)
 {
     const char *terminal = getenv("TERM");
     memset(progress, 0, sizeof *progress);
     progress->watch.tick = tick;
     progress->watch.context = progress;
+    progress->watch.stop = &is_time_to_stop;
     progress->start = now_seconds();
     progress->limit = limit_seconds;
+    if (limit_seconds > 0)
+        set_alarm(limit_seconds);
     progress->visible = isatty(STDERR_FILENO) == 1 && (terminal == NULL || strcmp(terminal, "dumb") != 0);
 }
 

@@ -20,6 +20,7 @@ struct work {
     enum work_form form;
     uint64_t memory, seconds;
     uint64_t started_ms, deadline_ms, reported_ms;
+    uint64_t alarm_ms; /* the deadline for which an alarm is set; 0: none */
     const char *phase; /* that was reported last; NULL: none */
     double best_seconds, lower_bound_seconds;
     const char *limit; /* what says how many seconds there are */

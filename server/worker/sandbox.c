@@ -166,6 +166,7 @@ static const int allowed[] = {
     SCMP_SYS(clock_gettime),
     SCMP_SYS(gettimeofday),
     SCMP_SYS(time),
+    SCMP_SYS(setitimer),
     SCMP_SYS(getrusage),
     SCMP_SYS(getrandom),
     SCMP_SYS(futex),

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/shortage.h"
@@ -30,11 +31,23 @@ static bool is_new_phase(const struct work *work, const char *phase)
 }
 
 static volatile sig_atomic_t stop_asked; /* WORKER_STOP_SIGNAL came */
+static volatile bool is_time_to_stop;    /* that, or the alarm */
 
 static void ask_to_stop(int signal_number)
 {
-    (void)signal_number;
-    stop_asked = 1;
+    stop_asked = stop_asked || signal_number == WORKER_STOP_SIGNAL;
+    is_time_to_stop = true;
+}
+
+/* For what looks at no clock. Without the alarm the job ends all the same, a little later. One of an earlier job may have
+   rung. */
+static void set_alarm(struct work *work, uint64_t now)
+{
+    const uint64_t ms = work->deadline_ms > now ? work->deadline_ms - now : 1;
+    const struct itimerval timer = {.it_value = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)}};
+    (void)setitimer(ITIMER_REAL, &timer, NULL);
+    is_time_to_stop = stop_asked != 0;
+    work->alarm_ms = work->deadline_ms;
 }
 
 /* The library's heartbeat: reports progress and stops the job when its time is over, or when that is asked for. */
@@ -47,6 +60,8 @@ static bool tick(void *context, const char *phase, double fraction, double best_
         work->stopped = true;
         return false;
     }
+    if (work->alarm_ms != work->deadline_ms)
+        set_alarm(work, now);
     work->best_seconds = best_seconds;
     work->lower_bound_seconds = lower_bound_seconds;
     if (now - work->reported_ms < SPD_PROGRESS_INTERVAL_MS && !is_new_phase(work, phase))
@@ -96,6 +111,7 @@ static bool lock_up(const char *data, const char *const *reads, const char *cons
     (void)signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG instead */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigaction(WORKER_STOP_SIGNAL, &stop, NULL);
+    (void)sigaction(SIGALRM, &stop, NULL);
     last_words_set_up();
     ok = ok && sandbox_enter(&sandbox, &up);
     if (ok)
@@ -232,7 +248,7 @@ static bool read_work(const char *text, size_t size, struct work *work)
     work->started_ms = server_now_ms();
     work->deadline_ms = work->started_ms + work->seconds * 1000;
     work->limit = "--job-seconds";
-    work->watch = (struct sp_watch){.tick = tick, .context = work};
+    work->watch = (struct sp_watch){.tick = tick, .context = work, .stop = &is_time_to_stop};
     return true;
 }
 
@@ -242,6 +258,7 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     struct problem problem = {0};
     bool has_model = work->model[0] != '\0';
     stop_asked = 0; /* before the daemon knows that this job is taken: it asks afterwards */
+    is_time_to_stop = false;
     work_send_started(work);
     if (!has_model)
         limit_job(work);

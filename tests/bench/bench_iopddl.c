@@ -116,7 +116,7 @@ int main(int count, char **arguments)
     struct sp_threads *threads = sp_threads_create(count > 3 ? (uint32_t)strtoul(arguments[3], NULL, 10) : 0);
     struct sp_arena *arena = sp_arena_create(NULL);
     struct follower follower = {.start = start};
-    struct sp_watch watch = {follow, &follower};
+    struct sp_watch watch = {.tick = follow, .context = &follower};
     struct sp_choice_options options = {.seed = 1,
                                         .work_limit = UINT64_MAX,
                                         .executor = sp_threads_executor(threads),

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "solvers/stages/stages.h"
@@ -44,6 +46,21 @@ static bool go_on(void *context, const char *phase, double fraction, double best
 {
     (void)phase, (void)fraction, (void)best, (void)bound;
     return now(CLOCK_MONOTONIC) < *(const double *)context;
+}
+
+static volatile bool is_over; /* the time limit, for tasks that ask no clock */
+
+static void on_alarm(int number)
+{
+    (void)number;
+    is_over = true;
+}
+
+static void set_alarm(double seconds)
+{
+    const struct itimerval timer = {.it_value = {(time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) + 1}};
+    if (seconds < 1e8 && signal(SIGALRM, on_alarm) != SIG_ERR)
+        (void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 static int by_number(const void *a, const void *b)
@@ -268,10 +285,11 @@ int main(int count, char **values)
     struct sp_error error = {0};
     struct sp_arena *arena = sp_arena_create(&budget);
     double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID), end = wall + arguments.time_limit;
-    struct sp_watch watch = {go_on, &end};
+    struct sp_watch watch = {.tick = go_on, .context = &end};
     struct sp_stages_options options = {
-        .seed = 1, .work_limit = arguments.work, .max_ideals = arguments.max_ideals, .watch = &watch};
+        .seed = 1, .work_limit = arguments.work, .max_ideals = arguments.max_ideals, .watch = &watch, .stop = &is_over};
     struct sp_stages_result *result;
+    set_alarm(arguments.time_limit);
     if (sp_stages_solve(arena, &problem, &options, &result, &error) != SP_OK) {
         fprintf(stderr, "%s: %s\n", arguments.input, error.message);
         sp_arena_destroy(arena);

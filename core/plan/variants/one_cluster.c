@@ -76,7 +76,7 @@ enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_clu
     struct sp_error failed = {0};
     row->devices_available = cluster->device_count;
     run->within = 0;
-    run->watch = (struct sp_watch){.tick = tick, .context = run};
+    run->watch = (struct sp_watch){.tick = tick, .context = run, .stop = sp_watch_stop(run->job_options.watch)};
     job_options.watch = &run->watch;
     job_options.skip_minimum_memory = ret_job == NULL; /* of changed clusters only figures are wanted */
     if (!sp_watch_tick(&run->watch, "read", 0, 0, 0))

@@ -259,7 +259,8 @@ static enum sp_status search_sets(struct sets *sets, bool is_fastest, double *re
                                         .max_ideals = MAX_IDEALS,
                                         .skips_minimum_memory = true,
                                         .executor = joint->options->executor,
-                                        .watch = joint->options->watch};
+                                        .watch = joint->options->watch,
+                                        .stop = sp_watch_stop(joint->options->watch)};
     enum sp_status status = list_tensors(sets, &link) ? SP_OK : sp_fail_memory(sets->err);
     for (uint32_t round = 0; status == SP_OK && round < MEMORIES && !joint->stopped; round++) {
         struct sp_stages_result *result;

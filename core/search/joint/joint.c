@@ -138,7 +138,7 @@ static enum sp_status propose_any(struct sp_search_run *search)
         return status;
     status = sp_joint_propose_any(&search->joint, candidates, &count, &search->any_bound, search->err);
     for (uint32_t i = 0; i < count && status == SP_OK; i++)
-        status = candidates[i]->fits ? sp_run_take(search, candidates[i], SP_STRATEGY_PIPELINE) : SP_OK;
+        status = candidates[i]->fits ? sp_run_take_late(search, candidates[i], SP_STRATEGY_PIPELINE) : SP_OK;
     return status;
 }
 
@@ -151,17 +151,17 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
     return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
-/* Stages for the objective; while none fits, for each other one: what is found for one objective is a plan for all. */
+/* Stages for the objective, of which each option's were proposed already; while none fits, for each other one: what is
+   found for one objective is a plan for all. */
 static enum sp_status propose_for_any(struct sp_search_run *search)
 {
     static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};
-    search->proposed = search->options.objective;
-    enum sp_status status = sp_run_propose_all(search);
+    enum sp_status status = sp_run_propose_all(search, false);
     for (size_t i = 0; status == SP_OK && i < sizeof objectives / sizeof *objectives; i++) {
         if (objectives[i] == search->options.objective || search->front.count > 0 || !sp_run_goes_on(search, 0.93))
             continue;
         search->proposed = objectives[i];
-        status = sp_run_propose_all(search);
+        status = sp_run_propose_all(search, true);
     }
     return status;
 }
@@ -232,6 +232,7 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
         .options = *options,
         .outer = options->watch};
     search.joint.options = &search.options;
+    search.proposed = options->objective;
     if (options->strategy == SP_STRATEGY_GROUPING)
         search.options.max_replicas = 1;
     if (options->strategy == SP_STRATEGY_TENSOR && workload->node_count == 0)
@@ -240,7 +241,7 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
         search.options.strategy = SP_STRATEGY_PIPELINE;
         search.finds_routes = !options->skips_routes;
     }
-    search.watch = (struct sp_watch){.tick = tick, .context = &search};
+    search.watch = (struct sp_watch){.tick = tick, .context = &search, .stop = sp_watch_stop(options->watch)};
     if (search.outer != NULL)
         search.options.watch = &search.watch;
     enum sp_status status = run(&search, ret_result);

@@ -227,7 +227,7 @@ void sp_joint_minimum_memory(struct sp_arena *arena, const struct sp_workload *w
                              const struct sp_joint_options *options, struct sp_error *err)
 {
     struct watcher watcher = {options->watch};
-    const struct sp_watch watch = {.tick = tick, .context = &watcher};
+    const struct sp_watch watch = {.tick = tick, .context = &watcher, .stop = sp_watch_stop(options->watch)};
     struct bisection b = {.arena = arena,
                           .workload = workload,
                           .dataflow = dataflow,

@@ -51,8 +51,10 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
     const struct sp_choice_options options = {.seed = request->seed,
                                               .work_limit = request->choice_work,
                                               .executor = request->executor,
-                                              .watch = request->watch};
-    struct sp_intra_options intra_options = {.blocks = request->blocks, .memory_limit = request->memory_limit};
+                                              .watch = request->watch,
+                                              .stop = sp_watch_stop(request->watch)};
+    struct sp_intra_options intra_options = {
+        .blocks = request->blocks, .memory_limit = request->memory_limit, .watch = request->watch};
     struct sp_choice_result *choice;
     struct sp_intra_result *result;
     struct sp_intra *intra;

@@ -361,7 +361,8 @@ enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal
                                               .max_ideals = MAX_IDEALS,
                                               .skips_minimum_memory = is_bare || !sp_joint_is_of_devices(proposal),
                                               .executor = joint->options->executor,
-                                              .watch = joint->options->watch};
+                                              .watch = joint->options->watch,
+                                              .stop = sp_watch_stop(joint->options->watch)};
     struct sp_stages_problem problem;
     struct sp_stages_result *result;
     *ret_candidate = NULL;

@@ -104,12 +104,16 @@ static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double
                                          .workload = joint->workload,
                                          .table = stage->table,
                                          .mesh = &choosing->candidate->options[s]->mesh};
-    struct sp_intra_options intra_options = {
-        .node_count = stage->node_count, .nodes = stage->nodes, .blocks = joint->blocks, .memory_limit = limit};
+    struct sp_intra_options intra_options = {.node_count = stage->node_count,
+                                             .nodes = stage->nodes,
+                                             .blocks = joint->blocks,
+                                             .memory_limit = limit,
+                                             .watch = joint->options->watch};
     struct sp_choice_options options = {.seed = joint->options->seed,
                                         .work_limit = choosing->work,
                                         .executor = joint->options->executor,
-                                        .watch = joint->options->watch};
+                                        .watch = joint->options->watch,
+                                        .stop = sp_watch_stop(joint->options->watch)};
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(joint->arena));
     struct sp_intra *intra;
     struct sp_choice_result *choice;

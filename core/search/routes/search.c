@@ -442,8 +442,11 @@ static enum sp_status make_routes(struct routing *r, const struct sp_routes_resu
 
 static enum sp_status try_memory(struct routing *r, double memory_share, struct sp_routed **ret_routed)
 {
-    const struct sp_routes_options options = {
-        .seed = r->request->seed, .rounds = ROUNDS, .executor = r->request->executor, .watch = r->request->watch};
+    const struct sp_routes_options options = {.seed = r->request->seed,
+                                              .rounds = ROUNDS,
+                                              .executor = r->request->executor,
+                                              .watch = r->request->watch,
+                                              .stop = sp_watch_stop(r->request->watch)};
     struct sp_route *routes = SP_NEW_ARRAY(r->arena, SP_ROUTED_ROUTES, struct sp_route);
     struct sp_routes_result *result;
     uint32_t count = 0;

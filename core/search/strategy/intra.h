@@ -34,6 +34,7 @@ struct sp_intra_options {
        it is asked for each strategy of a node (pinned specs). */
     bool (*allowed)(const void *context, uint32_t node, const struct sp_strategies *strategies, uint32_t strategy);
     const void *context;
+    const struct sp_watch *watch; /* looked at while the problem is made; false: SP_ERR_CANCELLED */
 };
 
 struct sp_intra; /* the problem, and which of its nodes stand for what */

@@ -122,6 +122,10 @@ static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct mat
             if (matrix->tie != 0)
                 known[to] = 1 + tie_cost(table, matrix, from, to);
             if (known[to] == 0) {
+                if (!sp_watch_tick(maker->options->watch, "search", 0, 0, 0)) { /* one may take long to plan */
+                    sp_arena_rewind(maker->scratch, mark);
+                    return sp_fail(maker->err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
+                }
                 double seconds = sp_strategy_reshard_seconds(table, tensor, from, to);
                 if (matrix->is_inside && seconds > 0)
                     seconds += sp_strategy_cut_seconds(table, tensor, to, SP_CUT_BOTH);

@@ -8,8 +8,6 @@
 #include "base/limits.h"
 #include "search/strategy/strategy_internal.h"
 
-#define NODES_PER_TICK 256
-
 static enum sp_status check_mesh(const struct sp_strategy_mesh *mesh, uint32_t *ret_devices, struct sp_error *err)
 {
     uint64_t devices = 1;
@@ -67,10 +65,11 @@ static enum sp_status fill_classes(struct sp_strategy_table *table, const struct
     if (status == SP_OK && has_compounds)
         status = sp_strategy_take_apart(table, err);
     for (uint32_t i = 0; i < workload->node_count && status == SP_OK; i++) {
-        if (i % NODES_PER_TICK == 0 && !sp_watch_tick(watch, "search", 0, 0, 0))
+        if (table->class_of[i] == NULL || table->class_of[i]->strategies.items != NULL)
+            continue;
+        if (!sp_watch_tick(watch, "search", 0, 0, 0))
             return sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
-        if (table->class_of[i] != NULL && table->class_of[i]->strategies.items == NULL)
-            status = sp_strategy_enumerate(table, table->class_of[i], err);
+        status = sp_strategy_enumerate(table, table->class_of[i], err);
     }
     return status;
 }

@@ -541,7 +541,7 @@ static bool stop(void *context, const char *phase, double fraction, double best,
 Test(workload, can_be_cancelled)
 {
     int calls = 0;
-    const struct sp_watch watch = {stop, &calls};
+    const struct sp_watch watch = {.tick = stop, .context = &calls};
     struct sp_workload *work = NULL;
     build_input(&build, "x", SP_DTYPE_FLOAT, "8");
     node(&relu, "Relu", "x", "y", SP_DTYPE_FLOAT, "8");

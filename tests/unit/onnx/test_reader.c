@@ -373,7 +373,7 @@ Test(reader, can_be_cancelled)
 {
     struct sp_buf file = onnx_encode(MODEL("1{2'' 4'R'}*20000"));
     int ticks = 3;
-    struct sp_watch watch = {stop, &ticks};
+    struct sp_watch watch = {.tick = stop, .context = &ticks};
     struct sp_read_options options = {.watch = &watch};
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_model *model;

@@ -278,7 +278,7 @@ static bool never(void *context, const char *phase, double fraction, double best
 
 Test(shapes, can_be_cancelled)
 {
-    struct sp_watch watch = {never, NULL};
+    struct sp_watch watch = {.tick = never, .context = NULL};
     start(13);
     build_input(&build, "x", SP_DTYPE_FLOAT, "2,6");
     build_node(&build, "Relu", "x", "y");

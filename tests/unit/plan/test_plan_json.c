@@ -328,7 +328,7 @@ Test(plan_json, a_stopped_search_is_noted)
     struct sp_job *job = NULL;
     struct sp_plan *plan;
     bool go_on = true;
-    const struct sp_watch watch = {until_something_fits, &go_on};
+    const struct sp_watch watch = {.tick = until_something_fits, .context = &go_on};
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 3000, .width = 64, .batch = "4"});
     const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .watch = &watch};
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);

@@ -632,7 +632,7 @@ Test(grouping, a_stopped_search_gives_the_best_so_far)
     struct sp_grouping_options options;
     struct sp_grouping_result *result;
     struct countdown countdown = {0, UINT32_MAX};
-    struct sp_watch watch = {count_tick, &countdown};
+    struct sp_watch watch = {.tick = count_tick, .context = &countdown};
     sp_grouping_options_init(&options);
     options.watch = &watch;
     cr_assert_eq(sp_group(arena, workload, cluster, &options, &result, &error), SP_OK, "%s", error.message);

@@ -79,7 +79,7 @@ static bool never(void *context, const char *phase, double fraction, double best
 
 Test(choice_solve, stops)
 {
-    struct sp_watch watch = {never, NULL};
+    struct sp_watch watch = {.tick = never, .context = NULL};
     volatile bool stop = true;
     uint64_t seed = 3;
     for (uint32_t i = 0; i < STOPPED_PROBLEMS; i++) {

@@ -559,7 +559,7 @@ Test(stages, a_watch_ends_the_search)
 {
     struct wide *wide = make_wide(8);
     int ticks = 20;
-    struct sp_watch watch = {stop_later, &ticks};
+    struct sp_watch watch = {.tick = stop_later, .context = &ticks};
     struct sp_stages_options options = {.watch = &watch};
     struct sp_stages_result *result = solve(&wide->problem, &options);
     cr_expect(result->is_stopped);

@@ -83,25 +83,7 @@ static bool is_worthwhile(const struct sp_space_option *option, const struct gro
     return growth->class_index != option->class_index || growth->disappointed < DISAPPOINTMENTS || !growth->fits;
 }
 
-bool sp_run_has_pins(const struct sp_constraints *constraints)
-{
-    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
-}
-
-uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_stages)
-{
-    const struct sp_constraints *constraints = search->joint.options->constraints;
-    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
-    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
-}
-
-bool sp_run_is_often_whole(const struct sp_search_run *search)
-{
-    return search->joint.options->objective == SP_OBJECTIVE_LATENCY ||
-           search->joint.options->strategy == SP_STRATEGY_TENSOR || sp_run_stage_limit(search, 0) == 1;
-}
-
-enum sp_status sp_run_try_further_meshes(struct sp_search_run *search)
+enum sp_status sp_run_try_further_meshes(struct sp_search_run *search, bool is_whole)
 {
     struct sp_joint *joint = &search->joint;
     const struct sp_space_option *promising[SP_MESH_VARIANTS_MOST];
@@ -113,10 +95,13 @@ enum sp_status sp_run_try_further_meshes(struct sp_search_run *search)
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         uint32_t cuts[SP_SPACE_CUTS];
         const uint32_t cut_count = sp_space_cuts(promising[i], cuts);
-        for (uint32_t c = 0; status == SP_OK && c < cut_count && sp_run_goes_on(search, 0.4); c++) {
+        for (uint32_t c = 0; status == SP_OK && c < cut_count && sp_run_goes_on(search, 0.8); c++) {
             const struct sp_space_option *further = sp_space_add_mesh(joint->space, promising[i], cuts[c]);
+            const uint32_t first = search->profile_count;
             if (further != NULL)
                 status = profile_option(search, further);
+            if (status == SP_OK)
+                status = sp_run_propose_latest(search, first, is_whole);
         }
     }
     return status;
@@ -144,15 +129,28 @@ enum sp_status sp_run_make_profiles(struct sp_search_run *search)
     for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
         const uint32_t first = search->profile_count;
         if ((!sp_run_has_pins(joint->options->constraints) && !is_worthwhile(&joint->space->options[i], &growth)) ||
-            !sp_run_goes_on(search, 0.4 * i / joint->space->option_count))
+            !sp_run_goes_on(search, 0.8 * i / joint->space->option_count))
             continue;
         status = profile_option(search, &joint->space->options[i]);
-        if (search->profile_count > first)
-            note_growth(joint, search->profiles[first], &growth);
+        if (status != SP_OK || search->profile_count == first)
+            continue;
+        note_growth(joint, search->profiles[first], &growth);
+        if (first == 0)
+            status = make_units(search);
+        if (status == SP_OK)
+            status = sp_run_propose_latest(search, first, false);
     }
-    if (status == SP_OK && search->profile_count > 0 && sp_run_is_often_whole(search))
-        status = sp_run_try_further_meshes(search);
-    if (status == SP_OK && search->profile_count > 0)
-        status = make_units(search);
-    return status;
+    return status == SP_OK && search->profile_count > 0 && sp_run_is_often_whole(search)
+               ? sp_run_try_further_meshes(search, false)
+               : status;
+}
+
+enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search)
+{
+    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
+    if (sp_run_is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
+        best->options[0] == NULL || best->options[0]->size == 1 ||
+        search->joint.options->strategy != SP_STRATEGY_AUTO || !sp_run_goes_on(search, 0.94))
+        return SP_OK;
+    return sp_run_try_further_meshes(search, true);
 }

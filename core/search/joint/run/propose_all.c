@@ -152,69 +152,79 @@ static enum sp_status propose_together(struct sp_search_run *search, const struc
     return status == SP_OK ? propose_mixtures(search, together, kept, SP_STRATEGY_AUTO) : status;
 }
 
-static enum sp_status propose_profiles(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
-                                       uint32_t count)
+/* Stages of one option alone, whose profiles are from `first` to before `next`. */
+static enum sp_status propose_option(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                     uint32_t first, uint32_t next)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
+    const bool single = profiles[first]->table == NULL, pins = sp_run_has_pins(search->joint.options->constraints);
+    enum sp_status status = SP_OK;
+    if (strategy != SP_STRATEGY_PIPELINE)
+        status = propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
+    if (strategy == SP_STRATEGY_TENSOR || !sp_mesh_variants_gains(first, next, profiles))
+        return status;
+    if (status == SP_OK)
+        status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
+    for (uint32_t i = first; next > first + 1 && i < next && status == SP_OK && pins; i++)
+        status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
+    /* For a latency both profiles of an option seldom go together. */
+    if (status == SP_OK && next - first > 1 && !pins && search->proposed == SP_OBJECTIVE_LATENCY)
+        status = propose(search, &profiles[next - 1], 1, 0, SP_STRATEGY_PIPELINE);
+    return status;
+}
+
+enum sp_status sp_run_propose_latest(struct sp_search_run *search, uint32_t first, bool is_whole)
+{
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+    const uint32_t next = search->profile_count;
+    if (first == next || search->units[1]->count == 0)
+        return SP_OK;
+    return is_whole ? propose(search, &profiles[first], next - first, 1, SP_STRATEGY_TENSOR)
+                    : propose_option(search, profiles, first, next);
+}
+
+static enum sp_status propose_options(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                      uint32_t count)
+{
     enum sp_status status = SP_OK;
     for (uint32_t first = 0, next; status == SP_OK && first < count; first = next) {
-        const bool single = profiles[first]->table == NULL;
         for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
             ;
         if (!sp_run_goes_on(search, 0.4 + 0.5 * first / count))
             break;
-        if (strategy != SP_STRATEGY_PIPELINE)
-            status =
-                propose(search, &profiles[first], next - first, 1, single ? SP_STRATEGY_PIPELINE : SP_STRATEGY_TENSOR);
-        if (!sp_mesh_variants_gains(first, next, profiles))
-            continue;
-        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR)
-            status = propose(search, &profiles[first], next - first, 0, SP_STRATEGY_PIPELINE);
-        for (uint32_t i = first; next > first + 1 && i < next && status == SP_OK &&
-                                 sp_run_has_pins(search->joint.options->constraints) && strategy != SP_STRATEGY_TENSOR;
-             i++)
-            status = propose(search, &profiles[i], 1, 0, SP_STRATEGY_PIPELINE);
-        /* For a latency both profiles of an option seldom go together. */
-        if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && next - first > 1 &&
-            !sp_run_has_pins(search->joint.options->constraints) && search->proposed == SP_OBJECTIVE_LATENCY)
-            status = propose(search, &profiles[next - 1], 1, 0, SP_STRATEGY_PIPELINE);
+        status = propose_option(search, profiles, first, next);
     }
-    if (status == SP_OK && strategy != SP_STRATEGY_TENSOR && search->joint.space->option_count > 1 &&
-        sp_run_goes_on(search, 0.9))
-        status = propose_together(search, profiles, count);
     return status;
+}
+
+/* Stages of all options together. */
+static enum sp_status propose_all_together(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                           uint32_t count)
+{
+    if (search->joint.options->strategy == SP_STRATEGY_TENSOR || search->joint.space->option_count == 1 ||
+        !sp_run_goes_on(search, 0.9))
+        return SP_OK;
+    return propose_together(search, profiles, count);
 }
 
 /* What is quicker for the whole model, cut behind major parts, need not be so for the stages that it is cut into. */
-enum sp_status sp_run_propose_all(struct sp_search_run *search)
+enum sp_status sp_run_propose_all(struct sp_search_run *search, bool with_options)
 {
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+    const struct sp_model_choice *const *plain = (const struct sp_model_choice *const *)search->plain;
+    enum sp_status status = SP_OK;
     bool differ = false;
-    enum sp_status status =
-        propose_profiles(search, (const struct sp_model_choice *const *)search->profiles, search->profile_count);
+    if (with_options)
+        status = propose_options(search, profiles, search->profile_count);
+    if (status == SP_OK)
+        status = propose_all_together(search, profiles, search->profile_count);
     for (uint32_t i = 0; i < search->plain_count && !differ; i++)
         differ = i >= search->profile_count || search->plain[i] != search->profiles[i];
     if (status == SP_OK && differ)
-        status = propose_profiles(search, (const struct sp_model_choice *const *)search->plain, search->plain_count);
+        status = propose_options(search, plain, search->plain_count);
+    if (status == SP_OK && differ)
+        status = propose_all_together(search, plain, search->plain_count);
     return status == SP_OK ? propose_mixed(search) : status;
-}
-
-enum sp_status sp_run_try_whole_on_further_meshes(struct sp_search_run *search)
-{
-    const struct sp_joint_candidate *best = search->front.count > 0 ? search->front.plans[0] : NULL;
-    const uint32_t before = search->profile_count;
-    if (sp_run_is_often_whole(search) || best == NULL || best->placement.stage_count != 1 || best->options == NULL ||
-        best->options[0] == NULL || best->options[0]->size == 1 ||
-        search->joint.options->strategy != SP_STRATEGY_AUTO || !sp_run_goes_on(search, 0.94))
-        return SP_OK;
-    enum sp_status status = sp_run_try_further_meshes(search);
-    for (uint32_t first = before, next; status == SP_OK && first < search->profile_count; first = next) {
-        const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
-        for (next = first + 1; next < search->profile_count && profiles[next]->option == profiles[first]->option;
-             next++)
-            ;
-        status = propose(search, &profiles[first], next - first, 1, SP_STRATEGY_TENSOR);
-    }
-    return status;
 }
 
 enum sp_status sp_run_polish(struct sp_search_run *search)

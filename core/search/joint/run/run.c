@@ -11,12 +11,35 @@ bool sp_run_is_enough(const struct sp_search_run *search)
     return search->joint.options->any_plan && search->front.count > 0;
 }
 
+static bool is_in_time(struct sp_search_run *search)
+{
+    if (!search->joint.stopped && !sp_watch_tick(search->joint.options->watch, "search", 0, 0, 0))
+        search->joint.stopped = true;
+    return !search->joint.stopped;
+}
+
 bool sp_run_goes_on(struct sp_search_run *search, double fraction)
 {
     search->fraction = fmax(search->fraction, fraction);
-    if (!search->joint.stopped && !sp_watch_tick(search->joint.options->watch, "search", 0, 0, 0))
-        search->joint.stopped = true;
-    return !search->joint.stopped && !sp_run_is_enough(search);
+    return is_in_time(search) && !sp_run_is_enough(search);
+}
+
+bool sp_run_has_pins(const struct sp_constraints *constraints)
+{
+    return constraints != NULL && (constraints->stage_of != NULL || constraints->device_of != NULL);
+}
+
+uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_stages)
+{
+    const struct sp_constraints *constraints = search->joint.options->constraints;
+    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
+    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
+}
+
+bool sp_run_is_often_whole(const struct sp_search_run *search)
+{
+    return search->joint.options->objective == SP_OBJECTIVE_LATENCY ||
+           search->joint.options->strategy == SP_STRATEGY_TENSOR || sp_run_stage_limit(search, 0) == 1;
 }
 
 void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *candidate)
@@ -48,6 +71,14 @@ enum sp_status sp_run_go_on_after(struct sp_search_run *search, enum sp_status s
 
 enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy)
+{
+    if (search->front.count > 0 && !is_in_time(search))
+        return SP_OK;
+    return sp_run_take_late(search, candidate, strategy);
+}
+
+enum sp_status sp_run_take_late(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                                enum sp_search_strategy strategy)
 {
     const struct sp_joint *joint = &search->joint;
     candidate->strategy = strategy;

@@ -9,7 +9,7 @@
  *   near_best.c      which of the plans is the answer
  *   answer.c         the result: the plan, the front, what memory is in the way of
  *   routes.c         plans of routes beside those of one
- *   run.c            what comes of a candidate, and whether to go on
+ *   run.c            what comes of a candidate, whether to go on, and what is asked
  *
  * Everything lives in the arena of `joint`. Functions that return a status leave their reason in `err`.
  */
@@ -56,9 +56,15 @@ bool sp_run_is_enough(const struct sp_search_run *search);
 bool sp_run_goes_on(struct sp_search_run *search, double fraction);
 
 /* Takes a candidate that was evaluated into the front where it fits and keeps the constraints; else remembers the one
-   that lacks least, or why it was refused. */
+   that lacks least, or why it was refused. Once the watch has said no it is taken only where there is no plan yet: with
+   more time what was cut short would have become another plan, perhaps a worse one. So a search with more time has
+   tried all that one with less has, and its plan is never worse. */
 enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candidate *candidate,
                            enum sp_search_strategy strategy);
+
+/* The same at any time: for what only gets better as long as it is searched. */
+enum sp_status sp_run_take_late(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                                enum sp_search_strategy strategy);
 
 /* One way of searching has ended with `status`. A failure of it ends no search: it is remembered, and the other ways'
    plans are the answer, which tells of it. SP_OK then; want of memory, cancelling, and what is wrong with the request
@@ -68,11 +74,12 @@ enum sp_status sp_run_go_on_after(struct sp_search_run *search, enum sp_status s
 /* Remembers the best plan whose stages are one device each; while none fits, the one that lacks least. */
 void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *candidate);
 
-/* Profiles of the blocks that are worthwhile, and units. None where no block can run the model. */
+/* Profiles of the blocks that are worthwhile, and units. None where no block can run the model. Stages of a block are
+   proposed as soon as it has its profiles: a search that ends early has tried what is small and quick to try. */
 enum sp_status sp_run_make_profiles(struct sp_search_run *search);
 
-/* Further meshes for the blocks that promise most. */
-enum sp_status sp_run_try_further_meshes(struct sp_search_run *search);
+/* Further meshes for the blocks that promise most, which `is_whole` says are all of a plan. */
+enum sp_status sp_run_try_further_meshes(struct sp_search_run *search, bool is_whole);
 
 bool sp_run_has_pins(const struct sp_constraints *constraints);
 
@@ -82,8 +89,13 @@ uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_sta
 /* Whether a stage may be all of a plan, so that its meshes are worth more work. */
 bool sp_run_is_often_whole(const struct sp_search_run *search);
 
-/* Each option alone: one stage, and as many as it likes; then all of them together. */
-enum sp_status sp_run_propose_all(struct sp_search_run *search);
+/* The option whose profiles begin at `first` and are the last ones, alone: one stage and, unless `is_whole`, as many as
+   it likes. */
+enum sp_status sp_run_propose_latest(struct sp_search_run *search, uint32_t first, bool is_whole);
+
+/* All options together; before, `with_options`, each one alone. Then the same with profiles that are not cut behind major
+   parts. */
+enum sp_status sp_run_propose_all(struct sp_search_run *search, bool with_options);
 
 /* Stages of the blocks that the plan has, with the fewest devices that take requests at least so often. */
 enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
