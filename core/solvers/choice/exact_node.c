@@ -5,8 +5,9 @@
 
 #include "solvers/choice/bounder.h"
 
-/* Rounds of sweeps at a node, colder each time; as long as they are of use. */
-#define MAX_ROUNDS 40
+/* Rounds of sweeps at a node, colder each time; as long as they are of use: two nodes raise the bound by more than a
+   slow round of one. */
+#define MAX_ROUNDS 4
 #define SWEEPS     10
 #define WARMTH     0.05
 #define COOLING    0.6
@@ -202,8 +203,8 @@ static bool tighten(struct sp_exact_worker *worker, int64_t *bound, const volati
     const struct sp_reduced *reduced = state->reduced;
     double before = (double)*bound,
            temperature = WARMTH * ((double)worker->cost - before) / (reduced->variable_count + 1);
-    uint32_t slow = 0;
-    for (uint32_t round = 0; round < MAX_ROUNDS && slow < 3 && (stop == NULL || !*stop); round++) {
+    bool is_slow = false;
+    for (uint32_t round = 0; round < MAX_ROUNDS && !is_slow && (stop == NULL || !*stop); round++) {
         if (!fit(worker))
             return false;
         sp_bound_apply_prices(state);
@@ -220,7 +221,7 @@ static bool tighten(struct sp_exact_worker *worker, int64_t *bound, const volati
         if (*bound >= worker->cost)
             return false;
         uint32_t dropped = sp_bound_mark_dead(state, worker->cost, worker->dead);
-        slow = (double)now - before < LEAST_GAIN * (double)(worker->cost - now) && dropped == 0 ? slow + 1 : 0;
+        is_slow = (double)now - before < LEAST_GAIN * (double)(worker->cost - now) && dropped == 0;
         before = (double)now > before ? (double)now : before;
         temperature *= COOLING;
     }
