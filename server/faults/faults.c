@@ -43,13 +43,10 @@ static uint64_t site_now(void)
     return hash | 1; /* 0 is an empty slot */
 }
 
-/* Remembers it, too. Of the parts that `at` tells, if it does, only the sites of one count. */
-static bool is_new_site(uint64_t at)
+/* Remembers it, too. */
+static bool is_new_site(void)
 {
     uint64_t site = site_now();
-    const uint64_t parts = at & UINT32_MAX, part = at >> 32;
-    if (parts != 0 && (site >> 1) % parts != part) /* the lowest bit is always 1 */
-        return false;
     for (size_t turn = 0; turn < FAULT_SITES; turn++) {
         uint64_t found = 0, *slot = &shared->sites[(site + turn) & (FAULT_SITES - 1)];
         if (__atomic_compare_exchange_n(slot, &found, site, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -61,9 +58,9 @@ static bool is_new_site(uint64_t at)
 }
 
 /* Of the calls that find a new site only the first one fails. */
-static bool first_new_site(uint64_t at)
+static bool first_new_site(void)
 {
-    return number(&shared->fired) == 0 && is_new_site(at);
+    return number(&shared->fired) == 0 && is_new_site();
 }
 
 bool faults_hit(enum fault_kind kind)
@@ -74,7 +71,7 @@ bool faults_hit(enum fault_kind kind)
         return false;
     uint64_t seen = __atomic_add_fetch(&shared->seen, 1, __ATOMIC_SEQ_CST), at = number(&shared->at);
     enum fault_mode mode = (enum fault_mode)number(&shared->mode);
-    bool fails = mode == FAULT_NEW_SITE ? first_new_site(at) : mode == FAULT_FROM ? seen >= at : seen == at;
+    bool fails = mode == FAULT_NEW_SITE ? first_new_site() : mode == FAULT_FROM ? seen >= at : seen == at;
     if (fails)
         (void)__atomic_add_fetch(&shared->fired, 1, __ATOMIC_SEQ_CST);
     return fails;

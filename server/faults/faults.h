@@ -21,8 +21,7 @@ enum fault_kind {
 enum fault_mode {
     FAULT_ONCE,     /* the call with the number `at` */
     FAULT_FROM,     /* that one, and all after it */
-    FAULT_NEW_SITE, /* the first call with a chain of callers that none had that failed before; `at` is 0, or its low
-                       half says in how many parts all chains fall, and its high half which part fails */
+    FAULT_NEW_SITE, /* the first call with a chain of callers that none had that failed before; `at` says nothing */
 };
 
 /* Numbers of eight bytes in the order of the machine. The test writes `kind` last, and 0 to disarm. */

@@ -35,9 +35,11 @@ _server = None  # of PostgreSQL
 
 
 def postgres_server():
-    """The PostgreSQL server that all tests of this process share."""
+    """The PostgreSQL server that all tests share: of the process, or of several where the environment tells of one."""
     global _server
-    if _server is None:
+    if _server is None and "SHARDPLAN_TEST_POSTGRES" in os.environ:
+        _server = postgres.Running()
+    elif _server is None:
         _server = postgres.Server()
         _server.start()
         atexit.register(_server.close)
@@ -145,9 +147,9 @@ class Daemon:
 
     def stop(self, signals=1):
         """SIGTERM; the daemon must end with 0 and without a report of the sanitizers."""
-        for _ in range(signals):
+        for number in range(signals):
+            time.sleep(0.2 if number > 0 else 0)
             self.process.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
         status = self.process.wait(PATIENCE)
         self.process = None
         if status != 0:

@@ -172,14 +172,14 @@ class Waiting(DaemonCase):
         for stream in streams[:300]:
             stream.connection.close()
             stream.answer.close()
-        self.daemon.wait_for(lambda: self.daemon.metric(name) == 300, "the end of streams whose clients left", 10)
+        self.daemon.wait_for(lambda: self.daemon.metric(name) == 300, "the end of streams whose clients left")
         ticks = processor_ticks(self.daemon.process.pid)
         started = time.monotonic()
         line = streams[-1].answer.readline()  # the heartbeat, or a gap in it
         while not line.startswith(b":"):
             line = streams[-1].answer.readline()
         waited = time.monotonic() - started
-        self.assertLess(waited, 20)
+        self.assertLess(waited, 30)  # two heartbeats
         busy = (processor_ticks(self.daemon.process.pid) - ticks) / os.sysconf("SC_CLK_TCK")
         self.assertLess(busy / waited, 0.25)  # of a processor, sanitizers included
         self.assertLess(per_stream, 400 * 1024)
@@ -187,7 +187,7 @@ class Waiting(DaemonCase):
         for stream in streams[300:]:
             with stream:
                 self.assertEqual([event[1] for event in stream], ["done"])
-        self.daemon.wait_for(lambda: self.daemon.metric(name) == 0, "the end of the streams", 10)
+        self.daemon.wait_for(lambda: self.daemon.metric(name) == 0, "the end of the streams")
 
     def test_too_many(self):
         streams = [Stream(self.daemon, self.queued) for _ in range(710)]

@@ -389,7 +389,7 @@ class Life(unittest.TestCase):
             daemon.wait_for(lambda: daemon.get("/readyz").status == 503, "the end of readiness")
             daemon.process.send_signal(signal.SIGTERM)
             self.assertEqual(daemon.process.wait(30), 0)
-            self.assertLess(time.monotonic() - began, 10)
+            self.assertLess(time.monotonic() - began, 30, "less than either delay")
             daemon.process = None
             daemon.start()
             self.assertEqual(daemon.finished(plan.json["id"])["state"], "succeeded")

@@ -234,7 +234,7 @@ class Shared(unittest.TestCase):
         killed = time.monotonic()
         try:
             second.wait_for(lambda: len(self.running()) == COUNT - 1, "the end of the lease")
-            self.assertLess(time.monotonic() - killed, 2 * LEASE + 2)
+            self.assertLess(time.monotonic() - killed, 10 * LEASE, "it is a lease that ends")
             for daemon in (second, third):
                 daemon.thaw()
             for plan in plans:
@@ -305,13 +305,13 @@ class Shared(unittest.TestCase):
             for daemon in self.daemons:
                 began = time.monotonic()
                 self.assertEqual(daemon.get("/v1/plans").status, 503)
-                self.assertLess(time.monotonic() - began, 4)
+                self.assertLess(time.monotonic() - began, 20, "the store's patience ends")
                 daemon.wait_for(lambda: daemon.get("/readyz").status == 503, "the news")  # pylint: disable=cell-var-from-loop
                 began = time.monotonic()
                 for _ in range(5):
                     self.assertEqual(daemon.get("/v1/plans").status, 503)
                     self.assertEqual(daemon.get("/livez").status, 200)
-                self.assertLess(time.monotonic() - began, 1.5, "once it is known, nobody waits")
+                self.assertLess(time.monotonic() - began, 5, "once it is known, nobody waits: five would for 10 s")
         finally:
             self.server.thaw()
         self.check_back()

@@ -112,7 +112,9 @@ class Emit(Emits, test_cli.Case):
         """A limit that runs out as the files are written ends nothing; before a plan is found it says so."""
         model = self.file("long.onnx", onnx_make.encode(onnx_make.mlp(400, 64, 64)))
         written = 0
-        for limit in ("0.2", "0.8", "3"):
+        for limit in ("0.2", "0.8", "3", "100"):
+            if limit == "100" and written > 0:  # it is for a machine that had no time for this
+                break
             result = test_cli.run("plan", model, "--devices", "4", *test_cli.ALONE, "--time-limit", limit, "--emit",
                                   self.path(limit))
             if result.returncode != 0:

@@ -228,7 +228,8 @@ class Running(ServerCase):
     def test_an_interrupt_cancels(self):
         process, plan = self.started()
         self.assertIn(plan.encode(), self.there("jobs").stdout)
-        time.sleep(1.5)  # until the command knows the plan's name, and waits
+        events = 'shardplan_http_requests_in_flight{method="GET",route="/v1/plans/{id}/events"}'
+        self.daemon.wait_for(lambda: self.daemon.metric(events) > 0, "the command that knows the plan's name")
         process.send_signal(signal.SIGINT)
         self.daemon.thaw()
         stdout, stderr = process.communicate(timeout=PATIENCE)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """postgres.py COMMAND...: runs a command beside a private PostgreSQL server; SHARDPLAN_TEST_POSTGRES is its URL.
 
-As a module: Server, which tests start, stop, kill, freeze and start again. It listens on a socket in its own temporary folder
-(without a password) and on a free port of 127.0.0.1 (with Server.password). Start it from the main thread: it ends with
-the thread that started it.
+As a module: Running, that server; and Server, which tests start, stop, kill, freeze and start again. It listens on a socket
+in its own temporary folder (without a password) and on a free port of 127.0.0.1 (with Server.password). Start it from the main
+thread: it ends with the thread that started it.
 """
 
 import atexit
@@ -92,13 +92,48 @@ def is_there(pid):
         return False
 
 
-class Server:
+class Databases:
+    """What a server is asked, wherever it is."""
+
+    def __init__(self):
+        self.bin = programs()
+        self.as_user = unprivileged()
+        self.count = 0
+        self.lock = threading.Lock()
+
+    def run(self, program, *arguments):
+        done = subprocess.run([os.path.join(self.bin, program), *arguments], stdin=subprocess.DEVNULL, cwd="/",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **self.as_user)
+        if done.returncode != 0:
+            raise AssertionError(f"{program}: {done.stdout.decode(errors='replace')}")
+        return done.stdout.decode()
+
+    def query(self, sql, database="postgres"):
+        """The rows as lines, the columns with | between them."""
+        return self.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", sql).splitlines()
+
+    def new_database(self):
+        """The name of a new, empty database."""
+        with self.lock:
+            self.count += 1
+            name = f"test_{os.getpid()}_{self.count}"
+        self.query(f"CREATE DATABASE {name}")
+        return name
+
+
+class Running(Databases):
+    """The server beside which this process runs."""
+
+    def url(self, database="postgres"):
+        return os.environ["SHARDPLAN_TEST_POSTGRES"].replace("/postgres?", f"/{database}?")
+
+
+class Server(Databases):
     def __init__(self, *settings, durable=False):
         """Settings are NAME=VALUE. Processes are killed here, never the machine: without `durable` nothing waits for the disk."""
-        self.bin = programs()
+        super().__init__()
         self.settings = [*settings, *([] if durable else ["fsync=off"])]
         self.folder = tempfile.TemporaryDirectory(prefix="shardplan-postgres-")
-        self.as_user = unprivileged()
         if self.as_user:
             os.chown(self.folder.name, self.as_user["user"], self.as_user["group"])
         self.data = os.path.join(self.folder.name, "data")
@@ -106,8 +141,6 @@ class Server:
         self.port = free_port()
         self.password = secrets.token_hex(16)
         self.process = None
-        self.count = 0
-        self.lock = threading.Lock()
         self.make()
 
     def make(self):
@@ -119,13 +152,6 @@ class Server:
         self.run("initdb", "-D", self.data, "-U", USER, "-E", "UTF8", "--locale=C.UTF-8", "--auth-local=trust",
                  "--auth-host=scram-sha-256", f"--pwfile={password_file}", "--no-sync")
 
-    def run(self, program, *arguments):
-        done = subprocess.run([os.path.join(self.bin, program), *arguments], stdin=subprocess.DEVNULL, cwd=self.folder.name,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **self.as_user)
-        if done.returncode != 0:
-            raise AssertionError(f"{program}: {done.stdout.decode(errors='replace')}")
-        return done.stdout.decode()
-
     def __enter__(self):
         self.start()
         return self
@@ -136,7 +162,7 @@ class Server:
     def start(self):
         """Starts, and waits until it can be asked."""
         options = ["-k", self.folder.name, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1",
-                   "-c", "max_connections=60", "-c", "shared_buffers=16MB", "-c", "wal_level=minimal", "-c", "max_wal_senders=0"]
+                   "-c", "max_connections=200", "-c", "shared_buffers=16MB", "-c", "wal_level=minimal", "-c", "max_wal_senders=0"]
         for setting in self.settings:
             options += ["-c", setting]
         deadline = time.monotonic() + PATIENCE
@@ -207,18 +233,6 @@ class Server:
 
     def tcp_url(self, database="postgres"):
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
-
-    def query(self, sql, database="postgres"):
-        """The rows as lines, the columns with | between them."""
-        return self.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.url(database), "-c", sql).splitlines()
-
-    def new_database(self):
-        """The name of a new, empty database."""
-        with self.lock:
-            self.count += 1
-            name = f"test_{os.getpid()}_{self.count}"
-        self.query(f"CREATE DATABASE {name}")
-        return name
 
 
 def main():
