@@ -177,8 +177,7 @@ class Blocks(Made):
 
 class Clusters(test_cli.Case):
     def test_each_is_planned_on(self):
-        model = self.path("model.json")
-        models.main(["--model", "blocks", "--nodes", "100", "--sequence", "64", "-o", model])
+        model = self.mlp(2)
         files = sorted(glob.glob(os.path.join(test_cli.TOP, "tests/bench/clusters/*.json")))
         self.assertGreaterEqual(len(files), 6)
         for file in files:

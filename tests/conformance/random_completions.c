@@ -8,7 +8,7 @@
  * partition of the written model, which the models of devices are made of. A refusal must be one that the model cannot
  * help (status 1, nothing written), and these are counted.
  *
- *     random_completions [COUNT [FIRST_SEED]]     settings of each mode; 100, or 5000 with SHARDPLAN_TEST_THOROUGH
+ *     random_completions [COUNT [FIRST_SEED]]     settings of each mode; 40, or 5000 with SHARDPLAN_TEST_THOROUGH
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -436,7 +436,7 @@ int main(int argc, char **argv)
     static const char *const modes[] = {"propagate", "forward"};
     struct subject subjects[FILES + GRAPHS];
     struct counts counts = {0};
-    const uint32_t wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : how_many(100, 5000);
+    const uint32_t wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : how_many(40, 5000);
     const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     uint32_t failed = 0, subject_count = open_subjects(subjects);
     for (uint64_t i = 0; i < wanted && failed < MAX_FAILURES; i++) {

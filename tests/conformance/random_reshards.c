@@ -1,6 +1,7 @@
 /*
- * random_reshards [COUNT [FIRST]]: reshards by seed, planned, carried out on virtual devices and compared element by
- * element. Where the mesh is small enough the time is compared with that of an exhaustive search, too.
+ * random_reshards [COUNT [FIRST]]: reshards by seed (4000, or 20,000 with SHARDPLAN_TEST_THOROUGH), planned, carried out
+ * on virtual devices and compared element by element. Where the mesh is small enough the time is compared with that of
+ * an exhaustive search, too.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/support/how_many.h"
 #include "../unit/support/reshard_simulator.h"
 #include "random_shardings.h"
 #include "reshard_oracle.h"
@@ -481,7 +483,7 @@ int main(int argc, char **argv)
                                         "layouts", "limited",       "no room"};
     static struct counts counts;
     uint64_t failed, n[sizeof(names) / sizeof(names[0])];
-    uint64_t count = workers_argument(argc, argv, 1, 10000), first = workers_argument(argc, argv, 2, 1);
+    uint64_t count = workers_argument(argc, argv, 1, how_many(4000, 20000)), first = workers_argument(argc, argv, 2, 1);
     workers_run(first, count, run_case, &counts, &failed);
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         n[i] = counts_get(&counts, names[i]);

@@ -1,5 +1,5 @@
 /*
- * random_roundtrips [COUNT [FIRST]]: shardings by seed (25,000, or 100,000 with SHARDPLAN_TEST_THOROUGH), written in each
+ * random_roundtrips [COUNT [FIRST]]: shardings by seed (8000, or 100,000 with SHARDPLAN_TEST_THOROUGH), written in each
  * dialect and read back, and from each dialect through each other one. What every device holds must stay the same; what a
  * dialect cannot say must be refused or reported as lost. A tenth is compared element by element as well, without the
  * library's own comparison.
@@ -475,7 +475,7 @@ static void print_tables(struct counts *counts)
 int main(int argc, char **argv)
 {
     static struct counts counts;
-    uint64_t failed, count = workers_argument(argc, argv, 1, how_many(25000, 100000));
+    uint64_t failed, count = workers_argument(argc, argv, 1, how_many(8000, 100000));
     const uint64_t first = workers_argument(argc, argv, 2, 1);
     workers_run(first, count, run_case, &counts, &failed);
     printf("%s random/roundtrips\n", failed ? "not ok" : "ok");

@@ -1,6 +1,7 @@
 /*
- * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N] [--shares N]: every way of
- * splitting the operators of ONNX's backend tests, or one of N ways, as simulations for the real ONNX Runtime.
+ * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N] [--further N] [--shares N]:
+ * every way of splitting the operators of ONNX's backend tests, or one of N ways, as simulations for the real ONNX
+ * Runtime. With --further one of N ways that follow the first one of each factor.
  *
  * For each published case of one node: each factor that may be split, in 2, 3 and 4 shards on as many devices, and each
  * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()); each reduction also with its
@@ -174,7 +175,7 @@ static void run_own(struct simulate_program *program, const struct simulate_own 
 static bool read_arguments(struct simulate_program *program, int count, char **arguments)
 {
     program->pairs = "some";
-    program->every = 1;
+    program->every = program->further = 1;
     for (int i = 2; i + 1 < count; i += 2) {
         if (strcmp(arguments[i], "--only") == 0)
             program->only = arguments[i + 1];
@@ -184,6 +185,8 @@ static bool read_arguments(struct simulate_program *program, int count, char **a
             program->pairs = arguments[i + 1];
         else if (strcmp(arguments[i], "--every") == 0 && strtoul(arguments[i + 1], NULL, 10) > 0)
             program->every = (unsigned)strtoul(arguments[i + 1], NULL, 10);
+        else if (strcmp(arguments[i], "--further") == 0 && strtoul(arguments[i + 1], NULL, 10) > 0)
+            program->further = (unsigned)strtoul(arguments[i + 1], NULL, 10);
         else if (strcmp(arguments[i], "--shares") == 0)
             program->shares = (unsigned)strtoul(arguments[i + 1], NULL, 10);
         else
@@ -234,7 +237,7 @@ int main(int count, char **arguments)
     int status = 0;
     if (!read_arguments(&program, count, arguments)) {
         (void)fprintf(stderr, "usage: simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] "
-                              "[--every N] [--shares N]\n");
+                              "[--every N] [--further N] [--shares N]\n");
         return 2;
     }
     struct simulate_progress *progress =

@@ -1,7 +1,7 @@
 // Every way of splitting the operators of ONNX's backend tests in the real ONNX Runtime; TAP on standard output.
 //
 //     node simulate_cases.mjs [--program PATH] [--cases FOLDER] [--only OPERATOR] [--case NAME] [--pairs all|some|none]
-//         [--every N] [--shares N] [--verbose]
+//         [--every N] [--further N] [--shares N] [--verbose]
 //
 // OPERATOR may be a whole domain, "com.microsoft.".
 //
@@ -14,6 +14,8 @@
 // With SIMULATE_KEEP=DIR each failing simulation is kept there as NAME.onnx, with NAME.original.onnx and NAME.json (the
 // line of the list with what went wrong, the inputs' values among it). --verbose prints every run that is not "ok".
 //
+// Each factor is split; of the ways that follow the first one of each factor (more shards, two factors, rows), and of those
+// of models of several nodes, one of --further N is run, of 3 unless given, all where a part of the cases is asked for.
 // Of ways with shards of unequal size one of --shares N is run, of 24 unless given, all with SHARDPLAN_TEST_THOROUGH;
 // "--every 1000000 --shares 1" runs these alone.
 import fs from 'node:fs';
@@ -26,10 +28,12 @@ import { keep, readArguments, run } from './simulate_tools.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data');
 const archive = path.join(data, 'onnx-backend-tests.tar.gz');
+const asked = readArguments(['program', 'cases', 'only', 'case', 'pairs', 'every', 'further', 'shares'], ['verbose']);
 const values = {
   program: path.join(here, '../../build/sanitized/tests/conformance/simulate_cases'),
   shares: process.env.SHARDPLAN_TEST_THOROUGH ? '1' : '24',
-  ...readArguments(['program', 'cases', 'only', 'case', 'pairs', 'every', 'shares'], ['verbose']) };
+  further: process.env.SHARDPLAN_TEST_THOROUGH || asked.only || asked.case || asked.every ? '1' : '3',
+  ...asked };
 
 // What is a sample says nothing of a factor that is whole in all of it.
 const sampled = new RegExp(['propagated|any way|scattered|in rows', ...(values.shares === '1' ? [] : ['in shares'])].join('|'));
@@ -190,7 +194,7 @@ if (!fs.existsSync(archive)) {
     const started = Date.now();
     if (values.cases) fs.symlinkSync(path.join(values.cases, 'onnx-backend-tests'), path.join(folder, 'onnx-backend-tests'));
     else run('tar', '-xzf', archive, '-C', folder);
-    const args = ['only', 'case', 'pairs', 'every', 'shares'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
+    const args = ['only', 'case', 'pairs', 'every', 'further', 'shares'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
     process.stdout.write(run(values.program, folder, ...args));
     const written = Date.now();
     const lines = readLines(path.join(folder, 'list.jsonl'));

@@ -128,9 +128,10 @@ static enum sp_status write_run(const struct simulate_subject *subject, struct s
     return simulate_write(arena, opened->model, assignment, path, account, err);
 }
 
-static bool is_taken(struct simulate_program *program)
+static bool is_taken(struct simulate_program *program, bool is_further)
 {
-    return program->progress->ways++ % program->every == 0;
+    return (!is_further || program->progress->further_ways++ % program->further == 0) &&
+           program->progress->ways++ % program->every == 0;
 }
 
 /* Of ways with unequal shares others are taken. */
@@ -140,9 +141,9 @@ static bool is_share_taken(struct simulate_program *program)
 }
 
 static void run_way(struct simulate_program *program, const struct simulate_subject *subject,
-                    const struct simulate_way *way)
+                    const struct simulate_way *way, bool is_further)
 {
-    if (way->count > 0 && way->cuts[0].shares != NULL ? !is_share_taken(program) : !is_taken(program))
+    if (way->count > 0 && way->cuts[0].shares != NULL ? !is_share_taken(program) : !is_taken(program, is_further))
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
@@ -214,7 +215,7 @@ static void run_pairs(struct simulate_program *program, const struct simulate_su
             struct simulate_way way = {.count = 2, .cuts = {{i, 2}, {k, 2}}};
             if (simulate_may_cut(&rule->factors[i], 2) && simulate_may_cut(&rule->factors[k], 2) &&
                 (strcmp(program->pairs, "all") == 0 || is_new_pair(program, subject, i, k)))
-                run_way(program, subject, &way);
+                run_way(program, subject, &way, true);
         }
     }
 }
@@ -229,20 +230,20 @@ static void run_shares(struct simulate_program *program, const struct simulate_s
         struct simulate_way way = {.count = 1, .cuts = {cut}};
         if (!simulate_may_cut(&rule->factors[factor], simulate_blocks(&cut)))
             continue;
-        run_way(program, subject, &way);
+        run_way(program, subject, &way, true);
         way.scatters = true;
         if (rule->factors[factor].kind == SP_FACTOR_REDUCTION)
-            run_way(program, subject, &way);
+            run_way(program, subject, &way, true);
         way.scatters = false;
         way.cuts[0].row = simulate_row(&rule->factors[factor], simulate_blocks(&cut));
         if (way.cuts[0].row > 0)
-            run_way(program, subject, &way);
+            run_way(program, subject, &way, true);
         way.cuts[0].row = 0;
         for (uint8_t k = 0; k < rule->factor_count && i == 0; k++) {
             way.count = 2;
             way.cuts[1] = (struct simulate_cut){.factor = k, .shards = 2};
             if (k != factor && simulate_may_cut(&rule->factors[k], 2))
-                run_way(program, subject, &way);
+                run_way(program, subject, &way, true);
         }
     }
 }
@@ -250,26 +251,28 @@ static void run_shares(struct simulate_program *program, const struct simulate_s
 void simulate_node(struct simulate_program *program, struct simulate_subject *subject)
 {
     const struct sp_rule *rule = subject->opened.rule;
-    bool is_cut = false;
+    bool is_any_cut = false;
     for (uint8_t i = 0; i < rule->factor_count; i++) {
+        bool is_cut = false;
         for (int64_t shards = 2; shards <= 4; shards++) {
             struct simulate_way way = {.count = 1, .cuts = {{i, shards}}};
             if (!simulate_may_cut(&rule->factors[i], shards))
                 continue;
+            run_way(program, subject, &way, is_cut);
             is_cut = true;
-            run_way(program, subject, &way);
             way.scatters = true;
             if (rule->factors[i].kind == SP_FACTOR_REDUCTION && shards <= 3)
-                run_way(program, subject, &way);
+                run_way(program, subject, &way, true);
             way.scatters = false;
             way.cuts[0].row = shards == 2 ? simulate_row(&rule->factors[i], shards) : 0;
             if (way.cuts[0].row > 0)
-                run_way(program, subject, &way);
+                run_way(program, subject, &way, true);
         }
+        is_any_cut = is_any_cut || is_cut;
         run_shares(program, subject, i);
     }
-    if (!is_cut) /* computed whole on each of two devices */
-        run_way(program, subject, &(struct simulate_way){0});
+    if (!is_any_cut) /* computed whole on each of two devices */
+        run_way(program, subject, &(struct simulate_way){0}, false);
     if (strcmp(program->pairs, "none") != 0)
         run_pairs(program, subject);
 }
@@ -322,7 +325,7 @@ static enum sp_status write_axis(const struct simulate_subject *subject, struct 
 static void run_axis(struct simulate_program *program, const struct simulate_subject *subject,
                      const struct sp_value *input, uint32_t axis, int64_t shards)
 {
-    if (shards == 1 ? !is_share_taken(program) : !is_taken(program))
+    if (shards == 1 ? !is_share_taken(program) : !is_taken(program, true))
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};
@@ -345,7 +348,7 @@ static void run_axis(struct simulate_program *program, const struct simulate_sub
 /* Every node in a way of its own. */
 static void run_any(struct simulate_program *program, const struct simulate_subject *subject, int64_t devices)
 {
-    if (!is_taken(program))
+    if (!is_taken(program, true))
         return;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct simulate_account account = {0};

@@ -10,7 +10,7 @@ struct simulate_progress {
     unsigned subject; /* the one at work, counted from 1 */
     bool is_done;
     unsigned runs, failures;
-    unsigned ways, share_ways;                  /* of splitting that came up */
+    unsigned ways, further_ways, share_ways;    /* of splitting that came up */
     char case_name[160], op_name[80], run[256]; /* at work */
     uint32_t pair_count;
     uint64_t pairs[SIMULATE_MAX_PAIRS]; /* that were simulated */
@@ -22,6 +22,7 @@ struct simulate_program {
     const char *only, *only_case;
     const char *pairs; /* "all", "none", or "some": two factors of such a node, with these ranks and attributes, once */
     unsigned every;    /* of so many ways of splitting one is written */
+    unsigned further;  /* the same of ways behind a factor's first, and of models of several nodes */
     unsigned shares;   /* the same of ways in shards of unequal size; 0: none */
     unsigned subject;  /* counted from 1 */
     unsigned first;    /* subjects before it are done */

@@ -551,6 +551,7 @@ Test(constraints, the_one_that_is_too_much_is_named)
     cr_assert_eq(resolve(&problem, "{\"max_stages\": 4, \"reserved_bytes\": 140000}", &constraints), SP_OK);
     sp_joint_options_init(&options);
     options.constraints = constraints;
+    options.strategy = SP_STRATEGY_GROUPING; /* it says so as all do, and sooner */
     problem.cluster->reserved_bytes = 140000;
     cr_assert_eq(sp_joint_search(problem.arena, problem.workload, problem.dataflow, problem.cluster, &options, &result,
                                  &problem.err),
