@@ -392,7 +392,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.tolerance = options->tolerance;
     joint.any_sets = options->any_sets;
     joint.max_replicas = options->max_replicas;
-    joint.skips_routes = contraction.workload != workload || options->replan != NULL;
+    joint.skips_routes = contraction.workload != workload;
     joint.seed = options->seed;
     joint.executor = job->executor;
     joint.skip_minimum_memory = job->skip_minimum_memory;
@@ -404,6 +404,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (status == SP_ERR_NOFIT && options->past == NULL && sp_states_join_nodes(workload))
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
+    if (status == SP_OK && !sp_note_first_route(job->result, bindings))
+        status = sp_fail_memory(err);
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }
 

@@ -214,3 +214,22 @@ bool sp_note_stopped(struct sp_bindings *bindings)
     };
     return true;
 }
+
+bool sp_note_first_route(const struct sp_search_result *result, struct sp_bindings *bindings)
+{
+    const struct sp_routed *routed = result->routes;
+    if (routed == NULL)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "FIRST_ROUTE",
+        .severity = "note",
+        .message = sp_arena_printf(bindings->arena,
+                                   "Requests take %u routes. In JSON stages, tensors, collectives and caches are those "
+                                   "of the first one, which %.3g %% of the requests take, and so are the annotated "
+                                   "model, the simulation, the timeline and exports; routes, devices and the devices' "
+                                   "models are of all.",
+                                   routed->route_count, 100 * routed->routes[0].share),
+        .hint = "--strategy pipeline has one route, and other strategies split operators.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}

@@ -19,22 +19,46 @@ static const char *objective_name(enum sp_objective objective)
     return objective == SP_OBJECTIVE_LATENCY ? "latency" : "throughput";
 }
 
+static void print_value(double ours, const char *name, double value, double gigabytes, double grid_seconds)
+{
+    const double ratio = ours / value;
+    printf("%s | %.6f | %.1f | %.1f | %.4f %s |\n", name, value, gigabytes, grid_seconds, ratio,
+           ratio < 1 - 1e-9    ? "better"
+           : ratio <= 1 + 1e-9 ? "equal"
+                               : "WORSE");
+}
+
 static void print_ratio(double ours, const struct hand_plan *plan, enum sp_objective objective, double grid_seconds)
 {
     if (plan == NULL) {
         printf("nothing fits | - | - | %.1f | - |\n", grid_seconds);
         return;
     }
-    const double value = hand_plan_value(plan, objective), ratio = ours / value;
-    printf("%s on %s | %.6f | %.1f | %.1f | %.4f %s |\n", plan->name, plan->where, value, 1e-9 * plan->memory_bytes,
-           grid_seconds, ratio,
-           ratio < 1 - 1e-9    ? "better"
-           : ratio <= 1 + 1e-9 ? "equal"
-                               : "WORSE");
+    char name[sizeof plan->name + sizeof plan->where + 8];
+    (void)snprintf(name, sizeof name, "%s on %s", plan->name, plan->where);
+    print_value(ours, name, hand_plan_value(plan, objective), 1e-9 * plan->memory_bytes, grid_seconds);
+}
+
+/* Servers on each kind of device, side by side, each of which takes as many requests as it can. */
+static void print_side_by_side(double ours, const struct plan_grid *grid, uint32_t kinds)
+{
+    double rate = 0, memory = 0;
+    for (uint32_t c = 0; c < kinds; c++) {
+        char where[PLAN_GRID_WHERE];
+        (void)snprintf(where, sizeof where, "class %u", c);
+        const struct hand_plan *plan = plan_grid_best(grid, SP_OBJECTIVE_THROUGHPUT, where);
+        rate += plan != NULL ? 1 / plan->interval_seconds : 0;
+        memory = plan != NULL ? fmax(memory, plan->memory_bytes) : memory;
+    }
+    printf("| | | | best on each kind, side by side | | | | | | ");
+    if (rate > 0)
+        print_value(ours, "all of these", 1 / rate, 1e-9 * memory, grid->seconds);
+    else
+        print_ratio(ours, NULL, SP_OBJECTIVE_THROUGHPUT, grid->seconds);
 }
 
 /* On devices of several kinds: the best plan on one kind of them, the best with equal stages on all. */
-static void print_parts(double ours, const struct plan_grid *grid, enum sp_objective objective)
+static void print_parts(double ours, const struct plan_grid *grid, enum sp_objective objective, uint32_t kinds)
 {
     const struct hand_plan *all = plan_grid_best(grid, objective, "all"), *part = NULL;
     for (uint32_t i = 0; i < grid->count; i++) {
@@ -45,8 +69,10 @@ static void print_parts(double ours, const struct plan_grid *grid, enum sp_objec
     }
     printf("| | | | best on one kind of device | | | | | | ");
     print_ratio(ours, part, objective, grid->seconds);
-    printf("| | | | best equal split over all | | | | | | ");
+    printf("| | | | best pipeline over all | | | | | | ");
     print_ratio(ours, all, objective, grid->seconds);
+    if (objective == SP_OBJECTIVE_THROUGHPUT)
+        print_side_by_side(ours, grid, kinds);
 }
 
 static bool compare(struct plan_subject *subject, const struct plan_grid *grid, enum sp_objective objective,
@@ -73,13 +99,12 @@ static bool compare(struct plan_subject *subject, const struct plan_grid *grid, 
     const bool is_latency = objective == SP_OBJECTIVE_LATENCY;
     const double value = is_latency ? result->evaluation->latency_seconds : result->evaluation->interval_seconds;
     const double bound = is_latency ? result->bounds.latency_seconds : result->bounds.interval_seconds;
-    for (uint32_t s = 0; s < result->evaluation->stage_count; s++)
-        memory = fmax(memory, result->evaluation->stages[s].total_bytes);
+    memory = result->front[0].memory_bytes;
     printf("%s | %.6f | %.6f | %.1f %% | %.2f | %.1f | ", result->front[0].description, value, bound,
            100 * (value - bound) / value, seconds, 1e-9 * memory);
     print_ratio(value, plan_grid_best(grid, objective, NULL), objective, grid->seconds);
     if (grid->count > 0 && subject->cluster->group_count > 1)
-        print_parts(value, grid, objective);
+        print_parts(value, grid, objective, subject->cluster->group_count);
     sp_search_result_release(result);
     return true;
 }

@@ -13,12 +13,14 @@
 
 enum role { ROLE_NONE, ROLE_COLUMNS, ROLE_ROWS, ROLE_ATTENTION, ROLE_EXPERTS };
 enum family { FAMILY_MEGATRON, FAMILY_EXPERTS, FAMILY_FSDP, FAMILY_COUNT };
+enum division { DIVISION_EQUAL, DIVISION_SPEED, DIVISION_MEMORY, DIVISION_COUNT };
 
 /* One point of the grid and what is made for it. */
 struct degrees {
     enum family family;
     uint32_t tensor, data, stages;
     uint32_t first_class, class_count; /* of devices */
+    enum division division;            /* of the layers over the stages */
 };
 
 struct maker {
@@ -228,14 +230,33 @@ struct pipeline {
     bool is_feasible;
 };
 
-/* Equally many layers in each stage, of which the first ones have one more where they do not divide. */
-static uint32_t stage_of_layer(const struct maker *maker, uint32_t layer)
+/* Equally many layers in each stage, of which the first ones have one more where they do not divide; or as many as its
+   devices are fast, or have memory. `parts` are per stage. */
+static uint32_t stage_of_layer(const struct maker *maker, const double *parts, uint32_t layer)
 {
+    double sum = 0, part = 0;
+    uint32_t stage = 0;
     if (layer == 0)
         return 0;
     if (layer > maker->layer_count)
         return maker->at.stages - 1;
-    return (uint32_t)((uint64_t)(layer - 1) * maker->at.stages / maker->layer_count);
+    if (maker->at.division == DIVISION_EQUAL)
+        return (uint32_t)((uint64_t)(layer - 1) * maker->at.stages / maker->layer_count);
+    for (uint32_t s = 0; s < maker->at.stages; s++)
+        sum += parts[s];
+    for (part = parts[0]; stage + 1 < maker->at.stages && part / sum * maker->layer_count < layer - 0.5;)
+        part += parts[++stage];
+    return stage;
+}
+
+static double part_of(const struct maker *maker, uint32_t class_index)
+{
+    const struct sp_workload *workload = maker->subject->workload;
+    const struct sp_space_class *class = &maker->space->classes[class_index];
+    double seconds = 0;
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        seconds += workload->nodes[n].folded ? 0 : workload->nodes[n].seconds[workload->kind_of[class->first]];
+    return maker->at.division == DIVISION_MEMORY ? class->capacity : 1 / seconds;
 }
 
 static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, uint32_t stages,
@@ -257,20 +278,22 @@ static enum sp_status place(const struct maker *maker, struct sp_arena *arena, s
 {
     const struct sp_workload *workload = maker->subject->workload;
     const uint32_t size = maker->at.data * maker->at.tensor;
+    double *parts = SP_NEW_ARRAY(arena, maker->at.stages, double);
     uint32_t stage = 0;
-    if (!allocate(arena, workload, maker->at.stages, pipeline))
+    if (parts == NULL || !allocate(arena, workload, maker->at.stages, pipeline))
         return sp_fail_memory(maker->err);
     for (uint32_t c = maker->at.first_class; c < maker->at.first_class + maker->at.class_count; c++) {
         const struct sp_space_class *class = &maker->space->classes[c];
         for (uint32_t block = 0; block < class->count / size && stage < maker->at.stages; block++, stage++) {
             pipeline->class_of[stage] = c;
+            parts[stage] = part_of(maker, c);
             pipeline->placement.stage_device[stage] = class->first + block * size;
             pipeline->placement.stage_size[stage] = size;
             pipeline->placement.stage_replicas[stage] = 1;
         }
     }
     for (uint32_t n = 0; n < workload->node_count; n++)
-        pipeline->placement.stage_of[n] = stage_of_layer(maker, maker->layer_of[n]);
+        pipeline->placement.stage_of[n] = stage_of_layer(maker, parts, maker->layer_of[n]);
     sp_place_folded(workload, pipeline->placement.stage_of);
     for (uint32_t s = 0; s < maker->at.stages; s++) {
         uint32_t *nodes = SP_NEW_ARRAY(arena, workload->node_count, uint32_t);
@@ -349,12 +372,12 @@ static bool add_plan(struct maker *maker, const struct hand_plan *plan)
 
 static void name_plan(const struct maker *maker, struct hand_plan *plan)
 {
-    static const char *const families[] = {"TP", "EP", "FSDP"};
+    static const char *const families[] = {"TP", "EP", "FSDP"}, *const divisions[] = {"", " by speed", " by memory"};
     if (maker->at.family == FAMILY_FSDP)
         (void)snprintf(plan->name, sizeof plan->name, "FSDP%u", maker->at.data);
     else
-        (void)snprintf(plan->name, sizeof plan->name, "%s%u DP%u PP%u", families[maker->at.family], maker->at.tensor,
-                       maker->at.data, maker->at.stages);
+        (void)snprintf(plan->name, sizeof plan->name, "%s%u DP%u PP%u%s", families[maker->at.family], maker->at.tensor,
+                       maker->at.data, maker->at.stages, divisions[maker->at.division]);
     if (maker->at.class_count == maker->space->class_count)
         (void)snprintf(plan->where, sizeof plan->where, "all");
     else
@@ -515,11 +538,11 @@ static enum sp_status vary_classes(struct maker *maker)
         maker->at.first_class = c;
         status = vary_stages(maker);
     }
-    if (status == SP_OK && classes > 1) {
-        maker->at.first_class = 0;
-        maker->at.class_count = classes;
+    maker->at.first_class = 0;
+    maker->at.class_count = classes;
+    for (; status == SP_OK && classes > 1 && maker->at.division < DIVISION_COUNT; maker->at.division++)
         status = vary_stages(maker);
-    }
+    maker->at.division = DIVISION_EQUAL;
     return status;
 }
 

@@ -5,7 +5,8 @@
  *  Megatron  tensor, pipeline and data parallelism (Narayanan et al., SC 2021): products whose columns, then products
  *            whose rows are split along one axis of a mesh, the batch along the other; stages of equally many layers,
  *            the embedding in the first, the head in the last. What no role fixes is chosen best, under the memory of
- *            a device, so each of these plans is as good as it can be made.
+ *            a device, so each of these plans is as good as it can be made. Over devices of several kinds stages also
+ *            have layers in proportion to the speed or to the memory of their devices.
  *  experts   the same with the experts of each layer split instead of the columns and rows of each expert
  *  FSDP      all weights in parts on all devices, those of a layer gathered before it runs (Zhao et al., VLDB 2023);
  *            the batch is split. Time: that of data parallelism and the gathers, one after the other; memory: the
@@ -15,7 +16,7 @@
 #include "plan_subject.h"
 #include "search/joint/stage_options.h"
 
-#define PLAN_GRID_WHERE 16
+#define PLAN_GRID_WHERE 20
 
 struct hand_plan {
     char name[64];               /* "TP4 DP2 PP8" */

@@ -22,12 +22,44 @@ class Routes(test_cli.Case):
     def setUp(self):
         super().setUp()
         self.model = self.mlp(4, 512, 512)
+        self.cluster = self.of_speed(4e11)
+
+    def of_speed(self, fast):
         groups = [{"name": name, "count": count, "device": {**DEVICE, "name": name, "flops": {"float32": flops}}}
-                  for name, count, flops in (("fast", 1, 4e11), ("slow", 2, 2e11))]
-        self.cluster = self.file("cluster.json", json.dumps({"groups": groups}).encode())
+                  for name, count, flops in (("fast", 1, fast), ("slow", 2, 2e11))]
+        return self.file("cluster.json", json.dumps({"groups": groups}).encode())
+
+    def plan(self, *options):
+        return self.json("plan", self.model, "--cluster", self.cluster, *options)
 
     def routes(self, *options):
-        return self.json("plan", self.model, "--cluster", self.cluster, "--strategy", "routes", *options)
+        return self.plan("--strategy", "routes", *options)
+
+    def test_unequal_devices_have_them_without_asking(self):
+        self.cluster = self.of_speed(6e11)
+        plan, asked = valid(self.plan()), self.routes()
+        self.assertEqual(plan["routes"], asked["routes"])
+        self.assertIn("FIRST_ROUTE", [note["code"] for note in plan["diagnostics"]])
+        self.assertLessEqual(plan["estimate"]["lower_bound_seconds"], plan["estimate"]["interval_seconds"] * (1 + 1e-9))
+        others = [one for one in plan["search"]["alternatives"] if not one["chosen"]]
+        self.assertTrue(others)
+        for one in others:
+            self.assertGreaterEqual(one["interval_seconds"], plan["estimate"]["interval_seconds"])
+        for options in (["--objective", "latency"], ["--replicas", "2"], ["--strategy", "pipeline"], ["--first-fit"],
+                        ["--constraints", self.file("two.json", b'{"max_stages": 2}')]):
+            with self.subTest(options=options):
+                self.assertNotIn("routes", self.plan(*options))
+
+    def test_one_route_is_taken_where_it_is_within_the_tolerance(self):
+        self.cluster = self.of_speed(6e11)
+        one = min(plan["interval_seconds"] for plan in self.plan("--tolerance", "0")["search"]["alternatives"]
+                  if "routes" not in plan["description"])
+        gain = one / self.routes()["estimate"]["interval_seconds"] - 1
+        self.assertGreater(gain, 0)
+        self.assertIn("routes", self.plan("--tolerance", str(gain * 0.9)))
+        plan = self.plan("--tolerance", str(gain * 1.1))
+        self.assertNotIn("routes", plan)
+        self.assertLessEqual(plan["estimate"]["interval_seconds"], one * (1 + gain * 1.1))
 
     def test_shares_and_figures(self):
         plan = valid(self.routes())
@@ -58,8 +90,9 @@ class Routes(test_cli.Case):
 
     def test_text(self):
         text = self.done("plan", self.model, "--cluster", self.cluster, "--strategy", "routes").stdout.decode()
-        for part in ("Holder", "Route", "(stages and transfers above are those of route 0)", "routes through 3 devices"):
+        for part in ("Holder", "Route", "routes through 3 devices", "[FIRST_ROUTE]"):
             self.assertIn(part, text)
+        self.assertNotIn("Stage ", text)
 
     def test_files_are_made_of_it(self):
         plan = self.routes()

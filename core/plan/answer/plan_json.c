@@ -310,6 +310,9 @@ static void write_routes(const struct sp_plan *plan, struct sp_json *json)
         sp_json_member_string(json, "first", plan->workload->nodes[holder->first].name);
         sp_json_member_string(json, "last", plan->workload->nodes[holder->end - 1].name);
         sp_json_member_double(json, "share", holder->share);
+        sp_json_member_double(json, "compute_seconds", holder->compute_seconds);
+        sp_json_member_double(json, "send_seconds", holder->send_seconds);
+        sp_json_member_double(json, "receive_seconds", holder->receive_seconds);
         sp_json_member_double(json, "busy_seconds", sp_route_holder_interval(holder));
         sp_json_end_object(json);
     }

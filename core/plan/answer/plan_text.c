@@ -197,35 +197,38 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
 
 /* ---- routes ----------------------------------------------------------------------------------------------------- */
 
-static void holders(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+/* "0 a100-sxm4-40gb    62.00 %   4.10 ms  .." and the nodes that it holds. */
+static void holder_line(const struct sp_plan *plan, const struct sp_route_holder *holder, struct sp_buf *cell,
+                        struct sp_buf *buf)
 {
-    const struct sp_routed *routed = plan->result->routes;
     const struct sp_work_node *nodes = plan->workload->nodes;
-    sp_buf_printf(buf, "\n%-25s%9s%10s%11s%11s  %s\n", "Holder", "Share", "Compute", "Busy", "Memory", "Nodes");
-    for (uint32_t h = 0; h < routed->holder_count; h++) {
-        const struct sp_route_holder *holder = &routed->holders[h];
-        sp_buf_printf(cell, "%u %s", sp_cluster_number(plan->cluster, holder->device),
-                      sp_cluster_device(plan->cluster, holder->device)->name);
-        cell_end(buf, cell, 25, false);
-        sp_buf_printf(buf, "%7.2f %%", 100 * holder->share);
-        cell_seconds(buf, cell, holder->compute_seconds, 10);
-        cell_seconds(buf, cell, sp_route_holder_interval(holder), 11);
-        cell_bytes(buf, cell, holder->cost->total_bytes, 11);
-        sp_buf_text(buf, "  ");
-        sp_text_cut(buf, nodes[holder->first].name, SP_TEXT_BORDER);
-        sp_buf_text(buf, " .. ");
-        sp_text_cut(buf, nodes[holder->end - 1].name, SP_TEXT_BORDER);
-        sp_buf_text(buf, "\n");
-    }
+    sp_buf_printf(cell, "%u ", sp_cluster_number(plan->cluster, holder->device));
+    sp_text_cut(cell, sp_cluster_device(plan->cluster, holder->device)->name, 22);
+    cell_end(buf, cell, 25, false);
+    sp_buf_printf(buf, "%7.2f %%", 100 * holder->share);
+    cell_seconds(buf, cell, holder->compute_seconds, 10);
+    cell_seconds(buf, cell, holder->send_seconds, 10);
+    cell_seconds(buf, cell, holder->receive_seconds, 10);
+    cell_seconds(buf, cell, sp_route_holder_interval(holder), 10);
+    cell_bytes(buf, cell, holder->cost->total_bytes, 11);
+    sp_buf_text(buf, " /");
+    cell_bytes(buf, cell, holder->cost->capacity_bytes, 9);
+    sp_buf_text(buf, "\n       ");
+    sp_text_cut(buf, nodes[holder->first].name, 42);
+    sp_buf_text(buf, " .. ");
+    sp_text_cut(buf, nodes[holder->end - 1].name, 42);
+    sp_buf_text(buf, "\n");
 }
 
-/* The stages above are those of the first route. */
+/* In place of stages and transfers, which are those of one route: what each device holds, and the routes. */
 static void routes(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
 {
     const struct sp_routed *routed = plan->result->routes;
-    if (routed == NULL)
-        return;
-    holders(plan, cell, buf);
+    sp_buf_printf(buf, "\n%-25s%9s%10s%10s%10s%10s%11s%11s\n", "Holder", "Requests", "Compute", "Send", "Receive",
+                  "Busy", "Memory", "of");
+    for (uint32_t h = 0; h < routed->holder_count; h++)
+        holder_line(plan, &routed->holders[h], cell, buf);
+    sp_buf_text(buf, "(compute: of a request that comes there; send, receive, busy: of any request, on average)\n");
     sp_buf_printf(buf, "\n%5s%11s%11s  %s\n", "Route", "Requests", "Latency", "Devices");
     for (uint32_t r = 0; r < routed->route_count && r < SP_TEXT_TRANSFERS; r++) {
         const struct sp_route *route = &routed->routes[r];
@@ -239,7 +242,16 @@ static void routes(const struct sp_plan *plan, struct sp_buf *cell, struct sp_bu
     }
     if (routed->route_count > SP_TEXT_TRANSFERS)
         sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", routed->route_count - SP_TEXT_TRANSFERS);
-    sp_buf_text(buf, "(stages and transfers above are those of route 0)\n");
+}
+
+static void stages(const struct sp_plan *plan, const struct sp_borders *borders, struct sp_buf *cell,
+                   struct sp_buf *buf)
+{
+    sp_buf_printf(buf, "\n%5s  %-25s%7s%10s%10s%10s%11s%11s\n", "Stage", "Device", "Nodes", "Compute", "Send",
+                  "Receive", "Memory", "of");
+    for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
+        stage_line(plan, s, borders, cell, buf);
+    transfers(plan, cell, buf);
 }
 
 /* ---- collectives ------------------------------------------------------------------------------------------------ */
@@ -411,12 +423,10 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         buf->failed = true;
     } else {
         head(plan, buf);
-        sp_buf_printf(buf, "\n%5s  %-25s%7s%10s%10s%10s%11s%11s\n", "Stage", "Device", "Nodes", "Compute", "Send",
-                      "Receive", "Memory", "of");
-        for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
-            stage_line(plan, s, &borders, &cell, buf);
-        transfers(plan, &cell, buf);
-        routes(plan, &cell, buf);
+        if (plan->result->routes != NULL)
+            routes(plan, &cell, buf);
+        else
+            stages(plan, &borders, &cell, buf);
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
         estimate(plan, &cell, buf);

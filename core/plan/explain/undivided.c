@@ -149,7 +149,8 @@ enum sp_status sp_note_undivided(const struct sp_plan *plan, const struct sp_dat
     const bool splits = strcmp(plan->strategy, "auto") == 0 || strcmp(plan->strategy, "tensor") == 0;
     struct counting all = {.plan = plan, .dataflow = dataflow};
     struct sp_buf text;
-    if (dataflow == NULL || plan->model == NULL || !splits || plan->workload->flops <= 0)
+    if (dataflow == NULL || plan->model == NULL || !splits || plan->result->routes != NULL ||
+        plan->workload->flops <= 0)
         return SP_OK;
     all.devices = largest_group(plan);
     if (all.devices < 2 || all.devices > MOST_DEVICES)

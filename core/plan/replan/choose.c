@@ -146,6 +146,7 @@ static enum sp_status hear(void *context, const struct sp_seen_plan *seen, bool 
     struct sp_arena_mark mark = sp_arena_mark(replan->arena);
     struct sp_replan_plan plan = {.evaluation = (struct sp_evaluation *)(uintptr_t)seen->evaluation,
                                   .sharded = (struct sp_sharded_stage *)(uintptr_t)seen->sharded,
+                                  .routes = seen->routes,
                                   .strategy = seen->strategy,
                                   .devices_used = seen->devices_used,
                                   .choice = SP_REPLAN_SEEN};
@@ -333,12 +334,13 @@ static const struct sp_replan_plan *best_of(struct choosing *c)
 static enum sp_status figures_of(struct choosing *c, const struct sp_replan_plan *plan,
                                  struct sp_replan_figures *ret_figures)
 {
-    *ret_figures = (struct sp_replan_figures){.description = sp_front_describe(c->replan->arena, plan->placement),
-                                              .latency_seconds = plan->evaluation->latency_seconds,
-                                              .interval_seconds = plan->evaluation->interval_seconds,
-                                              .devices_used = plan->devices_used,
-                                              .bytes = plan->bytes,
-                                              .seconds = plan->seconds};
+    *ret_figures =
+        (struct sp_replan_figures){.description = sp_front_describe(c->replan->arena, plan->placement, plan->routes),
+                                   .latency_seconds = plan->evaluation->latency_seconds,
+                                   .interval_seconds = plan->evaluation->interval_seconds,
+                                   .devices_used = plan->devices_used,
+                                   .bytes = plan->bytes,
+                                   .seconds = plan->seconds};
     return ret_figures->description != NULL ? SP_OK : sp_fail_memory(c->err);
 }
 
@@ -402,22 +404,20 @@ static enum sp_status list_front(struct choosing *c, const struct sp_replan_plan
     const enum sp_objective objective = c->replan->of.options->objective;
     const uint32_t count = found != NULL ? found->front_count : 0;
     struct sp_front_plan *front = SP_NEW_ARRAY(c->replan->arena, (size_t)count + 1, struct sp_front_plan);
-    struct sp_joint_candidate candidate = {
-        .placement = *plan->placement, .sharded = plan->sharded, .evaluation = plan->evaluation};
-    const struct sp_near_plan measured = sp_near_measure(&candidate);
-    struct sp_front_plan own = {.description = sp_front_describe(c->replan->arena, plan->placement),
-                                .strategy = plan->strategy,
-                                .stage_count = plan->placement->stage_count,
-                                .devices_used = plan->devices_used,
-                                .latency_seconds = plan->evaluation->latency_seconds,
-                                .interval_seconds = plan->evaluation->interval_seconds,
-                                .used_share = measured.used_share,
-                                .messages = measured.messages,
-                                .is_chosen = true};
-    if (front == NULL || own.description == NULL)
-        return sp_fail_memory(c->err);
+    struct sp_joint_candidate candidate = {.placement = *plan->placement,
+                                           .sharded = plan->sharded,
+                                           .routed = plan->routes,
+                                           .evaluation = plan->evaluation,
+                                           .strategy = plan->strategy,
+                                           .devices_used = plan->devices_used};
+    struct sp_front_plan own;
     for (uint32_t s = 0; s < plan->evaluation->stage_count; s++)
-        own.memory_bytes = fmax(own.memory_bytes, plan->evaluation->stages[s].total_bytes);
+        candidate.memory_bytes = fmax(candidate.memory_bytes, plan->evaluation->stages[s].total_bytes);
+    for (uint32_t h = 0; plan->routes != NULL && h < plan->routes->holder_count; h++)
+        candidate.memory_bytes = fmax(candidate.memory_bytes, plan->routes->holders[h].cost->total_bytes);
+    if (front == NULL || !sp_near_describe(c->replan->arena, &candidate, &own))
+        return sp_fail_memory(c->err);
+    own.is_chosen = true;
     uint32_t at = 0;
     while (at < count && front_value(objective, &found->front[at]) <= plan->value)
         at++;

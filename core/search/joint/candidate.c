@@ -30,6 +30,7 @@ enum sp_status sp_joint_tell(const struct sp_joint *joint, const struct sp_joint
     const struct sp_plan_listener *listener = joint->options->listener;
     const struct sp_seen_plan seen = {.placement = &candidate->placement,
                                       .sharded = candidate->sharded,
+                                      .routes = candidate->routed,
                                       .evaluation = candidate->evaluation,
                                       .strategy = candidate->strategy,
                                       .devices_used = candidate->devices_used};

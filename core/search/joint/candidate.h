@@ -18,6 +18,7 @@ struct sp_joint_candidate {
     struct sp_placement placement;
     struct sp_sharded_stage *sharded;       /* per stage; NULL: no operator is split */
     const struct sp_space_option **options; /* per stage */
+    const struct sp_routed *routed; /* several routes; placement and evaluation then as in sp_search_result. Or NULL */
     struct sp_evaluation *evaluation;
     enum sp_search_strategy strategy;
     bool fits;

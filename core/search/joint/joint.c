@@ -46,6 +46,16 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return sp_watch_tick(search->outer, "search", search->fraction, search->best_seconds, search->bound_seconds);
 }
 
+/* Whether requests may take several routes: where devices are equal, replicas do as well. */
+static bool finds_routes(const struct sp_search_run *search)
+{
+    const struct sp_joint_options *options = search->joint.options;
+    const bool may = !options->skips_routes && options->objective == SP_OBJECTIVE_THROUGHPUT &&
+                     options->constraints == NULL && options->max_replicas == 1 && !options->any_sets;
+    return may && (search->asks_routes || (options->strategy == SP_STRATEGY_AUTO && !options->any_plan &&
+                                           options->optimal && search->joint.space->class_count > 1));
+}
+
 static enum sp_status start(struct sp_search_run *search)
 {
     struct sp_joint *joint = &search->joint;
@@ -64,6 +74,7 @@ static enum sp_status start(struct sp_search_run *search)
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
     if (joint->tables == NULL || search->profiles == NULL || search->plain == NULL || joint->evaluator == NULL)
         return sp_fail_memory(search->err);
+    search->finds_routes = finds_routes(search);
     if (splits)
         status = sp_blocks_find(joint->arena, joint->workload, &joint->blocks, search->err);
     return status;
@@ -239,7 +250,7 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
         search.options.strategy = SP_STRATEGY_PIPELINE; /* nothing to split: one stage of one device */
     if (options->strategy == SP_STRATEGY_ROUTES) {      /* one route is a pipeline */
         search.options.strategy = SP_STRATEGY_PIPELINE;
-        search.finds_routes = !options->skips_routes;
+        search.asks_routes = true;
     }
     search.watch = (struct sp_watch){.tick = tick, .context = &search, .stop = sp_watch_stop(options->watch)};
     if (search.outer != NULL)

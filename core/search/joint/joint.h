@@ -38,7 +38,7 @@
 #include "search/strategy/intra.h"
 
 enum sp_search_strategy {
-    SP_STRATEGY_AUTO = 0, /* all of these but routes; the best plan */
+    SP_STRATEGY_AUTO = 0, /* all of these, routes for the throughput of unequal devices; the best plan */
     SP_STRATEGY_GROUPING, /* whole operators: stages of one device, as grouping.h and stages.h find them */
     SP_STRATEGY_PIPELINE, /* whole operators: stages of one device, with replicas */
     SP_STRATEGY_TENSOR,   /* one stage: all devices work on every operator */
@@ -105,6 +105,7 @@ struct sp_constraints; /* search/constraints.h */
 struct sp_seen_plan {
     const struct sp_placement *placement;
     const struct sp_sharded_stage *sharded; /* per stage, or NULL */
+    const struct sp_routed *routes;         /* several, as in sp_search_result; or NULL */
     const struct sp_evaluation *evaluation;
     enum sp_search_strategy strategy;
     uint32_t devices_used;
@@ -127,7 +128,7 @@ struct sp_joint_options {
     bool any_plan;     /* the first plan that fits ends the search: only whether there is one is asked */
     bool any_sets;     /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */
-    bool skips_routes; /* with SP_STRATEGY_ROUTES: one route */
+    bool skips_routes; /* requests take one route, whatever the strategy */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint64_t seed;
     const struct sp_executor *executor;

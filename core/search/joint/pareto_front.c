@@ -63,8 +63,12 @@ static uint64_t form_of(const struct sp_joint *joint, const struct sp_placement 
 }
 
 /* Whether as many stages of `b` as of `a` have the form of each stage of `a`. */
-static bool same_form(const struct sp_joint *joint, const struct sp_placement *a, const struct sp_placement *b)
+static bool same_form(const struct sp_joint *joint, const struct sp_joint_candidate *one,
+                      const struct sp_joint_candidate *other)
 {
+    const struct sp_placement *a = &one->placement, *b = &other->placement;
+    if (one->routed != NULL || other->routed != NULL)
+        return one->routed != NULL && other->routed != NULL;
     if (a->shares_devices || b->shares_devices)
         return a->shares_devices == b->shares_devices;
     if (a->stage_count != b->stage_count)
@@ -89,7 +93,7 @@ bool sp_front_rank(struct sp_joint *joint, struct sp_joint_candidate *candidate)
     if (!candidate->fits || candidate == ranked[0] || candidate == ranked[1])
         return false;
     const bool leads = ranked[0] == NULL || sp_front_better(objective, candidate, ranked[0]);
-    if (ranked[0] != NULL && same_form(joint, &candidate->placement, &ranked[0]->placement)) {
+    if (ranked[0] != NULL && same_form(joint, candidate, ranked[0])) {
         if (leads)
             ranked[0] = candidate;
         return leads;
@@ -109,7 +113,7 @@ struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const s
 {
     for (size_t i = 0; i < 2; i++) {
         struct sp_joint_candidate *other = joint->ranked[i];
-        if (other != NULL && !same_form(joint, &other->placement, &plan->placement))
+        if (other != NULL && !same_form(joint, other, plan))
             return other;
     }
     return NULL;
@@ -177,9 +181,12 @@ bool sp_front_add(struct sp_joint *joint, struct sp_front *front, struct sp_join
     return true;
 }
 
-const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement *placement)
+const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement *placement,
+                              const struct sp_routed *routed)
 {
     uint32_t sizes[DIFFERENT_STAGES], replicas[DIFFERENT_STAGES], counts[DIFFERENT_STAGES], different = 0, other = 0;
+    if (routed != NULL)
+        return sp_arena_printf(arena, "%u routes through %u devices", routed->route_count, routed->holder_count);
     for (uint32_t s = 0; s < placement->stage_count; s++) {
         const uint32_t size = sp_placement_size(placement, s), copies = sp_placement_replicas(placement, s);
         uint32_t i = 0;

@@ -72,11 +72,13 @@ const struct sp_route_holder *sp_routed_holder(const struct sp_routed *routed, u
 struct sp_routed_request {
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
+    double most_seconds; /* only plans with a shorter interval are of use; INFINITY: any */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;
 };
 
-/* The best plan of routes that was found; *ret_routed is NULL where none fits, or there are too many devices. */
+/* The best plan of routes that was found; *ret_routed is NULL where none fits or is of use, or there are too many
+   devices. No plan of routes over the units has a shorter interval than *ret_bound_seconds; 0: nothing is known. */
 enum sp_status sp_routed_search(struct sp_arena *arena, const struct sp_routed_request *request,
-                                struct sp_routed **ret_routed, struct sp_error *err);
+                                struct sp_routed **ret_routed, double *ret_bound_seconds, struct sp_error *err);

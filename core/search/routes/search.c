@@ -24,6 +24,7 @@ struct routing {
     double *border_bytes, *border_count; /* per border: of tensors that go from the unit before it to the one behind */
     struct sp_routes_problem problem;
     double *latency, *per_byte; /* by device a * devices + b */
+    double bound_seconds;
     struct sp_error *err;
 };
 
@@ -444,6 +445,7 @@ static enum sp_status try_memory(struct routing *r, double memory_share, struct 
 {
     const struct sp_routes_options options = {.seed = r->request->seed,
                                               .rounds = ROUNDS,
+                                              .least = 1 / r->request->most_seconds,
                                               .executor = r->request->executor,
                                               .watch = r->request->watch,
                                               .stop = sp_watch_stop(r->request->watch)};
@@ -453,6 +455,8 @@ static enum sp_status try_memory(struct routing *r, double memory_share, struct 
     if (routes == NULL || !make_nodes(r, memory_share))
         return sp_fail_memory(r->err);
     enum sp_status status = sp_routes_solve(r->arena, &r->problem, &options, &result, r->err);
+    if (status == SP_OK && memory_share == 1)
+        r->bound_seconds = result->bound > 0 ? 1 / result->bound : INFINITY;
     if (status != SP_OK || result->value <= 0)
         return status;
     status = make_routes(r, result, routes, &count);
@@ -460,17 +464,18 @@ static enum sp_status try_memory(struct routing *r, double memory_share, struct 
         status =
             sp_routed_evaluate(r->arena, r->request->workload, r->request->cluster, count, routes, ret_routed, r->err);
     if (status == SP_OK)
-        (*ret_routed)->bound_seconds = 1 / result->bound;
+        (*ret_routed)->bound_seconds = r->bound_seconds; /* of all the memory that there is */
     return status;
 }
 
 enum sp_status sp_routed_search(struct sp_arena *arena, const struct sp_routed_request *request,
-                                struct sp_routed **ret_routed, struct sp_error *err)
+                                struct sp_routed **ret_routed, double *ret_bound_seconds, struct sp_error *err)
 {
     struct routing r = {.arena = arena, .request = request, .err = err};
     bool is_possible = false;
-    double share = 1, bound = 0;
+    double share = 1;
     *ret_routed = NULL;
+    *ret_bound_seconds = 0;
     if (request->cluster->device_count > SP_ROUTES_MAX_NODES)
         return SP_OK;
     enum sp_status status = make_units(&r, &is_possible);
@@ -484,12 +489,12 @@ enum sp_status sp_routed_search(struct sp_arena *arena, const struct sp_routed_r
         status = try_memory(&r, share, &routed);
         if (status != SP_OK || routed == NULL)
             break;
-        bound = tries == 0 ? routed->bound_seconds : bound;
-        routed->bound_seconds = bound; /* of all the memory that there is */
         if (routed->worst_excess_bytes > 0)
             continue;
-        *ret_routed = routed;
+        if (routed->interval_seconds < request->most_seconds)
+            *ret_routed = routed;
         break;
     }
+    *ret_bound_seconds = r.bound_seconds;
     return status;
 }

@@ -7,8 +7,8 @@
 
 #include "solvers/routes/internal.h"
 
-#define STOP_INTERVAL 256
-#define COVER_SHARE   0.2 /* how much covers count beside the flow */
+#define WEIGH_INTERVAL 256
+#define COVER_SHARE    0.2 /* how much covers count beside the flow */
 
 enum sp_status sp_routes_anneal_create(struct sp_arena *arena, const struct sp_routes_table *table,
                                        struct sp_routes_anneal *ret_anneal, struct sp_error *err)
@@ -242,17 +242,16 @@ static void weigh(struct sp_routes_anneal *anneal)
     anneal->now_value += extra;
 }
 
-void sp_routes_anneal_run(struct sp_routes_anneal *anneal)
+void sp_routes_anneal_run(struct sp_routes_anneal *anneal, uint64_t steps)
 {
-    const double factor = pow(anneal->cold / anneal->hot, (double)STOP_INTERVAL / (double)(anneal->steps + 1));
-    double temperature = anneal->hot;
-    for (uint64_t i = 0; i < anneal->steps; i++) {
-        if (i % STOP_INTERVAL == 0) {
-            if (anneal->stop != NULL && *anneal->stop)
-                return;
-            temperature *= factor;
+    const double factor = pow(anneal->cold / anneal->hot, (double)WEIGH_INTERVAL / (double)(anneal->steps + 1));
+    if (anneal->done == 0)
+        anneal->temperature = anneal->hot;
+    for (uint64_t i = 0; i < steps; i++) {
+        if (anneal->done++ % WEIGH_INTERVAL == 0) {
+            anneal->temperature *= factor;
             weigh(anneal);
         }
-        step(anneal, temperature);
+        step(anneal, anneal->temperature);
     }
 }

@@ -48,10 +48,14 @@ static double across(const struct sp_routes_table *table, bool is_source)
 
 static bool is_possible(const struct sp_routes_table *table, double wanted)
 {
+    const struct sp_routes_node *nodes = table->problem->nodes;
     for (uint32_t way = 0; way < SP_ROUTES_WAYS; way++) {
-        double sum = 0;
-        for (uint32_t i = 0; i < table->nodes && sum < table->layers; i++)
-            sum += sp_routes_power(table, i, wanted, way);
+        double sum = 0, power = 0;
+        for (uint32_t i = 0; i < table->nodes && sum < table->layers; i++) {
+            if (i == 0 || nodes[i].rates != nodes[i - 1].rates || nodes[i].most != nodes[i - 1].most)
+                power = sp_routes_power(table, i, wanted, way);
+            sum += power;
+        }
         if (sum < table->layers * (1 - 1e-12))
             return false;
     }

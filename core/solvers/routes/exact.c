@@ -11,7 +11,7 @@
 
 #include "solvers/routes/internal.h"
 
-#define STOP_INTERVAL 1024
+#define LOOK_INTERVAL 256
 #define NONE          UINT32_MAX
 
 struct frame {
@@ -191,7 +191,8 @@ static void run(struct search *search, struct sp_routes_interval *scratch)
     for (uint32_t depth = 0;;) {
         struct frame *frame = &frames[depth];
         if (search->steps++ >= search->exact->limit ||
-            (search->steps % STOP_INTERVAL == 0 && search->exact->stop != NULL && *search->exact->stop))
+            (search->steps % LOOK_INTERVAL == 0 &&
+             !sp_routes_goes_on(search->exact->options, search->exact->value, search->exact->bound)))
             return;
         if (!advance(search, frame, depth == 0 ? NULL : frame - 1)) {
             if (depth-- == 0)

@@ -8,7 +8,7 @@
 
 #include "solvers/routes/internal.h"
 
-#define STOP_INTERVAL 256
+#define COOL_INTERVAL 256
 #define PERIOD        20000 /* steps from hot to cold */
 #define HOT           2.0   /* layers */
 #define COLD          0.05
@@ -255,25 +255,24 @@ static double want_more(struct sp_routes_groups *groups)
     return groups->table->layers - LINK_WEIGHT * lack;
 }
 
-void sp_routes_groups_run(struct sp_routes_groups *groups)
+void sp_routes_groups_run(struct sp_routes_groups *groups, uint64_t steps)
 {
     const uint32_t nodes = groups->table->nodes;
     bool is_done;
-    double now = layers(groups, &is_done), temperature = HOT;
-    const double factor = pow(COLD / HOT, STOP_INTERVAL / (double)PERIOD);
-    for (uint64_t i = 0; i < groups->steps; i++) {
-        if (i % STOP_INTERVAL == 0) {
-            if (groups->stop != NULL && *groups->stop)
-                return;
-            temperature = i % PERIOD < STOP_INTERVAL ? HOT : temperature * factor;
-        }
+    const double factor = pow(COLD / HOT, COOL_INTERVAL / (double)PERIOD);
+    if (groups->done == 0)
+        groups->now = layers(groups, &is_done);
+    for (uint64_t i = 0; i < steps; i++, groups->done++) {
+        if (groups->done % COOL_INTERVAL == 0)
+            groups->temperature = groups->done % PERIOD < COOL_INTERVAL ? HOT : groups->temperature * factor;
         copy_row(&groups->other, &groups->row, nodes);
         propose(groups);
         double score = layers(groups, &is_done);
         if (is_done)
             score = want_more(groups);
-        if (score >= now + temperature * log(sp_random_fraction(&groups->seed) + 1e-300) || (is_done && score < now)) {
-            now = score;
+        if (score >= groups->now + groups->temperature * log(sp_random_fraction(&groups->seed) + 1e-300) ||
+            (is_done && score < groups->now)) {
+            groups->now = score;
             continue;
         }
         const struct sp_routes_row row = groups->row;

@@ -24,6 +24,12 @@ struct sp_routes_table {
     uint32_t *kind_of; /* per node: the lowest node that it may change places with */
 };
 
+/* Whether to go on, as the caller's watch and flag say. */
+static inline bool sp_routes_goes_on(const struct sp_routes_options *options, double value, double bound)
+{
+    return (options->stop == NULL || !*options->stop) && sp_watch_tick(options->watch, "routes", 0, value, bound);
+}
+
 enum sp_status sp_routes_table_create(struct sp_arena *arena, const struct sp_routes_problem *problem,
                                       struct sp_routes_table *ret_table, struct sp_error *err);
 
@@ -72,19 +78,17 @@ enum sp_status sp_routes_flow_create(struct sp_arena *arena, const struct sp_rou
 /* The largest flow, 0 or more. What each link carries can then be read of `flow`. */
 double sp_routes_flow_value(struct sp_routes_flow *flow, const struct sp_routes_interval *intervals);
 
-/* One run of annealing, which allocates nothing, so that several may run side by side. */
+/* One run of annealing, which allocates nothing, so that several may run side by side. It goes on where it was. */
 struct sp_routes_anneal {
     const struct sp_routes_table *table;
     struct sp_routes_flow flow;
-    uint64_t seed, steps;
-    double hot, cold; /* temperatures, in requests a second */
-    double bound;     /* no choice does more */
-    const volatile bool *stop;
+    uint64_t seed, steps, done;                     /* of `steps` in all; 0: it begins */
+    double hot, cold;                               /* temperatures, in requests a second */
+    double bound;                                   /* no choice does more */
     struct sp_routes_interval *now, *best, *before; /* per node; `now` is where it begins */
     double value;                                   /* of `best`, which is written where it is beaten */
     /* Scratch. */
-    double now_value;
-    double *rate;      /* per node, of `now` */
+    double now_value, temperature;
     double *cover;     /* per layer: sum of the rates of its holders */
     uint32_t *changed; /* nodes of a move */
     uint32_t changed_count;
@@ -94,7 +98,7 @@ struct sp_routes_anneal {
 
 enum sp_status sp_routes_anneal_create(struct sp_arena *arena, const struct sp_routes_table *table,
                                        struct sp_routes_anneal *ret_anneal, struct sp_error *err);
-void sp_routes_anneal_run(struct sp_routes_anneal *anneal);
+void sp_routes_anneal_run(struct sp_routes_anneal *anneal, uint64_t steps);
 
 /*
  * Weights of rates in covers. Nodes whose rates add up to `wanted` or more have weights that add up to 1 or more, in
@@ -117,9 +121,9 @@ double sp_routes_bound(const struct sp_routes_table *table);
    *ret_is_proved where all were seen within `limit` steps. */
 struct sp_routes_exact {
     const struct sp_routes_table *table;
+    const struct sp_routes_options *options; /* which may say that it ends */
     uint64_t limit;
-    const volatile bool *stop;
-    double value;
+    double value, bound;
     struct sp_routes_interval *best; /* per node */
     bool is_proved;
     uint64_t flows;
@@ -133,19 +137,19 @@ struct sp_routes_row {
     uint32_t *order, *size;
 };
 
-/* One run over rows of groups, which allocates nothing. */
+/* One run over rows of groups, which allocates nothing. It goes on where it was. */
 struct sp_routes_groups {
     const struct sp_routes_table *table;
     struct sp_routes_flow flow;
-    uint64_t seed, steps;
-    const volatile bool *stop;
+    uint64_t seed, done;             /* steps; 0: it begins */
     struct sp_routes_row row, other; /* where it begins; the one before */
     double wanted;                   /* requests a second at which groups are as long as they can be; raised */
     double value;
     struct sp_routes_interval *best, *intervals;
+    double now, temperature;
     double *sums, *in;
 };
 
 enum sp_status sp_routes_groups_create(struct sp_arena *arena, const struct sp_routes_table *table,
                                        struct sp_routes_groups *ret_groups, struct sp_error *err);
-void sp_routes_groups_run(struct sp_routes_groups *groups);
+void sp_routes_groups_run(struct sp_routes_groups *groups, uint64_t steps);

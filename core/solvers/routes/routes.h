@@ -63,6 +63,7 @@ struct sp_routes_problem {
 struct sp_routes_options {
     uint64_t seed;
     uint64_t rounds; /* of the search, each of a fixed number of steps; 0: SP_ROUTES_ROUNDS. Ends earlier when proved */
+    double least; /* requests a second; a choice that does no more is of no use, and none may be found then. 0: any */
     const struct sp_executor *executor;
     const struct sp_watch *watch; /* false ends with the best so far */
     const volatile bool *stop;    /* the same, seen by all tasks; may be NULL */
@@ -81,7 +82,7 @@ struct sp_routes_use {
 };
 
 struct sp_routes_result {
-    double value, bound; /* requests a second; value 0 where no choice reaches the sink */
+    double value, bound; /* requests a second; value 0 where no choice reaches the sink, or does more than `least` */
     bool is_optimal;     /* value == bound up to rounding */
     bool is_stopped;
     const struct sp_routes_interval *intervals; /* per node */

@@ -1,4 +1,5 @@
 /* sp_routes_solve(): bounds, rounds of searches beside each other, and all choices of small problems. */
+#include <math.h>
 #include <string.h>
 
 #include "solvers/routes/internal.h"
@@ -6,7 +7,8 @@
 #define TASKS           8
 #define ANNEALERS       2 /* of the tasks; the others try rows of groups */
 #define STEPS           50000
-#define EXACT_STEPS     20000 /* in front of the first round, and each time four times as many as the time before */
+#define SLICE_CELLS     1000000 /* nodes times nodes and layers: milliseconds of a task */
+#define EXACT_STEPS     20000   /* in front of the first round, and each time four times as many as the time before */
 #define MAX_EXACT_STEPS 100000000
 #define HOT             0.02 /* of annealing, as parts of the bound */
 #define COLD            0.0005
@@ -18,7 +20,7 @@ struct solver {
     const struct sp_routes_options *options;
     struct sp_routes_groups groups[TASKS - ANNEALERS];
     struct sp_routes_anneal anneals[ANNEALERS];
-    uint64_t round;
+    uint64_t round, slice; /* steps of each task at a time */
     double value, bound;
     struct sp_routes_interval *best;
     bool is_optimal, is_stopped;
@@ -48,31 +50,26 @@ static enum sp_status begin(struct solver *solver, struct sp_error *err)
             break;
         begin_row(solver, &solver->groups[i].row, i);
         solver->groups[i].wanted = solver->bound / 16;
-        solver->groups[i].stop = solver->options->stop;
     }
-    for (uint32_t i = 0; i < ANNEALERS && status == SP_OK; i++) {
+    for (uint32_t i = 0; i < ANNEALERS && status == SP_OK; i++)
         status = sp_routes_anneal_create(solver->arena, &solver->table, &solver->anneals[i], err);
-        solver->anneals[i].stop = solver->options->stop;
-    }
     return status;
 }
 
-static void run_groups(struct solver *solver, uint32_t index, uint64_t seed)
+static void begin_groups(struct solver *solver, struct sp_routes_groups *groups, uint64_t seed)
 {
-    struct sp_routes_groups *groups = &solver->groups[index];
     groups->seed = seed;
-    groups->steps = STEPS;
+    groups->done = 0;
     if (groups->wanted < solver->value)
         groups->wanted = solver->value * (1 + 1e-6);
-    sp_routes_groups_run(groups);
 }
 
-static void run_anneal(struct solver *solver, uint32_t index, uint64_t seed)
+static void begin_anneal(struct solver *solver, struct sp_routes_anneal *anneal, uint64_t seed)
 {
-    struct sp_routes_anneal *anneal = &solver->anneals[index];
     const struct sp_routes_problem *problem = solver->table.problem;
     anneal->seed = seed;
     anneal->steps = STEPS;
+    anneal->done = 0;
     anneal->bound = solver->bound;
     anneal->hot = HOT * solver->bound;
     anneal->cold = COLD * solver->bound;
@@ -86,17 +83,15 @@ static void run_anneal(struct solver *solver, uint32_t index, uint64_t seed)
                 (struct sp_routes_interval){sp_random_below(&anneal->seed, problem->layer_count - count + 1), count};
         }
     }
-    sp_routes_anneal_run(anneal);
 }
 
 static void run_task(void *argument, uint32_t index)
 {
     struct solver *solver = argument;
-    const uint64_t seed = sp_scramble(solver->options->seed ^ sp_scramble(solver->round * TASKS + index));
     if (index < TASKS - ANNEALERS)
-        run_groups(solver, index, seed);
+        sp_routes_groups_run(&solver->groups[index], solver->slice);
     else
-        run_anneal(solver, index - (TASKS - ANNEALERS), seed);
+        sp_routes_anneal_run(&solver->anneals[index - (TASKS - ANNEALERS)], solver->slice);
 }
 
 static void take(struct solver *solver, double value, const struct sp_routes_interval *intervals)
@@ -110,27 +105,41 @@ static void take(struct solver *solver, double value, const struct sp_routes_int
 static void look(struct solver *solver)
 {
     solver->is_optimal = solver->is_optimal || solver->value >= solver->bound * (1 - ROUNDING);
-    if ((solver->options->stop != NULL && *solver->options->stop) ||
-        !sp_watch_tick(solver->options->watch, "routes", 0, solver->value, solver->bound))
-        solver->is_stopped = true;
+    solver->is_stopped = solver->is_stopped || !sp_routes_goes_on(solver->options, solver->value, solver->bound);
 }
 
+/* One round of all tasks, in slices between which the watch is looked at. */
 static void search(struct solver *solver)
 {
-    sp_executor_run(solver->options->executor, TASKS, run_task, solver);
+    const uint64_t cells = (uint64_t)solver->table.nodes * (solver->table.nodes + solver->table.layers);
+    const uint64_t most = SLICE_CELLS / cells + 1;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        const uint64_t seed = sp_scramble(solver->options->seed ^ sp_scramble(solver->round * TASKS + i));
+        if (i < TASKS - ANNEALERS)
+            begin_groups(solver, &solver->groups[i], seed);
+        else
+            begin_anneal(solver, &solver->anneals[i - (TASKS - ANNEALERS)], seed);
+    }
+    for (uint64_t done = 0; done < STEPS && !solver->is_stopped; done += solver->slice) {
+        solver->slice = STEPS - done < most ? STEPS - done : most;
+        sp_executor_run(solver->options->executor, TASKS, run_task, solver);
+        look(solver);
+    }
     for (uint32_t i = 0; i < TASKS - ANNEALERS; i++)
         take(solver, solver->groups[i].value, solver->groups[i].best);
     for (uint32_t i = 0; i < ANNEALERS; i++)
         take(solver, solver->anneals[i].value, solver->anneals[i].best);
+    look(solver);
 }
 
 static enum sp_status prove(struct solver *solver, uint64_t limit, struct sp_error *err)
 {
     struct sp_arena_mark mark = sp_arena_mark(solver->arena);
     struct sp_routes_exact exact = {.table = &solver->table,
+                                    .options = solver->options,
                                     .limit = limit,
-                                    .stop = solver->options->stop,
                                     .value = solver->value,
+                                    .bound = solver->bound,
                                     .best =
                                         SP_NEW_ARRAY(solver->arena, solver->table.nodes, struct sp_routes_interval)};
     if (exact.best == NULL)
@@ -154,7 +163,9 @@ static enum sp_status write_result(struct solver *solver, struct sp_routes_resul
         return result == NULL ? sp_fail_memory(err) : status;
     *result = (struct sp_routes_result){.is_optimal = solver->is_optimal, .is_stopped = solver->is_stopped};
     result->value = sp_routes_flow_value(&flow, solver->best);
-    result->bound = solver->is_optimal ? result->value : solver->bound;
+    result->bound = solver->bound;
+    if (solver->is_optimal)
+        result->bound = fmin(solver->bound, fmax(result->value, solver->options->least));
     result->intervals = solver->best;
     struct sp_routes_use *uses = SP_NEW_ARRAY(solver->arena, flow.arc_count / 2 + 1, struct sp_routes_use);
     if (uses == NULL)
@@ -182,7 +193,7 @@ enum sp_status sp_routes_solve(struct sp_arena *arena, const struct sp_routes_pr
     struct solver *solver = SP_NEW(arena, struct solver);
     if (solver == NULL)
         return sp_fail_memory(err);
-    *solver = (struct solver){.arena = arena, .options = options};
+    *solver = (struct solver){.arena = arena, .options = options, .value = options->least};
     enum sp_status status = sp_routes_table_create(arena, problem, &solver->table, err);
     if (status != SP_OK)
         return status;
@@ -198,7 +209,8 @@ enum sp_status sp_routes_solve(struct sp_arena *arena, const struct sp_routes_pr
         status = prove(solver, exact_steps, err);
     for (; status == SP_OK && solver->round < rounds && !solver->is_optimal && !solver->is_stopped; solver->round++) {
         search(solver);
-        look(solver);
+        if (solver->options->least > 0 && solver->value <= solver->options->least)
+            break; /* more rounds would find nothing of use either, mostly */
         exact_steps *= exact_steps < MAX_EXACT_STEPS ? 4 : 1;
         if (!solver->is_optimal && !solver->is_stopped)
             status = prove(solver, exact_steps, err);

@@ -614,6 +614,7 @@ static void run_problem(uint32_t number, struct tally *tally, bool *ret_done)
     options.objective = objectives[world_below(3)];
     options.max_replicas = world_below(3) == 0 ? 2 : 1;
     options.skip_minimum_memory = true;
+    options.skips_routes = true; /* all plans that are tried here have one */
     struct drawing drawing = {.every = {.world = &before, .max_replicas = options.max_replicas, .visit = draw}};
     (void)try_every(&drawing.every);
     if (!is_tiny(&now) || drawing.fitting == 0)

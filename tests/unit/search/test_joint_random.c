@@ -134,6 +134,7 @@ static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devic
         if (!problem->workload->nodes[n].folded)
             problem->live[problem->live_count++] = n;
     sp_joint_options_init(&problem->options);
+    problem->options.skips_routes = true; /* all plans that are tried here have one */
     problem->options.objective = below(2) == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
     problem->options.max_replicas = below(3) == 0 ? 2 : 1;
 }

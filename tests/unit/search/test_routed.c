@@ -120,16 +120,28 @@ Test(routed, finds_the_best_of_all_intervals)
             build_mixed_cluster(arena, first, WEIGHT * (1 + sp_random_below(&seed, 5)) + 500, second,
                                 WEIGHT * (1 + sp_random_below(&seed, 5)) + 500, 1e15);
         const struct sp_workload *workload = random_chain(cluster, 1 + sp_random_below(&seed, MOST_NODES), &seed);
-        const struct sp_routed_request request = {.workload = workload, .cluster = cluster, .seed = number};
+        struct sp_routed_request request = {
+            .workload = workload, .cluster = cluster, .most_seconds = INFINITY, .seed = number};
         struct sp_routed *routed;
+        double bound;
         const double best = best_of_all(workload, cluster);
-        cr_assert_eq(sp_routed_search(arena, &request, &routed, &error), SP_OK, "%s", error.message);
+        cr_assert_eq(sp_routed_search(arena, &request, &routed, &bound, &error), SP_OK, "%s", error.message);
         cr_assert_eq(routed == NULL, best == 0, "problem %u: %g, %g", number, best, sp_cluster_memory(cluster, 0));
         if (routed != NULL) {
             cr_assert_float_eq(routed->interval_seconds, 1 / best, 1e-6 / best, "problem %u: %g, not %g", number,
                                routed->interval_seconds, 1 / best);
             cr_assert_leq(routed->bound_seconds, routed->interval_seconds * (1 + 1e-9));
             expect_sound(workload, cluster, routed);
+            cr_assert_float_eq(bound, 1 / best, 1e-6 / best);
+            /* The same with a plan at hand that is a little worse, or as good. */
+            request.most_seconds = 1.001 / best;
+            cr_assert_eq(sp_routed_search(arena, &request, &routed, &bound, &error), SP_OK, "%s", error.message);
+            cr_assert_not_null(routed, "problem %u", number);
+            cr_assert_float_eq(routed->interval_seconds, 1 / best, 1e-6 / best, "problem %u", number);
+            request.most_seconds = (1 - 1e-6) / best;
+            cr_assert_eq(sp_routed_search(arena, &request, &routed, &bound, &error), SP_OK, "%s", error.message);
+            cr_assert_null(routed, "problem %u", number);
+            cr_assert_geq(bound, request.most_seconds * (1 - 1e-9));
         }
         sp_arena_rewind(arena, mark);
     }

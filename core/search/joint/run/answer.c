@@ -11,7 +11,7 @@ enum sp_status sp_run_find_bounds(struct sp_search_run *search)
     const struct sp_joint *joint = &search->joint;
     const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
                        (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count &&
-                        !sp_run_tries_shares(search));
+                        !sp_run_tries_shares(search) && !search->finds_routes);
     if (search->has_bounds)
         return SP_OK;
     search->has_bounds = true;
@@ -28,22 +28,6 @@ static bool splits_operators(const struct sp_joint_candidate *candidate)
     return false;
 }
 
-static bool describe_plan(const struct sp_search_run *search, struct sp_joint_candidate *candidate,
-                          struct sp_front_plan *ret_plan)
-{
-    const struct sp_near_plan measured = sp_near_measure(candidate);
-    *ret_plan = (struct sp_front_plan){.description = sp_front_describe(search->joint.arena, &candidate->placement),
-                                       .strategy = candidate->strategy,
-                                       .stage_count = candidate->placement.stage_count,
-                                       .devices_used = candidate->devices_used,
-                                       .latency_seconds = candidate->evaluation->latency_seconds,
-                                       .interval_seconds = candidate->evaluation->interval_seconds,
-                                       .memory_bytes = candidate->memory_bytes,
-                                       .used_share = measured.used_share,
-                                       .messages = measured.messages};
-    return ret_plan->description != NULL;
-}
-
 /* The runner-up of the answer, and what memory is in the way of. */
 static enum sp_status list_others(struct sp_search_run *search, const struct sp_joint_candidate *chosen,
                                   struct sp_search_result *result)
@@ -57,7 +41,7 @@ static enum sp_status list_others(struct sp_search_run *search, const struct sp_
     if (second == NULL || other == NULL)
         return sp_fail_memory(search->err);
     struct sp_joint_candidate *runner_up = sp_front_second(joint, chosen);
-    if (runner_up != NULL && !describe_plan(search, runner_up, second))
+    if (runner_up != NULL && !sp_near_describe(joint->arena, runner_up, second))
         return sp_fail_memory(search->err);
     result->second = runner_up != NULL ? second : NULL;
     result->is_proved = search->is_proved;
@@ -69,7 +53,7 @@ static enum sp_status list_others(struct sp_search_run *search, const struct sp_
     if (status != SP_OK)
         return status;
     const struct sp_stage_cost *cost = &beyond->evaluation->stages[peak.stage];
-    if (!describe_plan(search, beyond, &other->plan))
+    if (!sp_near_describe(joint->arena, beyond, &other->plan))
         return sp_fail_memory(search->err);
     other->device = cost->device;
     other->node = peak.node == SP_NO_WORK ? NULL : joint->workload->nodes[peak.node].name;
@@ -101,7 +85,7 @@ static enum sp_status list_front(struct sp_search_run *search, struct sp_joint_c
     if (plans == NULL)
         return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < count; i++) {
-        if (!describe_plan(search, listed[i], &plans[i]))
+        if (!sp_near_describe(search->joint.arena, listed[i], &plans[i]))
             return sp_fail_memory(search->err);
         plans[i].is_chosen = i == at;
     }
@@ -115,7 +99,8 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
 {
     struct sp_joint *joint = &search->joint;
     struct sp_joint_candidate *best = search->front.plans[0];
-    struct sp_joint_candidate *chosen = sp_near_choose(joint, best);
+    struct sp_joint_candidate *chosen =
+        search->asks_routes && best->routed != NULL ? best : sp_near_choose(joint, best);
     struct sp_search_result *result = SP_NEW(joint->arena, struct sp_search_result);
     struct sp_error *failure = SP_NEW(joint->arena, struct sp_error);
     if (result == NULL || failure == NULL)
@@ -124,6 +109,7 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
     *result = (struct sp_search_result){.placement = chosen->placement,
                                         .evaluation = chosen->evaluation,
                                         .sharded = splits_operators(chosen) ? chosen->sharded : NULL,
+                                        .routes = chosen->routed,
                                         .strategy = chosen->strategy,
                                         .explored = joint->explored,
                                         .accepted = joint->accepted,
@@ -151,8 +137,6 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
         status = list_front(search, chosen, result);
     if (status == SP_OK)
         status = list_others(search, chosen, result);
-    if (status == SP_OK && search->routed != NULL)
-        status = sp_run_answer_routes(search, result);
     if (status == SP_OK)
         *ret_result = result;
     return status;

@@ -7,15 +7,34 @@
 
 #define ROUNDING 1e-9 /* share by which sums that are equal may differ */
 
-struct sp_near_plan sp_near_measure(struct sp_joint_candidate *candidate)
+static double used_share(const struct sp_stage_cost *cost)
+{
+    return cost->capacity_bytes > 0 ? cost->total_bytes / cost->capacity_bytes : 0;
+}
+
+/* Of all routes: the fullest holder, the route that sends most. */
+static struct sp_near_plan measure_routes(struct sp_joint_candidate *candidate)
+{
+    const struct sp_routed *routed = candidate->routed;
+    struct sp_near_plan plan = {.candidate = candidate};
+    for (uint32_t h = 0; h < routed->holder_count; h++)
+        plan.used_share = fmax(plan.used_share, used_share(routed->holders[h].cost));
+    for (uint32_t r = 0; r < routed->route_count; r++)
+        if (routed->routes[r].evaluation->transfer_count > plan.messages)
+            plan.messages = routed->routes[r].evaluation->transfer_count;
+    return plan;
+}
+
+/* Messages and memory of a plan that was evaluated. */
+static struct sp_near_plan measure(struct sp_joint_candidate *candidate)
 {
     const struct sp_evaluation *evaluation = candidate->evaluation;
     struct sp_near_plan plan = {.candidate = candidate, .messages = evaluation->transfer_count};
+    if (candidate->routed != NULL)
+        return measure_routes(candidate);
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, s);
         const struct sp_sharded_stage *sharded = candidate->sharded == NULL ? NULL : &candidate->sharded[s];
-        if (cost->capacity_bytes > 0)
-            plan.used_share = fmax(plan.used_share, cost->total_bytes / cost->capacity_bytes);
+        plan.used_share = fmax(plan.used_share, used_share(sp_evaluation_device(evaluation, s)));
         if (sharded == NULL || sharded->table == NULL || sharded->intra == NULL)
             continue;
         for (uint32_t i = 0; i < sharded->intra->use_count; i++)
@@ -26,6 +45,22 @@ struct sp_near_plan sp_near_measure(struct sp_joint_candidate *candidate)
         }
     }
     return plan;
+}
+
+bool sp_near_describe(struct sp_arena *arena, struct sp_joint_candidate *candidate, struct sp_front_plan *ret_plan)
+{
+    const struct sp_near_plan measured = measure(candidate);
+    *ret_plan =
+        (struct sp_front_plan){.description = sp_front_describe(arena, &candidate->placement, candidate->routed),
+                               .strategy = candidate->strategy,
+                               .stage_count = candidate->placement.stage_count,
+                               .devices_used = candidate->devices_used,
+                               .latency_seconds = candidate->evaluation->latency_seconds,
+                               .interval_seconds = candidate->evaluation->interval_seconds,
+                               .memory_bytes = candidate->memory_bytes,
+                               .used_share = measured.used_share,
+                               .messages = measured.messages};
+    return ret_plan->description != NULL;
 }
 
 static double seconds_of(const struct sp_joint *joint, const struct sp_joint_candidate *candidate)
@@ -54,10 +89,18 @@ bool sp_near_is_near(const struct sp_joint *joint, const struct sp_joint_candida
     return sp_near_is_within(joint, seconds_of(joint, candidate), best);
 }
 
+/* Whether requests take several routes. */
+static double routes_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
+{
+    (void)joint;
+    return plan->candidate->routed != NULL;
+}
+
 /* Whether `a` stays wherever `b` does, and is no worse in the end. */
 static bool covers(const struct sp_joint *joint, const struct sp_near_plan *a, const struct sp_near_plan *b)
 {
-    return seconds_of(joint, a->candidate) <= seconds_of(joint, b->candidate) &&
+    return routes_of(joint, a) <= routes_of(joint, b) &&
+           seconds_of(joint, a->candidate) <= seconds_of(joint, b->candidate) &&
            a->candidate->devices_used <= b->candidate->devices_used && a->used_share <= b->used_share &&
            a->messages <= b->messages && other_seconds(joint, a->candidate) <= other_seconds(joint, b->candidate) &&
            !sp_front_better(joint->options->objective, b->candidate, a->candidate);
@@ -77,7 +120,7 @@ bool sp_near_add(struct sp_joint *joint, struct sp_joint_candidate *candidate)
     uint32_t kept = 0;
     if (joint->options->tolerance <= 0 || !candidate->fits || best == NULL || !sp_near_is_near(joint, candidate, best))
         return false;
-    const struct sp_near_plan plan = sp_near_measure(candidate);
+    const struct sp_near_plan plan = measure(candidate);
     for (uint32_t i = 0; i < joint->near_count; i++) {
         if (covers(joint, &joint->near[i], &plan))
             return false;
@@ -153,11 +196,12 @@ struct sp_joint_candidate *sp_near_choose(const struct sp_joint *joint, struct s
     if (tolerance <= 0)
         return best;
     list.count = 1;
-    list.plans[0] = sp_near_measure(best);
+    list.plans[0] = measure(best);
     for (uint32_t i = 0; i < joint->near_count; i++) {
         if (joint->near[i].candidate != best && sp_near_is_near(joint, joint->near[i].candidate, best))
             list.plans[list.count++] = joint->near[i];
     }
+    keep_least(joint, &list, routes_of, 0, 0);
     keep_least(joint, &list, devices_of, 0, 0);
     keep_least(joint, &list, used_share_of, 0, tolerance);
     keep_least(joint, &list, messages_of, tolerance, 0);

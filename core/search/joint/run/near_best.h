@@ -6,13 +6,14 @@
  *
  *   1. objective    interval or latency, at most 1 + t times that of the best plan. For the fewest devices these come
  *                   first, and the interval is what may be longer
- *   2. devices      of these plans those that use the fewest
- *   3. free memory  of these the ones whose fullest device is the least full, or by no more than the share t of its
+ *   2. one route    of these plans those of one route, where there are any
+ *   3. devices      of these plans those that use the fewest
+ *   4. free memory  of these the ones whose fullest device is the least full, or by no more than the share t of its
  *                   memory fuller
- *   4. messages     of these the ones that send the fewest for a request, or at most 1 + t times as many
- *   5. other figure of these the ones with the least latency, where the objective is another, or else the least
+ *   5. messages     of these the ones that send the fewest for a request, or at most 1 + t times as many
+ *   6. other figure of these the ones with the least latency, where the objective is another, or else the least
  *                   interval, or at most 1 + t times that
- *   6.              of these the best one (sp_front_better())
+ *   7.              of these the best one (sp_front_better())
  *
  * So no figure decides by a difference that is below the tolerance. With t = 0 the answer is the best plan.
  *
@@ -22,8 +23,8 @@
  */
 #include "search/joint/candidate.h"
 
-/* Messages and memory of a plan that was evaluated. */
-struct sp_near_plan sp_near_measure(struct sp_joint_candidate *candidate);
+/* Its figures for people, all but is_chosen. False without memory. */
+bool sp_near_describe(struct sp_arena *arena, struct sp_joint_candidate *candidate, struct sp_front_plan *ret_plan);
 
 /* Whether the candidate, which joint->ranked knows, was taken in, and has to stay as it is. */
 bool sp_near_add(struct sp_joint *joint, struct sp_joint_candidate *candidate);

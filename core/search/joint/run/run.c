@@ -47,7 +47,7 @@ void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *
     const struct sp_joint_candidate *known = search->whole;
     const struct sp_placement *placement = &candidate->placement;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
-        if (sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
+        if (candidate->routed != NULL || sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
             return;
     }
     if (known == NULL || (candidate->fits && !known->fits) ||

@@ -30,19 +30,19 @@ struct sp_search_run {
     enum sp_objective proposed;                /* what stages are proposed for; mostly the objective of the search */
     const struct sp_grouping_result *grouping; /* NULL: not tried */
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
-    const struct sp_routed *routed;   /* the best plan of routes, where it is better than all others; or NULL */
-    struct sp_joint_candidate *whole; /* the best of stages of one device each, or the one that lacks least */
-    bool is_proved;                   /* every plan was tried */
-    struct sp_error violation;        /* of the last candidate that broke a constraint, or SP_OK */
-    struct sp_error failure;          /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
+    struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
+    bool is_proved;                            /* every plan was tried */
+    struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error failure;                   /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
     struct sp_error *err;
 
     /* What the caller's watch sees: the parts of the search count in units of their own, and begin again and again. */
     struct sp_joint_options options; /* of the caller, with a watch between */
     const struct sp_watch *outer;
     struct sp_watch watch;
-    bool finds_routes;
-    bool groups; /* in the search for groupings, which knows seconds */
+    bool asks_routes;  /* the strategy is that of routes */
+    bool finds_routes; /* it is, or requests may take several routes beside what else there is */
+    bool groups;       /* in the search for groupings, which knows seconds */
     double fraction, best_seconds, bound_seconds;
     struct sp_lower_bounds bounds;
     bool has_bounds;
@@ -119,11 +119,8 @@ enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search);
 /* Plans as if there were memory enough, to say what memory is in the way of, if it is. */
 enum sp_status sp_run_look_beyond(struct sp_search_run *search);
 
-/* Plans of routes, with SP_STRATEGY_ROUTES. */
+/* Plans of routes, where search->finds_routes. */
 enum sp_status sp_run_try_routes(struct sp_search_run *search);
-
-/* Makes the plan of routes, which is better than that of `result`, the answer. */
-enum sp_status sp_run_answer_routes(struct sp_search_run *search, struct sp_search_result *result);
 
 /* What no plan can be better than, into `bounds`; computed once. */
 enum sp_status sp_run_find_bounds(struct sp_search_run *search);
