@@ -18,7 +18,8 @@ struct planned {
     struct sp_error err;
 };
 
-static enum sp_status try_plan(struct planned *p, const char *text, const char *cluster, enum sp_objective objective)
+static enum sp_status try_strategy(struct planned *p, const char *text, const char *cluster,
+                                   enum sp_objective objective, enum sp_search_strategy strategy)
 {
     const struct sp_job_options options = {.bytes = text, .size = strlen(text), .name = "graph"};
     struct sp_plan_options asked;
@@ -26,10 +27,16 @@ static enum sp_status try_plan(struct planned *p, const char *text, const char *
     p->cluster = cluster_from(p->arena, cluster);
     sp_plan_options_init(&asked);
     asked.objective = objective;
+    asked.strategy = strategy;
     enum sp_status status = sp_job_plan(&options, p->cluster, &asked, &p->job, &p->plan, &p->err);
     if (status == SP_OK)
         recount_expect_result(p->plan->workload, p->plan->cluster, p->plan->result);
     return status;
+}
+
+static enum sp_status try_plan(struct planned *p, const char *text, const char *cluster, enum sp_objective objective)
+{
+    return try_strategy(p, text, cluster, objective, SP_STRATEGY_AUTO);
 }
 
 static void make_plan(struct planned *p, const char *text, const char *cluster)
@@ -310,13 +317,21 @@ static void random_graph(struct sp_buf *text, uint32_t nodes, uint32_t kinds, ui
 static void compare_with_all(const char *cluster, uint32_t kinds, uint64_t seed, uint32_t runs)
 {
     struct sp_buf text;
-    uint32_t planned = 0, refused = 0, grouped = 0;
+    uint32_t planned = 0, refused = 0, grouped = 0, routed = 0;
     sp_buf_init(&text, (size_t)1 << 20);
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t of_id[8], group[8];
         struct planned p;
         random_graph(&text, 3 + pick(&seed, 4), kinds, &seed, of_id);
         enum sp_status status = try_plan(&p, text.data, cluster, SP_OBJECTIVE_THROUGHPUT);
+        if (status == SP_OK && p.plan->result->routes != NULL) { /* better than the best of one route */
+            const double interval = p.plan->result->evaluation->interval_seconds;
+            release(&p);
+            status = try_strategy(&p, text.data, cluster, SP_OBJECTIVE_THROUGHPUT, SP_STRATEGY_PIPELINE);
+            cr_assert_eq(status, SP_OK, "%s: %s", text.data, p.err.message);
+            cr_expect_lt(interval, p.plan->result->evaluation->interval_seconds, "%s", text.data);
+            routed++;
+        }
         if (status == SP_OK) {
             const struct sp_placement *placement = &p.plan->result->placement;
             for (uint32_t i = 0; i < p.plan->workload->node_count; i++)
@@ -345,6 +360,7 @@ static void compare_with_all(const char *cluster, uint32_t kinds, uint64_t seed,
     cr_expect_geq(planned, runs / 4);
     cr_expect_geq(grouped, runs / 8);
     cr_expect(kinds == 1 || refused > 0);
+    cr_expect_eq(kinds > 1, routed > 0);
     sp_buf_release(&text);
 }
 

@@ -206,6 +206,7 @@ static struct sp_search_result *search(const struct sp_workload *work, const str
     struct sp_search_result *result = NULL;
     sp_joint_options_init(&options);
     options.any_sets = any_sets;
+    options.skips_routes = true; /* else several devices may have a node, which any sets do not do */
     options.skip_minimum_memory = true;
     enum sp_status status = sp_joint_search(arena, work, NULL, cluster, &options, &result, &err);
     if (status == SP_ERR_NOFIT) {
