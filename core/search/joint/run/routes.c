@@ -19,7 +19,7 @@ static enum sp_status take(struct sp_search_run *search, const struct sp_routed 
     for (uint32_t h = 0; h < routed->holder_count; h++)
         candidate->memory_bytes = fmax(candidate->memory_bytes, routed->holders[h].cost->total_bytes);
     search->joint.explored += routed->route_count;
-    return sp_run_take(search, candidate, routed->route_count > 1 ? SP_STRATEGY_ROUTES : SP_STRATEGY_PIPELINE);
+    return sp_run_take_late(search, candidate, routed->route_count > 1 ? SP_STRATEGY_ROUTES : SP_STRATEGY_PIPELINE);
 }
 
 /* Seconds between requests below which routes are worth their trouble: those that are asked for in any case, others
