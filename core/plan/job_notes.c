@@ -112,15 +112,15 @@ bool sp_note_states(const struct sp_states *states, struct sp_bindings *bindings
     const struct sp_plan_note note = {
         .code = "STATES_FOUND",
         .severity = "note",
-        .message = sp_arena_printf(
-            bindings->arena,
-            "%u inputs are states, which the step before gave as outputs (first '%.80s', from '%.80s'): %s say so, and "
-            "types agree; %u of them grow. Each stays on the devices, and in the shards, that it is in.",
-            states->count, first->past->name, first->present->name,
-            given == states->count ? "the request or a genai_config.json"
-            : given > 0            ? "the request or a genai_config.json, and names,"
-                                   : "their names",
-            growing),
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "%u inputs are states, outputs of the step before ('%.60s' was '%.60s'%s), by %s and "
+                            "types; %u grow. A plan keeps each where it is made.",
+                            states->count, first->past->name, first->present->name, states->count > 1 ? ", .." : "",
+                            given == states->count ? "what was given"
+                            : given > 0            ? "names, what was given"
+                                                   : "names",
+                            growing),
         .tensor = first->past->name,
         .hint = "The option state (--state IN=OUT) names them where this is not so.",
     };

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "plan/job.h"
+#include "recurrent_text.h"
 #include "search/joint/evaluate.h"
 #include "search/states.h"
 
@@ -17,41 +18,6 @@ struct planned {
     struct sp_error err;
     enum sp_status status;
 };
-
-/* Of layers new = act(x W + state U) with rows of `width`; `U` is a product with what several nodes make. */
-static void write_model(struct sp_buf *text, uint32_t layers, uint32_t rows, uint32_t width)
-{
-    const char *below = "x", *comma = "";
-    char name[32];
-    sp_buf_init(text, (size_t)1 << 20);
-    sp_buf_printf(text, "{\"opset\":17,\"inputs\":[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[%u,%u]}", rows,
-                  width);
-    for (uint32_t l = 0; l < layers; l++)
-        sp_buf_printf(text, ",{\"name\":\"state_%u\",\"dtype\":\"float32\",\"shape\":[%u,%u]}", l, rows, width);
-    sp_buf_text(text, "],\"initializers\":[");
-    for (uint32_t l = 0; l < layers; l++, comma = ",")
-        sp_buf_printf(text,
-                      "%s{\"name\":\"W%u\",\"dtype\":\"float32\",\"shape\":[%u,%u]},"
-                      "{\"name\":\"U%u\",\"dtype\":\"float32\",\"shape\":[%u,%u]}",
-                      comma, l, width, width, l, width, width);
-    sp_buf_text(text, "],\"nodes\":[");
-    comma = "";
-    for (uint32_t l = 0; l < layers; l++, comma = ",") {
-        sp_buf_printf(text,
-                      "%s{\"op\":\"MatMul\",\"inputs\":[\"%s\",\"W%u\"],\"outputs\":[\"t%u\"]},"
-                      "{\"op\":\"MatMul\",\"inputs\":[\"state_%u\",\"U%u\"],\"outputs\":[\"k%u\"]},"
-                      "{\"op\":\"Add\",\"inputs\":[\"t%u\",\"k%u\"],\"outputs\":[\"s%u\"]},"
-                      "{\"op\":\"Tanh\",\"inputs\":[\"s%u\"],\"outputs\":[\"new_state_%u\"]}",
-                      comma, below, l, l, l, l, l, l, l, l, l, l);
-        (void)snprintf(name, sizeof name, "new_state_%u", l);
-        below = name;
-    }
-    sp_buf_text(text, "],\"outputs\":[");
-    comma = "";
-    for (uint32_t l = 0; l < layers; l++, comma = ",")
-        sp_buf_printf(text, "%s\"new_state_%u\"", comma, l);
-    sp_buf_text(text, "]}");
-}
 
 static void make(struct planned *p, const struct sp_buf *model, uint32_t devices, double memory,
                  const struct sp_plan_options *options)
@@ -131,7 +97,7 @@ Test(state_plans, states_stay_where_they_are_made)
     uint32_t moved = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct sp_buf model;
-        write_model(&model, sizes[i][0], sizes[i][1], sizes[i][2]);
+        recurrent_text(&model, sizes[i][0], sizes[i][1], sizes[i][2]);
         for (uint32_t variant = 0; variant < 12; variant++) {
             const uint32_t devices = variant / 6 + 2;
             struct sp_plan_options options;

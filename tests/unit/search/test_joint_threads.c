@@ -9,6 +9,7 @@
 #include "onnx_bytes.h"
 #include "plan/job.h"
 #include "recount.h"
+#include "recurrent_text.h"
 #include "threads/executor.h"
 
 #define RUNS 10
@@ -77,6 +78,15 @@ Test(joint_threads, same_plan_of_layers)
     onnx_mlp(&file, &(struct onnx_mlp){.layers = 3, .width = 1024, .batch = "64"});
     same_plans(&(struct question){file.data, file.size, SP_OBJECTIVE_LATENCY, SP_STRATEGY_AUTO, 1}, RUNS);
     same_plans(&(struct question){file.data, file.size, SP_OBJECTIVE_THROUGHPUT, SP_STRATEGY_AUTO, 2}, RUNS);
+    sp_buf_release(&file);
+}
+
+Test(joint_threads, same_plan_of_a_loop)
+{
+    struct sp_buf file;
+    recurrent_text(&file, 4, 3, 2048);
+    same_plans(&(struct question){file.data, file.size, SP_OBJECTIVE_LATENCY, SP_STRATEGY_AUTO, 1}, 2);
+    same_plans(&(struct question){file.data, file.size, SP_OBJECTIVE_THROUGHPUT, SP_STRATEGY_AUTO, 1}, 2);
     sp_buf_release(&file);
 }
 
