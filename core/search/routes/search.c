@@ -30,6 +30,26 @@ struct routing {
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
 
+/* A loop's state stays where it is made: no border between the nodes that use it and the one that makes the next one. */
+static void keep_states(const struct routing *r, const struct sp_units *units, double *crossing)
+{
+    const struct sp_workload *workload = r->request->workload;
+    for (uint32_t i = 0; i < workload->state_count; i++) {
+        const struct sp_work_tensor *past = &workload->tensors[workload->states[i].past];
+        const uint32_t producer = workload->tensors[workload->states[i].present].producer;
+        uint32_t first = producer == SP_NO_WORK ? SP_NO_WORK : units->of[producer], last = first;
+        for (uint32_t c = 0; c < past->consumer_count; c++) {
+            const struct sp_node *node = workload->nodes[past->consumers[c]].node;
+            const uint32_t unit =
+                node == NULL || sp_work_takes_elements(node) ? units->of[past->consumers[c]] : SP_NO_WORK;
+            first = first == SP_NO_WORK || (unit != SP_NO_WORK && unit < first) ? unit : first;
+            last = last == SP_NO_WORK || (unit != SP_NO_WORK && unit > last) ? unit : last;
+        }
+        for (uint32_t at = first + 1; first != SP_NO_WORK && at <= last; at++)
+            crossing[at] = INFINITY;
+    }
+}
+
 /* What crosses in front of each unit; infinite where nodes that belong together are on both sides. */
 static bool measure_borders(struct routing *r, const struct sp_units *units, double *crossing)
 {
@@ -57,6 +77,7 @@ static bool measure_borders(struct routing *r, const struct sp_units *units, dou
             crossing[at] = INFINITY;
         begin[group] = u + 1;
     }
+    keep_states(r, units, crossing);
     return true;
 }
 

@@ -24,17 +24,24 @@ static void teardown(void)
 
 TestSuite(routed, .init = setup, .fini = teardown, .timeout = 120);
 
-/* A chain of nodes with a weight each; what is sent is next to nothing. Devices of kind 1 are slower by node. */
+/* A chain of nodes with a weight each; what is sent is next to nothing. Devices of kind 1 are slower by node. Sometimes
+   a loop hands on what one node uses and another one makes. */
 static struct sp_workload *random_chain(const struct sp_cluster *cluster, uint32_t nodes, uint64_t *seed)
 {
     struct work_builder builder;
-    work_init(&builder, arena, nodes, 2 * nodes + 1, 2);
+    struct sp_work_state *state = SP_NEW(arena, struct sp_work_state);
+    const uint32_t user = sp_random_below(seed, nodes), maker = sp_random_below(seed, nodes);
+    work_init(&builder, arena, nodes, 2 * nodes + 2, 2);
     uint32_t last = work_input(&builder, 1);
+    state->past = work_input(&builder, 1);
     for (uint32_t n = 0; n < nodes; n++) {
         const uint32_t weight = work_weight(&builder, WEIGHT);
-        last = WORK_NODE(&builder, 1 + sp_random_below(seed, 9), 1, last, weight);
+        last = WORK_NODE(&builder, 1 + sp_random_below(seed, 9), 1, last, weight, n == user ? state->past : SP_NO_WORK);
+        state->present = n == maker ? last : state->present;
     }
     struct sp_workload *workload = work_finish(&builder, cluster);
+    workload->states = state;
+    workload->state_count = sp_random_below(seed, 2);
     for (uint32_t n = 0; n < nodes; n++)
         workload->nodes[n].seconds[1] = workload->nodes[n].seconds[0] * (1 + sp_random_below(seed, 4));
     return workload;
@@ -67,12 +74,31 @@ static double flow_of(const struct sp_workload *workload, uint32_t devices, cons
     return least;
 }
 
+/* Whether what a loop hands on stays on one device. */
+static bool keeps_state(const struct sp_workload *workload, uint32_t border)
+{
+    if (workload->state_count == 0)
+        return true;
+    const uint32_t user = workload->tensors[workload->states->past].consumers[0];
+    const uint32_t maker = workload->tensors[workload->states->present].producer;
+    return (user < border) == (maker < border);
+}
+
+static bool are_allowed(const struct sp_workload *workload, uint32_t devices, const struct choice *choices)
+{
+    for (uint32_t d = 0; d < devices; d++)
+        if (!keeps_state(workload, choices[d].first) || !keeps_state(workload, choices[d].end))
+            return false;
+    return true;
+}
+
 static double best_of_all(const struct sp_workload *workload, const struct sp_cluster *cluster)
 {
     struct choice choices[4] = {{0, 0}};
     double best = 0;
     for (uint32_t d = 0; d < cluster->device_count;) {
-        best = fmax(best, flow_of(workload, cluster->device_count, choices));
+        if (are_allowed(workload, cluster->device_count, choices))
+            best = fmax(best, flow_of(workload, cluster->device_count, choices));
         for (d = 0; d < cluster->device_count; d++) {
             const double most = floor(sp_cluster_memory(cluster, d) / WEIGHT);
             struct choice *choice = &choices[d];
@@ -97,6 +123,7 @@ static void expect_sound(const struct sp_workload *workload, const struct sp_clu
         shares += route->share;
         for (uint32_t s = 0; s < route->count; s++) {
             const struct choice choice = {s == 0 ? 0 : route->ends[s - 1], route->ends[s]};
+            cr_assert(keeps_state(workload, choice.end));
             busy[route->devices[s]] += route->share / rate_of(workload, route->devices[s], choice);
             cr_assert_leq((choice.end - choice.first) * WEIGHT, sp_cluster_memory(cluster, route->devices[s]));
         }
@@ -152,7 +179,7 @@ Test(routed, refuses_what_are_no_routes)
 {
     uint64_t seed = 5;
     const struct sp_cluster *cluster = build_mixed_cluster(arena, 1, 1e6, 2, 1e6, 1e15);
-    const struct sp_workload *workload = random_chain(cluster, 4, &seed);
+    struct sp_workload *workload = random_chain(cluster, 4, &seed);
     const uint32_t ends[2] = {2, 4}, others[2] = {3, 4}, same[2] = {2, 2}, beyond[2] = {2, 5};
     const uint32_t devices[2] = {0, 1}, twice[2] = {1, 1}, unknown[2] = {0, 3}, more[2] = {2, 1};
     const struct {
@@ -164,6 +191,7 @@ Test(routed, refuses_what_are_no_routes)
         {-0.5, more, ends, SP_ERR_REQUEST}, {0.5, more, others, SP_ERR_REQUEST}, /* device 1 has two intervals */
         {0.5, twice, ends, SP_ERR_REQUEST}, {0.5, unknown, ends, SP_ERR_REQUEST},
         {0.5, more, same, SP_ERR_REQUEST},  {0.5, more, beyond, SP_ERR_REQUEST}};
+    workload->state_count = 0;
     for (size_t i = 0; i < sizeof second / sizeof second[0]; i++) {
         struct sp_route routes[2] = {
             {.share = 0.5, .count = 2, .devices = devices, .ends = ends},
