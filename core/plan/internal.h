@@ -84,6 +84,7 @@ bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindi
 
 /* Says that the search was stopped by the caller's time limit. False without memory. */
 bool sp_note_stopped(struct sp_bindings *bindings);
+bool sp_note_caches_stay(const struct sp_plan *plan, struct sp_bindings *bindings);
 bool sp_note_first_route(const struct sp_search_result *result, struct sp_bindings *bindings);
 /* A way of searching failed, and the plan is that of the others. */
 bool sp_note_search_failed(const struct sp_error *failure, struct sp_bindings *bindings);

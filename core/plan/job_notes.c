@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "plan/internal.h"
+#include "plan/replan/replan.h"
 #include "search/states.h"
 
 #define SP_LABEL_SIZE 256 /* of sp_node_label() */
@@ -232,4 +233,22 @@ bool sp_note_first_route(const struct sp_search_result *result, struct sp_bindin
         .hint = "--strategy pipeline has one route, and other strategies split operators.",
     };
     return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_caches_stay(const struct sp_plan *plan, struct sp_bindings *bindings)
+{
+    const struct sp_workload *workload = plan->workload;
+    bool has_caches = workload->state_count > 0;
+    for (uint32_t n = 0; n < workload->node_count && !has_caches; n++)
+        has_caches = workload->nodes[n].cache != NULL;
+    if (!has_caches || plan->migration == NULL || plan->migration->moves.bytes <= 0)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "CACHES_NOT_MOVED",
+        .severity = "note",
+        .message =
+            "Only weights are moved: what a loop keeps from step to step is lost where its nodes change devices.",
+        .hint = "Let sequences end before the moves, or begin them anew after these.",
+    };
+    return sp_note_add(bindings, &note);
 }

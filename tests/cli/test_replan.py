@@ -73,6 +73,22 @@ def initializers(path):
             yield parts.get(9, parts.get(4, b""))
 
 
+def loop(layers, width):
+    """Each layer appends to a cache, which the caller hands on from step to step, and goes on with the mean of it."""
+    maker = onnx_make.Weights()
+    graph = [onnx_make.graph_input("x", [1, 1, width])]
+    previous = "x"
+    for index in range(layers):
+        past, present = f"past_key_values.{index}.key", f"present.{index}.key"
+        graph += [onnx_make.graph_input(past, [1, 7, width]), maker.tensor(f"w{index}", [width, width]),
+                  onnx_make.node("MatMul", [previous, f"w{index}"], [f"m{index}"], f"matmul{index}"),
+                  onnx_make.node("Concat", [past, f"m{index}"], [present], f"append{index}", axis=1),
+                  onnx_make.node("ReduceMean", [present], [f"h{index}"], f"mean{index}", axes=[1], keepdims=1),
+                  onnx_make.graph_output(present, [1, 8, width])]
+        previous = f"h{index}"
+    return onnx_make.model(*graph, onnx_make.graph_output(previous, [1, 1, width]), opset=13)
+
+
 class Replan(test_cli.Case):
     def cluster(self, name, count, **more):
         return self.file(name, json.dumps({"groups": [{"count": count, "device": {**SLOW, **more.pop("device", {})}}],
@@ -185,6 +201,22 @@ class Replan(test_cli.Case):
             self.done("replan", model, "--from", self.path("before/plan.json"), "--cluster", self.path("3.json"),
                       "--lost", "2", "--emit", self.path("after"), "--no-simulation")
             self.assertGreater(self.expect_moves(tensors, self.devices("before"), self.devices("after"), 10 * 8), 0)
+
+    def test_caches_of_a_loop(self):
+        """Weights are moved to where they are needed, caches are not, and a note says so."""
+        data, tensors = counted(loop, 4, 64)
+        model = self.file("loop.onnx", data)
+        for count in (4, 3):
+            self.cluster(f"{count}.json", count)
+        self.done("plan", model, "--cluster", self.path("4.json"), "--emit", self.path("before"), "--no-simulation")
+        for count, moves in ((3, True), (4, False)):
+            self.done("replan", model, "--from", self.path("before/plan.json"), "--cluster", self.path(f"{count}.json"),
+                      "--emit", self.path("after"), "--no-simulation")
+            before, after = self.devices("before"), self.devices("after")
+            self.assertEqual(self.expect_moves(tensors, before, after) > 0, moves)
+            told = [note["code"] for note in after[0]["diagnostics"]]
+            self.assertEqual("CACHES_NOT_MOVED" in told, moves)
+            self.assertTrue(all(move["tensor"] in tensors for move in after[0]["moves"]))
 
     def test_shares_of_unequal_devices(self):
         data, tensors = counted(onnx_make.mlp, 4, 128, 128)
