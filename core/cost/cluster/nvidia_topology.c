@@ -35,6 +35,12 @@ static enum sp_status refuse(const struct topology *t, const char *what)
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
+/* Between words; so are the marks of quoted mail and of tables in Markdown. */
+static bool is_blank(char c)
+{
+    return isspace((unsigned char)c) || c == '>' || c == '|';
+}
+
 /* The next word of the line, without escapes; false at the line's end. A word that is too long is cut. */
 static bool next_word(struct topology *t, char word[TOKEN_BYTES])
 {
@@ -48,10 +54,10 @@ static bool next_word(struct topology *t, char word[TOKEN_BYTES])
             t->at += t->at < t->end && *t->at != '\n';
             continue;
         }
-        if (isspace((unsigned char)c) && size > 0)
+        if (is_blank(c) && size > 0)
             break;
         t->at++;
-        if (!isspace((unsigned char)c) && size + 1 < TOKEN_BYTES)
+        if (!is_blank(c) && size + 1 < TOKEN_BYTES)
             word[size++] = c;
     }
     word[size] = '\0';

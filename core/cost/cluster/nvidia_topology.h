@@ -2,8 +2,8 @@
 /*
  * nvidia_topology - a cluster's description out of what `nvidia-smi topo -m` prints.
  *
- * The text is taken as people post it: tabs or blanks, ANSI escapes, network cards (NIC0, mlx5_0) in the matrix or not,
- * with or without affinities and legend. What it says of two GPUs becomes
+ * The text is taken as people post it: tabs or blanks, indented or quoted, ANSI escapes, network cards (NIC0, mlx5_0)
+ * in the matrix or not, with or without affinities and legend, other matrices behind it. What it says of two GPUs becomes
  *
  *   NV#        links, # of them, or ports of one NVSwitch where a GPU would have more than there are on any
  *   PIX, PXB   a PCIe switch, whose members reach each other at the width of their ports

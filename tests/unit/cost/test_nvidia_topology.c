@@ -103,6 +103,36 @@ Test(nvidia_topology, others)
     cr_expect_gt(bandwidth(five, 1, 4), bandwidth(five, 0, 4));
 }
 
+/* Machines whose owners posted the text: issues 669 of quda (GPUs behind two levels of PCIe switches), 106 of
+   miss-alignment (cards of two sockets with network cards, in a mail), 1125 of club-3090 (indented, a second matrix
+   behind), 425 of DeepEP (an H100 box, a card to each GPU) and 78 of nccl-tests (a DGX-2); names were replaced, and
+   rows that the index had cut off completed. Beside them the ways in which such texts get through mail and terminals. */
+Test(nvidia_topology, as_people_post_them)
+{
+    static const struct {
+        const char *name, *device;
+        uint32_t devices, a, b; /* a and b are closer than 0 and the last */
+        double near, far;       /* between a and b, and between 0 and the last */
+    } machines[] = {
+        {"pxb-8", "l4-24gb", 8, 4, 7, 32e9, 8e9},
+        {"l40s-nics-4", "l40s-48gb", 4, 2, 3, 32e9, 16e9},
+        {"indented-p2p", "rtx-4090-24gb", 2, 0, 1, 32e9, 32e9},
+        {"h100-nics-8", "h100-sxm-80gb", 8, 0, 7, 450e9, 450e9},
+        {"dgx2-16", "v100-sxm2-32gb", 16, 0, 15, 150e9, 150e9},
+        {"escapes", "rtx-3090-24gb", 2, 0, 1, 56.25e9, 56.25e9},
+        {"quoted", "rtx-3090-24gb", 2, 0, 1, 56.25e9, 56.25e9},
+        {"table", "rtx-3090-24gb", 3, 0, 1, 56.25e9, 64e9 / 3},
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        const struct sp_cluster *cluster = machine(machines[i].name, machines[i].device);
+        cr_assert_eq(cluster->device_count, machines[i].devices, "%s", machines[i].name);
+        const double near = bandwidth(cluster, machines[i].a, machines[i].b);
+        const double far = bandwidth(cluster, 0, machines[i].devices - 1);
+        cr_expect_float_eq(near, machines[i].near, 1, "%s: %g", machines[i].name, near);
+        cr_expect_float_eq(far, machines[i].far, 1, "%s: %g", machines[i].name, far);
+    }
+}
+
 Test(nvidia_topology, refusals)
 {
     static const struct {
