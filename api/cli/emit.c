@@ -241,8 +241,8 @@ static enum sp_status emit_manifest(struct emit *emit, const char *folder, const
     struct sp_recipe *recipe = NULL;
     struct sp_file_request file = file_request(emit, format);
     file.device = SP_FILE_NO_DEVICE;
-    enum sp_status status =
-        sp_file_has_routes(emit->subject) ? sp_file_create(&file, &recipe, err) : sp_file_manifest(plan, &recipe, err);
+    enum sp_status status = sp_file_has_routes(emit->subject) ? sp_file_create(&file, &recipe, err)
+                                                              : sp_file_manifest(emit->subject, plan, &recipe, err);
     if (status == SP_OK)
         status = write_in(emit, folder, "manifest.json", recipe, err);
     sp_recipe_destroy(recipe);

@@ -15,6 +15,8 @@
  * are the best when a kind is faster by the same factor for every node; and what a pattern search makes of these
  * (one kind's weight at a time is raised or lowered by a factor that shrinks towards 1).
  *
+ * Weights that no device has room for come over the links of hosts for each request (streaming.h).
+ *
  * Latency. Nodes on a path through activations are computed one after another: in one stage by the model of execution,
  * and in different stages because a stage starts after what it receives was made. And each stage computes within the
  * latency, so the interval bounds hold for it too.
@@ -22,6 +24,7 @@
 #include <float.h>
 
 #include "cost/evaluate.h"
+#include "cost/streaming.h"
 
 #define MAX_SEARCH_STEPS 200
 #define MAX_SEARCH_WORK  2e7 /* node times looked at in all steps; keeps the bound's time well below the search's */
@@ -195,7 +198,8 @@ enum sp_status sp_work_bound(struct sp_arena *scratch, const struct sp_workload 
     struct bound_input input = {.workload = workload};
     const bool listed = list_kinds(scratch, cluster, &input);
     if (listed)
-        *ret_seconds = best_work_bound(&input) * work_slack(workload, cluster);
+        *ret_seconds =
+            larger(best_work_bound(&input) * work_slack(workload, cluster), sp_stream_bound(workload, cluster));
     sp_arena_rewind(scratch, start);
     return listed ? SP_OK : sp_fail_memory(err);
 }
@@ -214,7 +218,7 @@ enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workloa
         sp_arena_rewind(scratch, start);
         return sp_fail_memory(err);
     }
-    interval = best_work_bound(&input) * slack;
+    interval = larger(best_work_bound(&input) * slack, sp_stream_bound(workload, cluster));
     for (uint32_t i = 0; i < workload->node_count; i++) {
         if (!workload->nodes[i].folded)
             interval = larger(interval, fastest(&input, &workload->nodes[i]));

@@ -44,6 +44,7 @@ struct run {
     struct sp_evaluator *evaluator;
     const struct sp_placement *placement;
     const struct sp_block_costs *blocks;
+    struct sp_arena *arena;
     struct sp_evaluation *evaluation; /* NULL while transfers are only counted */
     uint32_t count;
     struct sp_error *err;
@@ -195,6 +196,8 @@ static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluat
         }
         if (stage->start_seconds + stage->compute_seconds > evaluation->latency_seconds)
             evaluation->latency_seconds = stage->start_seconds + stage->compute_seconds;
+        if (stage->shared_seconds > evaluation->latency_seconds)
+            evaluation->latency_seconds = stage->shared_seconds;
     }
     return true;
 }
@@ -227,6 +230,10 @@ static enum sp_status evaluate_all(struct run *run)
         sp_stage_cost_sum(&run->evaluation->stages[s], sp_placement_replicas(placement, s));
         run->evaluation->device_count += run->evaluation->stages[s].device_count;
     }
+    if (status == SP_OK && !sp_stream_weights(run->evaluator, run->arena, placement, run->blocks, run->evaluation))
+        status = sp_fail_memory(run->err);
+    if (status == SP_OK)
+        sp_share_switches(run->evaluator, placement, run->evaluation);
     return status;
 }
 
@@ -234,7 +241,7 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
                                 const struct sp_placement *placement, const struct sp_block_costs *blocks,
                                 struct sp_evaluation **ret_evaluation, struct sp_error *err)
 {
-    struct run run = {.evaluator = evaluator, .placement = placement, .blocks = blocks, .err = err};
+    struct run run = {.evaluator = evaluator, .placement = placement, .blocks = blocks, .arena = arena, .err = err};
     const struct sp_arena_mark start = sp_arena_mark(arena);
     enum sp_status status = check_placement(evaluator->workload, evaluator->cluster, placement, err);
     if (status == SP_OK)
@@ -323,8 +330,11 @@ bool sp_evaluation_retime(struct sp_arena *arena, const struct sp_evaluation *ev
     other.stages = SP_NEW_ARRAY(arena, other.stage_count, struct sp_stage_cost);
     other.transfers = SP_NEW_ARRAY(arena, other.transfer_count, struct sp_tensor_transfer);
     done = done && other.stages != NULL && other.transfers != NULL;
-    for (uint32_t s = 0; done && s < other.stage_count; s++)
-        other.stages[s].compute_seconds = times->compute_seconds[s];
+    for (uint32_t s = 0; done && s < other.stage_count; s++) {
+        const double copies = evaluation->stages[s].stream_seconds, computing = times->compute_seconds[s];
+        other.stages[s].compute_seconds = computing > copies ? computing : copies;
+        other.stages[s].shared_seconds = evaluation->stages[s].shared_seconds;
+    }
     for (uint32_t t = 0; done && t < other.transfer_count; t++) {
         other.transfers[t] = evaluation->transfers[t];
         other.transfers[t].seconds = times->transfer_seconds[t];

@@ -8,12 +8,16 @@
  * Model of execution (forward only, one request at a time in each stage, requests in a pipeline):
  *  - A stage computes its nodes one after another; sends and receives overlap with computing (double buffers), so a
  *    stage's interval is max(compute, sum of sends, sum of receives). Throughput is 1 / the largest interval.
+ *  - Where the cluster states switches, stages share them: the interval is at least what all transfers over a switch
+ *    take together at its bandwidth, and so is the latency (cluster/ways.h).
  *  - Latency of one request is the longest path over stages, compute plus transfers: a stage starts a request when all
  *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
  *    other; sends to different stages overlap, and so do parallel stages.
  *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
  *    activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
  *    out)).
+ *  - Where that is too little, weights stay in the memory of the device's host and are copied for each request
+ *    (streaming.h): a stage then computes for at least as long as its copies take.
  *  - A kernel of several nodes that is cut by a border is two: what is sent is written, and the stage behind starts and
  *    reads (cost/kernels/kernels.h). Both compute for longer.
  *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
@@ -63,10 +67,17 @@ struct sp_stage_cost {
     double compute_seconds, send_seconds, receive_seconds;
     double waiting_bytes;      /* shared devices: of activations_peak_bytes, what other requests and stages hold */
     double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
-    double interval_seconds;   /* max of the three, divided by the replicas */
+    double stall_seconds;      /* of compute_seconds: spent waiting for weights from the host */
+    double interval_seconds;   /* max of the three, divided by the replicas; at least shared_seconds */
     double start_seconds;      /* when one request enters, counted from its arrival */
     /* Shared devices: the activations of this stage, all else of the device; its memory is the largest total. */
     double weights_bytes, cache_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
+    /* Weights that one device copies from its host for each request, and how long that takes it; of weights_bytes,
+       which are those on the device, the buffers for them. */
+    double streamed_bytes, stream_buffer_bytes, stream_seconds;
+    double shared_seconds; /* of each request on the link of a host, or a switch, that stages share: of all of them */
+    uint32_t streamed_count;
+    const uint32_t *streamed_nodes; /* whose weights they are, ascending */
 };
 
 struct sp_evaluation {
@@ -121,6 +132,9 @@ struct sp_block_costs {
        other. */
     enum sp_status (*stage)(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
                             struct sp_error *err);
+    /* Whether the stage's devices may stream weights, and the bytes of those that one of its nodes alone uses. */
+    bool (*streams)(void *context, uint32_t stage);
+    double (*weight)(void *context, uint32_t stage, uint32_t node);
     /* Bytes and seconds of a transfer to a stage where `user` is the first to use the tensor, and how much of it one
        device has at either end. Asked for all transfers. */
     enum sp_status (*transfer)(void *context, uint32_t user, struct sp_tensor_transfer *transfer,
@@ -206,7 +220,8 @@ bool sp_evaluator_alive(struct sp_evaluator *evaluator, struct sp_arena *arena, 
 
 /*
  * Lower bounds that hold for every placement on this cluster, whatever the search:
- *  interval  the largest of: the slowest single node on its fastest device; a bound on the total work (bounds.c)
+ *  interval  the largest of: the slowest single node on its fastest device; a bound on the total work (bounds.c); what
+ *            has to come from hosts (streaming.h)
  *  latency   the largest of: the longest path through the DAG with each node on its fastest device and free transfers;
  *            the interval bound, since no stage computes longer than the request takes
  */
@@ -217,6 +232,6 @@ enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workloa
                                const struct sp_cluster *cluster, struct sp_lower_bounds *ret_bounds,
                                struct sp_error *err);
 
-/* Of these the bound on the total work alone: seconds between requests, even if nodes could be cut into fractions. */
+/* Of these, without that of a single node: seconds between requests, even if nodes could be cut into fractions. */
 enum sp_status sp_work_bound(struct sp_arena *scratch, const struct sp_workload *workload,
                              const struct sp_cluster *cluster, double *ret_seconds, struct sp_error *err);

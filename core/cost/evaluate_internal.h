@@ -4,7 +4,9 @@
  * their stages, share.
  */
 #include "base/rows.h"
+#include "cost/cluster/ways.h"
 #include "cost/evaluate.h"
+#include "cost/streaming.h"
 
 /* What is known of a tensor in the stage at hand. It holds while `epoch` is the evaluator's: no table is ever cleared.
  */
@@ -25,6 +27,12 @@ struct sp_evaluator {
     uint64_t send_epoch;           /* one per tensor that is made, or sent */
     uint64_t *sent;                /* per stage, or device: the send epoch in which it was last a receiver */
     struct sp_rows nodes;          /* by stage */
+    /* Where devices have hosts, else NULL. */
+    uint32_t *users;                  /* per root: users of all its names */
+    struct sp_streamable *streamable; /* of the stage at hand */
+    double *host_figures;             /* three of each host */
+    struct sp_cluster_ways ways;      /* where the cluster states switches */
+    double *switch_seconds;           /* per switch */
 };
 
 /* Total bytes and the interval, from what makes them up. */
@@ -34,7 +42,22 @@ static inline void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replic
     cost->total_bytes =
         cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
     cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / replicas;
+    if (cost->shared_seconds > cost->interval_seconds)
+        cost->interval_seconds = cost->shared_seconds;
 }
+
+/* ---- shared_switches.c ---- */
+
+/* Has intervals be no shorter than what switches take for the transfers of all stages, all else being known. */
+void sp_share_switches(struct sp_evaluator *evaluator, const struct sp_placement *placement,
+                       struct sp_evaluation *evaluation);
+
+/* ---- streaming.c ---- */
+
+/* Has stages that lack memory stream weights, all else being known of them; those that still lack it stay as they are.
+   What stages say of it is in `arena`. False without memory. */
+bool sp_stream_weights(struct sp_evaluator *evaluator, struct sp_arena *arena, const struct sp_placement *placement,
+                       const struct sp_block_costs *blocks, struct sp_evaluation *evaluation);
 
 /* ---- shared_devices.c ---- */
 

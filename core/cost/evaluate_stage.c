@@ -22,6 +22,18 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
         .nodes = {.start = SP_NEW_ARRAY(arena, (size_t)stages + 2, uint32_t),
                   .items = SP_NEW_ARRAY(arena, workload->node_count, uint32_t)},
     };
+    if (cluster->host_of != NULL) {
+        evaluator->users = sp_work_users(arena, workload);
+        evaluator->streamable = SP_NEW_ARRAY(arena, workload->node_count, struct sp_streamable);
+        evaluator->host_figures = SP_NEW_ARRAY(arena, 3 * (size_t)cluster->host_count, double);
+        if (evaluator->users == NULL || evaluator->streamable == NULL || evaluator->host_figures == NULL)
+            return NULL;
+    }
+    if (sp_cluster_switch_count(cluster) > 0) {
+        evaluator->switch_seconds = SP_NEW_ARRAY(arena, sp_cluster_switch_count(cluster), double);
+        if (evaluator->switch_seconds == NULL || !sp_cluster_ways_create(arena, cluster, &evaluator->ways))
+            return NULL;
+    }
     return !sp_live_init(&evaluator->live, arena, workload->node_count) || evaluator->residents == NULL ||
                    evaluator->roots == NULL || evaluator->sent == NULL || evaluator->nodes.start == NULL ||
                    evaluator->nodes.items == NULL

@@ -457,3 +457,11 @@ enum sp_status sp_workload_from_model(struct sp_arena *arena, struct sp_model *m
         *ret_workload = workload;
     return status;
 }
+
+uint32_t *sp_work_users(struct sp_arena *arena, const struct sp_workload *workload)
+{
+    uint32_t *users = SP_NEW_ARRAY(arena, workload->tensor_count, uint32_t);
+    for (uint32_t t = 0; users != NULL && t < workload->tensor_count; t++)
+        users[sp_work_root(workload, t)] += workload->tensors[t].consumer_count;
+    return users;
+}

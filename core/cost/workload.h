@@ -104,6 +104,10 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
     return root == SP_NO_WORK ? tensor : root;
 }
 
+/* How many nodes use each root, by any of its names, and 0 for other tensors: a weight with one user is that node's
+   own. In `arena`; NULL without memory. */
+uint32_t *sp_work_users(struct sp_arena *arena, const struct sp_workload *workload);
+
 /*
  * Whether an operand stays in the memory of its device until the request is through there, whoever uses it last: an
  * input of the model that a node takes, or a result of it that a node makes. The caller of the runtime holds both: as

@@ -3,6 +3,7 @@
 #include "export/routes.h"
 
 #include "plan/cost_graph.h"
+#include "plan/explain/streamed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -125,13 +126,18 @@ static enum sp_status create_export(const struct sp_file_request *request, struc
 
 /* ---- realisations ----------------------------------------------------------------------------------------------- */
 
-enum sp_status sp_file_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe, struct sp_error *err)
+enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+                                struct sp_recipe **ret_recipe, struct sp_error *err)
 {
     struct sp_buf buf;
     struct sp_json json;
     sp_buf_init(&buf, MAX_MANIFEST_BYTES);
     sp_json_init_buf(&json, false, &buf);
+    sp_json_begin_object(&json);
     sp_device_plan_manifest(plan, &json);
+    if (subject->plan != NULL)
+        sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
+    sp_json_end_object(&json);
     struct sp_recipe *recipe = sp_recipe_create();
     enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);
     if (status == SP_OK) {
@@ -189,7 +195,7 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
     if (status == SP_OK)
-        status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(plan, ret_recipe, err)
+        status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(request->subject, plan, ret_recipe, err)
                                                       : create_model(request, realize, plan, ret_recipe, err);
     sp_arena_destroy(arena);
     return status;

@@ -55,4 +55,5 @@ enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_r
                               struct sp_error *err);
 
 /* The manifest of the devices' models alone; likewise. */
-enum sp_status sp_file_manifest(const struct sp_device_plan *plan, struct sp_recipe **ret_recipe, struct sp_error *err);
+enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+                                struct sp_recipe **ret_recipe, struct sp_error *err);

@@ -35,7 +35,9 @@ static enum sp_status load(const struct sp_device_plan *plan, json_t **ret_json,
     struct sp_json json;
     sp_buf_init(&buf, MAX_MANIFEST_BYTES);
     sp_json_init_buf(&json, false, &buf);
+    sp_json_begin_object(&json);
     sp_device_plan_manifest(plan, &json);
+    sp_json_end_object(&json);
     enum sp_status status = sp_json_finish(&json, err);
     json_t *loaded = status == SP_OK ? json_loadb(buf.data, buf.size, 0, NULL) : NULL;
     sp_buf_release(&buf);

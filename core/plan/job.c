@@ -8,6 +8,7 @@
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
@@ -404,7 +405,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (status == SP_ERR_NOFIT && options->past == NULL && sp_states_join_nodes(workload))
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
-    if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_caches_stay(plan, bindings)))
+    if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_caches_stay(plan, bindings) ||
+                            !sp_note_streamed(plan, bindings)))
         status = sp_fail_memory(err);
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }

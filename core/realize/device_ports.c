@@ -299,7 +299,6 @@ static const char *const target_names[] = {
 
 void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json)
 {
-    sp_json_begin_object(json);
     sp_json_member_string(json, "target", target_names[plan->target]);
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
@@ -312,5 +311,4 @@ void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *
     put_order(json, plan);
     sp_json_key(json, "notes");
     put_notes(json, plan->notes);
-    sp_json_end_object(json);
 }

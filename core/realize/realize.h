@@ -116,7 +116,7 @@ bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint3
 /* "device-3.onnx", "device-3.part-1.onnx"; returns `text`. */
 #define SP_DEVICE_MODEL_NAME_SIZE 64
 const char *sp_device_plan_model(int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE]);
-/* The manifest as one JSON value. */
+/* The members of the manifest, within an object that the caller begins and ends. */
 void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json);
 
 /* All models of one device, sp_device_plan_parts() of them (NULL where a part has none), which the caller destroys. The

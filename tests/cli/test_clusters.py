@@ -74,6 +74,68 @@ class Clusters(test_cli.Case):
                          whole["capacity_bytes"] - 4e8)
         self.done("plan", self.mlp(), "--cluster", self.cluster(count=1, reserved_bytes=0.9999e9), status=3)
 
+    def test_weights_in_host_memory(self):
+        """A model of 1.5 times the devices' memory: refused without a host, planned with one, and every figure adds up."""
+        model = self.mlp(layers=24, width=1024, batch=8)
+        weights = 24 * 1024 * 1024 * 4
+        cluster = {"count": 2, "device": {**DEVICE, "memory_bytes": weights / 3}}
+        host = {"memory_bytes": 4e9, "bandwidth": 1e10}
+        path = self.file("bare.json", json.dumps(cluster).encode())
+        self.done("plan", model, "--cluster", path, status=3)
+        self.done("plan", model, "--cluster", self.file(
+            "little.json", json.dumps({**cluster, "host": {**host, "memory_bytes": 1e6}}).encode()), status=3)
+        path = self.file("host.json", json.dumps({**cluster, "host": host}).encode())
+        for objective in ("throughput", "latency"):
+            with self.subTest(objective=objective):
+                folder = os.path.join(self.folder, objective)
+                plan = valid(self.json("plan", model, "--cluster", path, "--objective", objective, "--emit", folder))
+                self.check_streams(plan, weights, host)
+                with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+                    streamed = json.load(file)["streamed"]
+                self.assertEqual({row["device"] for row in streamed},
+                                 {device["id"] for device in plan["devices"] if "streamed_bytes" in device["memory"]})
+                again = self.done("export", os.path.join(folder, "plan.json"), "--model", model, "--format", "csv-devices")
+                self.assertGreater(len(again.stdout.splitlines()), 1)
+        limited = self.json("plan", model, "--cluster", self.file("limited.json", json.dumps(
+            {**cluster, "host": host, "memory_limit_bytes": weights / 6}).encode()))
+        self.check_streams(limited, weights, host)
+        text = self.done("plan", model, "--cluster", path).stdout.decode()
+        self.assertIn("of its weights stay in host memory and are copied", " ".join(text.split()))
+
+    def check_streams(self, plan, weights, host):
+        copied = held = 0
+        for stage in plan["stages"]:
+            streamed, share = stage.get("streamed", {"bytes": 0, "seconds": 0}), len(stage["devices"])
+            rate = min(host["bandwidth"] / (share / stage["replicas"]), 1e11)
+            self.assertAlmostEqual(streamed["seconds"], streamed["bytes"] / rate)
+            self.assertGreaterEqual(stage["compute_seconds"], streamed["seconds"])
+            copied += streamed["bytes"] * share / stage["replicas"]
+            if streamed["bytes"] > 0:
+                self.assertTrue(streamed["tensors"] and streamed["nodes"])
+        for device in plan["devices"]:
+            memory = device["memory"]
+            self.assertLessEqual(memory["total_bytes"], memory["capacity_bytes"])
+            held += memory["weights_bytes"] - memory.get("stream_buffer_bytes", 0) + memory.get("streamed_bytes", 0)
+        estimate, capacity = plan["estimate"], sum(device["memory"]["capacity_bytes"] for device in plan["devices"])
+        self.assertGreaterEqual(held, weights)
+        self.assertGreaterEqual(copied, weights - capacity)
+        self.assertGreaterEqual(estimate["interval_seconds"] * (1 + 1e-9), copied / host["bandwidth"])
+        self.assertGreaterEqual(estimate["lower_bound_seconds"] * (1 + 1e-9), (weights - capacity) / host["bandwidth"])
+        self.assertIn("WEIGHTS_STREAMED", [note["code"] for note in plan["diagnostics"]])
+        self.assertEqual(plan["cluster"]["host"], host)
+
+    def test_processors_that_compute(self):
+        """A processor is a device of its own kind: it takes what the others have no room for."""
+        model = self.mlp(layers=24, width=1024, batch=8)
+        small = {**DEVICE, "memory_bytes": 24 * 1024 * 1024}
+        path = self.file("mixed.json", json.dumps({
+            "groups": [{"count": 2, "device": small}, {"count": 1, "device": "epyc-9654"}],
+            "mesh": [{"size": 3, "bandwidth": 3.2e10}]}).encode())
+        plan = valid(self.json("plan", model, "--cluster", path))
+        processor = plan["devices"][2]
+        self.assertEqual(processor["name"], "epyc-9654")
+        self.assertGreater(processor["memory"]["weights_bytes"], 50e6)
+
     def test_prices(self):
         self.assertNotIn("price_per_hour", self.planned()["estimate"])
         plan = self.planned(price_per_hour=1.5)

@@ -46,7 +46,9 @@ static enum sp_status write_target(struct sp_arena *arena, const struct sp_reali
     if (status != SP_OK)
         return status;
     sp_json_init_buf(&json, false, text);
+    sp_json_begin_object(&json);
     sp_device_plan_manifest(plan, &json);
+    sp_json_end_object(&json);
     return sp_json_finish(&json, err);
 }
 

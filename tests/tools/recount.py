@@ -514,6 +514,8 @@ class Stage:
 
 def check_device(device, counted, is_exact):
     memory, name = {"cache_bytes": 0, **device["memory"]}, f"device {device['id']}"
+    # Of the weights those that come from the host are not there, but two buffers for them.
+    counted = (counted[0] - memory.get("streamed_bytes", 0) + memory.get("stream_buffer_bytes", 0), *counted[1:])
     total = sum(counted)
     if total > memory["capacity_bytes"]:
         raise Wrong(f"{name}: {total} bytes by parts {counted} do not fit in {memory['capacity_bytes']}")

@@ -60,7 +60,7 @@ static struct sp_cluster *number_devices(struct sp_arena *arena, struct sp_clust
         for (uint32_t i = 0; i < cluster->groups[g].count; i++)
             cluster->group_of[device++] = g;
     }
-    return cluster;
+    return sp_cluster_place_hosts(arena, cluster) ? cluster : NULL;
 }
 
 uint32_t sp_cluster_last_device(const struct sp_cluster *cluster, uint32_t group)

@@ -132,7 +132,8 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
                                    .levels = parts->levels,
                                    .memory_limit_bytes = parts->memory_limit_bytes,
                                    .efficiency = parts->efficiency,
-                                   .launch_seconds = parts->launch_seconds};
+                                   .launch_seconds = parts->launch_seconds,
+                                   .host = parts->host};
     if (parts->level_count == 0 && !sp_cluster_is_wired(parts)) {
         cluster->level_count = 1;
         cluster->links_assumed = true;
@@ -164,6 +165,8 @@ enum sp_status sp_cluster_build(struct sp_arena *arena, const struct sp_cluster_
     }
     if (status == SP_OK)
         status = sp_cluster_measured_links(arena, cluster, err);
+    if (status == SP_OK && !sp_cluster_place_hosts(arena, cluster))
+        status = sp_fail_memory(err);
     if (status == SP_OK)
         *ret_cluster = cluster;
     return status;
@@ -255,6 +258,28 @@ double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device)
         memory = limit;
     memory -= cluster->reserved_bytes + cluster->groups[cluster->group_of[device]].reserved_bytes;
     return fmax(memory, 0);
+}
+
+const struct sp_cluster_host *sp_cluster_host(const struct sp_cluster *cluster, uint32_t device)
+{
+    return cluster->host_of == NULL || cluster->host_of[device] == SP_NO_HOST
+               ? NULL
+               : sp_cluster_described_host(cluster, device);
+}
+
+double sp_cluster_host_bandwidth(const struct sp_cluster *cluster, uint32_t device)
+{
+    const struct sp_cluster_host *host = sp_cluster_host(cluster, device);
+    const double own = sp_cluster_device(cluster, device)->host_bandwidth;
+    if (host == NULL)
+        return 0;
+    return own > 0 ? fmin(own, host->bandwidth) : host->bandwidth;
+}
+
+double sp_cluster_room(const struct sp_cluster *cluster, uint32_t device)
+{
+    const struct sp_cluster_host *host = sp_cluster_host(cluster, device);
+    return sp_cluster_memory(cluster, device) + (host == NULL ? 0 : fmin(cluster->spilled_bytes, host->memory_bytes));
 }
 
 uint32_t sp_cluster_numbered(const struct sp_cluster *cluster, uint32_t number)

@@ -13,10 +13,12 @@
  *
  * JSON forms
  *   short   {"device": NAME or {..}, "count": N}
- *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime", "reserved_bytes", "price_per_hour"}, ..],
+ *   full    {"groups": [{"name", "count", "device": NAME or {..}, "runtime", "reserved_bytes", "price_per_hour",
+ *                        "host"}, ..],
  *            "device_count": N}
  *   both    "mesh": [{"name", "size", "bandwidth", "latency"}, ..], "memory_limit_bytes", "efficiency",
  *           "launch_seconds", "runtime", "exclude": [number or pattern, ..],
+ *           "host": {"memory_bytes", "bandwidth", "devices"},
  *           "links": [{"between": [END, END], "bandwidth", "latency"}, ..],
  *           "switches": [{"name", "members": [END, ..], "bandwidth", "member_bandwidth", "latency"}, ..]
  *   device  {"name", "memory_bytes", "memory_bandwidth", "flops": {DTYPE: FLOP per second, ..}}, and if wanted the
@@ -27,6 +29,11 @@
  * plans on the first N devices only; it keeps the numbering of a mesh of which only a part is used. "exclude" leaves
  * devices out, by number or by a pattern of group names (`*` is any characters, `?` any one). Unknown members are
  * errors; an error's `where` is the JSON pointer of the member, its message says what is expected there.
+ *
+ * A host is memory beside devices, from which they may copy weights for each request (cost/streaming.h), over one link
+ * of `bandwidth` that all of them share; a device's own link to it may be narrower. "devices" neighbours have one host;
+ * without it all devices of the group, or of the cluster, where a mesh has a level "node" those of a node. A group's
+ * host counts before the cluster's. As devices that compute, processors are a group as any other.
  *
  * Links as they are, beside a mesh or without one: an END is a device's number or the name of a switch, of an earlier
  * one among members. A switch's members share its bandwidth; "member_bandwidth" is what one of them reaches alone. What
@@ -55,12 +62,21 @@
 #include "cost/cluster/device.h"
 #include "sharding/reshard/collective_cost.h"
 
+#define SP_NO_HOST UINT32_MAX
+
+/* Memory beside devices, one for so many neighbours from `first` on, by their numbers; devices 0: for all of them. */
+struct sp_cluster_host {
+    double memory_bytes, bandwidth;
+    uint32_t devices, first;
+};
+
 struct sp_device_group_spec {
     const char *name;
     uint32_t count;
     struct sp_device device;
-    double reserved_bytes; /* of each device's memory, for others */
-    double price_per_hour; /* US dollars of one device; 0: not stated */
+    double reserved_bytes;        /* of each device's memory, for others */
+    double price_per_hour;        /* US dollars of one device; 0: not stated */
+    struct sp_cluster_host *host; /* its own, or NULL */
 };
 
 struct sp_cluster_stated; /* the description of an arranged cluster: internal.h */
@@ -75,9 +91,13 @@ struct sp_cluster {
     double efficiency;            /* share of peaks that kernels of all devices reach, (0, 1]; 0: the devices' own */
     double launch_seconds;        /* to start a kernel of any device; below 0: the devices' own */
     double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
-    const uint32_t *number;       /* device -> its number in the description; NULL: the same */
-    const uint32_t *numbered;     /* with `number`: number -> device, or one that there is not */
-    const uint32_t *place;        /* device -> its place in the mesh, row-major; NULL: the same */
+    double spilled_bytes;         /* of a device's weights, that a search lets be in host memory; no part of the JSON */
+    struct sp_cluster_host *host; /* of groups without one of their own, or NULL */
+    uint32_t host_count;
+    uint32_t *host_of;                      /* device -> one of host_count hosts, or SP_NO_HOST; NULL: there is none */
+    const uint32_t *number;                 /* device -> its number in the description; NULL: the same */
+    const uint32_t *numbered;               /* with `number`: number -> device, or one that there is not */
+    const uint32_t *place;                  /* device -> its place in the mesh, row-major; NULL: the same */
     const struct sp_cluster_stated *stated; /* NULL: groups and levels are as they were stated */
 };
 
@@ -130,6 +150,13 @@ double sp_device_usable_bytes(const struct sp_device *device);
 
 /* The same, at most the cluster's limit, less what is reserved. */
 double sp_cluster_memory(const struct sp_cluster *cluster, uint32_t device);
+
+/* The host beside a device, or NULL; and how fast the device alone copies from it, 0 without one. */
+const struct sp_cluster_host *sp_cluster_host(const struct sp_cluster *cluster, uint32_t device);
+double sp_cluster_host_bandwidth(const struct sp_cluster *cluster, uint32_t device);
+
+/* What a search may put on a device: sp_cluster_memory(), and what may spill into the memory of its host. */
+double sp_cluster_room(const struct sp_cluster *cluster, uint32_t device);
 
 /* US dollars of a device and hour, as its group states; 0: it does not. */
 static inline double sp_cluster_price(const struct sp_cluster *cluster, uint32_t device)

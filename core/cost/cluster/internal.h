@@ -27,7 +27,8 @@ struct sp_cluster_parts {
     struct sp_device_group_spec *groups;
     struct sp_mesh_level *levels;
     double memory_limit_bytes, efficiency, launch_seconds;
-    const bool *excluded; /* per number; NULL: none is */
+    struct sp_cluster_host *host; /* or NULL */
+    const bool *excluded;         /* per number; NULL: none is */
     uint32_t link_count, switch_count;
     struct sp_cluster_wire *links;
     struct sp_cluster_switch *switches;
@@ -76,6 +77,26 @@ enum sp_status sp_cluster_find_levels(struct sp_arena *arena, const struct sp_cl
 /* Reads "links" and "switches" of a cluster of `parts`. */
 enum sp_status sp_cluster_parse_wires(struct sp_members_reader *reader, const json_t *json, const char *pointer,
                                       struct sp_cluster_parts *parts);
+
+/* Reads "host" of a group or a cluster; *ret_host stays as it is where there is none. */
+enum sp_status sp_cluster_parse_host(struct sp_members_reader *reader, const json_t *json, const char *pointer,
+                                     struct sp_cluster_host **ret_host);
+
+/* Says of the hosts of `parts`, groups and levels being known, which devices are beside one. */
+void sp_cluster_settle_hosts(struct sp_cluster_parts *parts);
+
+/* The host that is described for a device, or NULL: its group's, else the cluster's. */
+static inline const struct sp_cluster_host *sp_cluster_described_host(const struct sp_cluster *cluster, uint32_t device)
+{
+    const struct sp_cluster_host *own = cluster->groups[cluster->group_of[device]].host;
+    return own != NULL ? own : cluster->host;
+}
+
+/* Makes host_of and host_count of devices that are numbered; false without memory. */
+bool sp_cluster_place_hosts(struct sp_arena *arena, struct sp_cluster *cluster);
+
+/* The member "host"; none for NULL. */
+void sp_cluster_write_host(const struct sp_cluster_host *host, struct sp_json *json);
 
 /* Reads "exclude" of a cluster of `parts`. */
 enum sp_status sp_cluster_parse_exclude(struct sp_members_reader *reader, const json_t *json, const char *pointer,

@@ -8,7 +8,7 @@
 #define COUNT_OF(array) (sizeof array / sizeof array[0])
 #define INTERN_SEED     0 /* the table holds at most SP_MAX_DEVICE_GROUPS names: collisions cannot hurt */
 #define MEMBERS_OF_CLUSTER                                                                                             \
-    "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime", "exclude", "links", "switches"
+    "mesh", "memory_limit_bytes", "efficiency", "launch_seconds", "runtime", "exclude", "links", "switches", "host"
 #define MEMBERS_OF_GROUP  "count", "device", "reserved_bytes", "price_per_hour"
 #define MAX_RUNTIME_BYTES 64
 
@@ -54,7 +54,7 @@ static enum sp_status read_group(struct sp_members_reader *reader, const json_t 
 static enum sp_status read_groups(struct sp_members_reader *reader, const json_t *json, const char *pointer,
                                   struct sp_cluster_parts *parts)
 {
-    static const char *const members[] = {"name", MEMBERS_OF_GROUP, "runtime"};
+    static const char *const members[] = {"name", MEMBERS_OF_GROUP, "runtime", "host"};
     const char *at = sp_members_child(reader, pointer, "groups");
     const json_t *groups = json_object_get(json, "groups");
     size_t count = json_array_size(groups);
@@ -89,6 +89,8 @@ static enum sp_status read_groups(struct sp_members_reader *reader, const json_t
             status = read_group(reader, entry, here, left, group);
         if (status == SP_OK)
             status = read_runtime(reader, entry, here, &group->device);
+        if (status == SP_OK)
+            status = sp_cluster_parse_host(reader, entry, here, &group->host);
         if (status != SP_OK)
             return status;
         left -= group->count;
@@ -187,6 +189,10 @@ static enum sp_status read_parts(struct sp_members_reader *reader, json_t *json,
         device_count += parts->groups[i].count;
     if (status == SP_OK)
         status = read_mesh(reader, json, pointer, device_count, parts);
+    if (status == SP_OK)
+        status = sp_cluster_parse_host(reader, json, pointer, &parts->host);
+    if (status == SP_OK)
+        sp_cluster_settle_hosts(parts);
     if (status == SP_OK)
         status = sp_cluster_parse_wires(reader, json, pointer, parts);
     if (status == SP_OK)

@@ -30,6 +30,7 @@ static void write_group(const struct sp_device_group_spec *group, uint64_t count
         sp_json_member_double(json, "reserved_bytes", group->reserved_bytes);
     if (group->price_per_hour > 0)
         sp_json_member_double(json, "price_per_hour", group->price_per_hour);
+    sp_cluster_write_host(group->host, json);
     sp_json_end_object(json);
 }
 
@@ -135,6 +136,7 @@ void sp_cluster_write(const struct sp_cluster *cluster, struct sp_json *json)
         write_regular(cluster, json);
     else
         write_stated(cluster, json);
+    sp_cluster_write_host(cluster->host, json);
     if (cluster->memory_limit_bytes > 0)
         sp_json_member_double(json, "memory_limit_bytes", cluster->memory_limit_bytes);
     if (cluster->efficiency > 0)

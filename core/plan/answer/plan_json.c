@@ -6,6 +6,7 @@
 #include "plan/answer/placement_record.h"
 #include "plan/answer/plan_json_internal.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/streamed.h"
 #include "plan/explain/why.h"
 #include "plan/replan/write.h"
 #include "plan/variants/variants.h"
@@ -189,6 +190,7 @@ static void write_stages(struct sp_plan_json *c)
         sp_json_member_double(json, "send_seconds", cost->send_seconds);
         sp_json_member_double(json, "receive_seconds", cost->receive_seconds);
         sp_json_member_double(json, "start_seconds", cost->start_seconds);
+        sp_streamed_write_json(c->plan, s, json);
         sp_reason_stage(c->plan, s, &c->borders, c->text);
         sp_plan_json_text(c, "because");
         sp_json_end_object(json);
@@ -209,6 +211,10 @@ static void write_memory(struct sp_plan_json *c, const struct sp_stage_cost *cos
     sp_json_member_double(json, "activations_peak_bytes", cost->activations_peak_bytes);
     sp_json_member_double(json, "communication_bytes", cost->communication_bytes);
     sp_json_member_double(json, "total_bytes", cost->total_bytes);
+    if (cost->streamed_count > 0) {
+        sp_json_member_double(json, "streamed_bytes", cost->streamed_bytes);
+        sp_json_member_double(json, "stream_buffer_bytes", cost->stream_buffer_bytes);
+    }
     sp_json_member_double(json, "arena_bytes", arena_bytes);
     sp_json_member_double(json, "capacity_bytes", sp_cluster_memory(c->plan->cluster, device));
     sp_json_end_object(json);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "plan/answer/readable_text.h"
+#include "plan/explain/streamed.h"
 #include "plan/internal.h"
 
 #define SP_REASON_NAMES 4 /* devices or stages that a sentence lists before it only counts */
@@ -238,6 +239,7 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
     }
     if (count == 1) {
         reason_only_stage(plan, buf);
+        sp_streamed_say(plan, stage, buf);
         return;
     }
     if (borders->first[stage] == SP_NO_WORK) {
@@ -259,6 +261,7 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
         }
     }
     sp_reason_block(plan, stage, "; ", buf);
+    sp_streamed_say(plan, stage, buf);
 }
 
 /* ---- the bottleneck ---- */
@@ -316,6 +319,18 @@ static void collectives(const struct sp_stage_cost *cost, bool is_computing, str
                          : " are collectives between the devices of the stage.");
 }
 
+/* What of a stage's time its devices wait for weights from the host. */
+static void stalls(const struct sp_stage_cost *cost, bool is_computing, struct sp_buf *buf)
+{
+    if (cost->stall_seconds <= 0 || !is_computing)
+        return;
+    sp_buf_text(buf, " Of that, ");
+    sp_text_seconds(buf, cost->stall_seconds);
+    sp_buf_text(buf, " are waiting for ");
+    sp_text_bytes(buf, cost->streamed_bytes);
+    sp_buf_text(buf, " of weights from the memory of the host.");
+}
+
 static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
@@ -345,6 +360,16 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
         return;
     }
     device_called(plan, evaluation->bottleneck_stage, true, buf);
+    if (cost->shared_seconds > seconds / replicas) {
+        sp_buf_text(buf, cost->streamed_count > 0
+                             ? " limits the throughput with those beside the same host: over its link, copies of "
+                               "weights take all of each interval of "
+                             : " limits the throughput with others: over a switch that they share, transfers take all "
+                               "of each interval of ");
+        sp_text_seconds(buf, evaluation->interval_seconds);
+        sp_buf_text(buf, ".");
+        return;
+    }
     sp_buf_printf(buf, " limits the throughput: %s takes ", what);
     sp_text_seconds(buf, seconds);
     if (replicas > 1) {
@@ -355,6 +380,7 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     sp_text_seconds(buf, evaluation->interval_seconds);
     sp_buf_text(buf, ".");
     collectives(cost, seconds == cost->compute_seconds, buf);
+    stalls(cost, seconds == cost->compute_seconds, buf);
     slowest_node(plan, buf);
 }
 
@@ -387,6 +413,7 @@ static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf
     }
     sp_buf_text(buf, ".");
     collectives(stage_cost(plan, slowest), true, buf);
+    stalls(stage_cost(plan, slowest), true, buf);
 }
 
 void sp_reason_bottleneck(const struct sp_plan *plan, struct sp_buf *buf)

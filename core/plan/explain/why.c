@@ -7,7 +7,8 @@
 
 #define EQUAL 1e-9 /* share up to which two figures are the same */
 
-static const char *const binding_names[] = {"compute", "memory_bandwidth", "launch", "link", "memory", "bound", "none"};
+static const char *const binding_names[] = {"compute", "memory_bandwidth", "launch", "link",
+                                            "host",    "memory",           "bound",  "none"};
 
 const char *sp_binding_name(enum sp_binding kind)
 {
@@ -16,7 +17,7 @@ const char *sp_binding_name(enum sp_binding kind)
 
 /* ---- where time goes -------------------------------------------------------------------------------------------- */
 
-#define TIMES 4 /* of the kinds before SP_BINDING_MEMORY */
+#define TIMES 5 /* of the kinds before SP_BINDING_MEMORY */
 
 /* The objective's time by what it goes to; for each the stage with most of it, and that stage's largest node. */
 struct times {
@@ -72,6 +73,7 @@ static void add_stage(const struct sp_plan *plan, uint32_t stage, struct times *
     }
     /* Bringing tensors in other layouts is in no node. */
     sum[SP_BINDING_LINK] = plan->result->evaluation->stages[stage].collective_seconds;
+    sum[SP_BINDING_HOST] = plan->result->evaluation->stages[stage].stall_seconds;
     for (uint32_t k = 0; k < TIMES; k++) {
         times->seconds[k] += sum[k];
         if (sum[k] > times->most_of_stage[k]) {
@@ -89,6 +91,12 @@ static void times_of_interval(const struct sp_plan *plan, struct times *times)
     const uint32_t stage = evaluation->bottleneck_stage;
     const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, stage);
     const double sent = fmax(cost->send_seconds, cost->receive_seconds);
+    if (cost->shared_seconds > 0 && cost->shared_seconds >= evaluation->interval_seconds) {
+        const enum sp_binding kind = cost->streamed_count > 0 ? SP_BINDING_HOST : SP_BINDING_LINK;
+        times->seconds[kind] = times->most_of_stage[kind] = cost->shared_seconds;
+        times->stage[kind] = stage;
+        return;
+    }
     if (sent > cost->compute_seconds) {
         times->seconds[SP_BINDING_LINK] = times->most_of_stage[SP_BINDING_LINK] = sent;
         times->stage[SP_BINDING_LINK] = stage;
@@ -141,12 +149,13 @@ static void stage_called(const struct sp_plan *plan, uint32_t stage, struct sp_b
 static void say_time(const struct sp_plan *plan, const struct sp_why *why, struct sp_buf *buf)
 {
     static const char *const words[] = {"arithmetic", "memory bandwidth", "launching operators",
-                                        "links between devices"};
+                                        "links between devices", "copying weights from host memory"};
     static const char *const wishes[] = {
         "a better plan would need faster arithmetic, or less of it there",
         "a better plan would need faster memory, or fewer bytes read and written there",
         "a better plan would need operators that start faster, or fewer of them there",
         "a better plan would need faster links, or less to send there",
+        "a better plan would need a faster link to the host, or more memory on the devices",
     };
     sp_buf_printf(buf, "Of the %s of ", objective_word(plan));
     sp_text_seconds(buf, sp_plan_gap(plan).value_seconds);

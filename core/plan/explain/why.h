@@ -9,7 +9,8 @@
  *   bound     the plan's objective is its lower bound, or every plan was tried: none of the strategies that were
  *             allowed is better under the cost model
  *   else      what most of the objective's time goes to: arithmetic ("compute"), "memory_bandwidth", "launch" (the
- *             floor of an operator's time), "link" (collectives, sends, receives). Of the slowest stage, or for a
+ *             floor of an operator's time), "link" (collectives, sends, receives), "host" (waiting for weights from the
+ *             memory of the host). Of the slowest stage, or for a
  *             latency of the stages on the longest path. For the fewest devices nothing more is known: "none"
  *
  * An operator's time counts as arithmetic or as memory bandwidth, whichever of its FLOPs and bytes takes longer on the
@@ -27,6 +28,7 @@ enum sp_binding {
     SP_BINDING_MEMORY_BANDWIDTH,
     SP_BINDING_LAUNCH,
     SP_BINDING_LINK,
+    SP_BINDING_HOST,
     SP_BINDING_MEMORY,
     SP_BINDING_BOUND,
     SP_BINDING_NONE

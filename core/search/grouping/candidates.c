@@ -18,7 +18,7 @@ enum sp_status sp_search_step(struct sp_grouping_search *search, uint64_t steps)
 
 double sp_search_capacity(const struct sp_grouping_search *search, uint32_t device)
 {
-    return search->share * sp_cluster_memory(search->cluster, device);
+    return search->share * sp_cluster_room(search->cluster, device);
 }
 
 enum sp_status sp_candidate_init(struct sp_grouping_search *search, struct sp_candidate *candidate)

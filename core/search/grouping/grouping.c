@@ -92,7 +92,7 @@ static bool order_devices(struct sp_grouping_search *search, uint32_t order)
             seconds[kind] += workload->nodes[search->live[i]].seconds[kind];
     for (uint32_t i = 0; i < count; i++) {
         double time = seconds[workload->kind_of[i]];
-        double keys[MOST_DEVICE_ORDERS] = {i, -(double)i, time, -time, -sp_cluster_memory(search->cluster, i)};
+        double keys[MOST_DEVICE_ORDERS] = {i, -(double)i, time, -time, -sp_cluster_room(search->cluster, i)};
         ranked[i] = (struct ranked){keys[order], i};
     }
     qsort(ranked, count, sizeof *ranked, by_rank);

@@ -21,8 +21,7 @@ void sp_grouping_options_init(struct sp_grouping_options *options)
 static bool has_same_devices(const struct sp_workload *workload, const struct sp_cluster *cluster)
 {
     for (uint32_t i = 1; i < cluster->device_count; i++)
-        if (workload->kind_of[i] != workload->kind_of[0] ||
-            sp_cluster_memory(cluster, i) != sp_cluster_memory(cluster, 0))
+        if (workload->kind_of[i] != workload->kind_of[0] || sp_cluster_room(cluster, i) != sp_cluster_room(cluster, 0))
             return false;
     return true;
 }

@@ -6,6 +6,7 @@
 #include "search/constraints.h"
 #include "search/joint/blocking_constraint.h"
 #include "search/joint/minimum_memory.h"
+#include "search/joint/run/with_hosts.h"
 
 enum kind { KIND_MAX_STAGES, KIND_RESERVED, KIND_PINS, KIND_TOGETHER, KIND_SPECS, KIND_FORBID, KIND_CACHE, KIND_COUNT };
 static const char *const kind_names[] = {"max_stages", "reserved_bytes", "pins",    "together",
@@ -136,7 +137,7 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
 {
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
-    enum sp_status status = sp_joint_search_once(arena, workload, dataflow, cluster, options, ret_result, why);
+    enum sp_status status = sp_joint_search_with_hosts(arena, workload, dataflow, cluster, options, ret_result, why);
     struct sp_joint_options unheard = *options;
     unheard.listener = NULL; /* of what is searched to say why nothing fits, nothing can be the answer */
     options = &unheard;

@@ -248,6 +248,18 @@ static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage
     return SP_OK;
 }
 
+static bool streams(void *context, uint32_t stage)
+{
+    const struct sp_joint_evaluator *evaluator = context;
+    return sp_strategy_table_mesh(evaluator->sharded[stage].table)->member_count == 0;
+}
+
+static double weight_of(void *context, uint32_t stage, uint32_t node)
+{
+    const struct sp_joint_evaluator *evaluator = context;
+    return sp_strategy_weight_bytes(evaluator->sharded[stage].table, node, evaluator->strategy_at[node]);
+}
+
 static uint32_t members_of(const struct sp_joint_evaluator *evaluator, uint32_t stage)
 {
     const struct sp_strategy_table *table = evaluator->sharded != NULL ? evaluator->sharded[stage].table : NULL;
@@ -294,7 +306,7 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
                                       const struct sp_placement *placement, struct sp_sharded_stage *sharded,
                                       struct sp_evaluation **ret_evaluation, struct sp_error *err)
 {
-    const struct sp_block_costs blocks = {evaluator, is_split, stage_costs, transfer_costs};
+    const struct sp_block_costs blocks = {evaluator, is_split, stage_costs, streams, weight_of, transfer_costs};
     const bool is_whole = sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL;
     evaluator->placement = placement;
     evaluator->sharded = sharded;

@@ -205,6 +205,7 @@ static struct sp_cluster *extend_cluster(struct sp_arena *arena, const struct sp
     extended->group_of = group_of;
     extended->number = extended->numbered = extended->place = NULL;
     extended->stated = NULL;
+    extended->host_of = NULL;
     return extended;
 }
 

@@ -413,7 +413,7 @@ enum sp_status sp_joint_group(struct sp_joint *joint, uint32_t most_stages,
         return status;
     candidate->placement = grouping->placement;
     candidate->evaluation = grouping->evaluation;
-    candidate->fits = status == SP_OK;
+    candidate->fits = status == SP_OK && grouping->evaluation->worst_excess_bytes <= 0;
     candidate->devices_used = grouping->evaluation->stage_count;
     for (uint32_t s = 0; s < grouping->evaluation->stage_count; s++)
         candidate->memory_bytes = fmax(candidate->memory_bytes, grouping->evaluation->stages[s].total_bytes);

@@ -174,7 +174,9 @@ static enum sp_status choose_stages(struct choosing *choosing, bool all, struct 
             copy_stage(choosing, chosen[same], s);
             continue;
         }
-        enum sp_status status = choose_stage(choosing, s, cost->capacity_bytes - choosing->reserved[s], err);
+        const struct sp_cluster *cluster = choosing->joint->cluster;
+        const double spilled = sp_cluster_room(cluster, cost->device) - sp_cluster_memory(cluster, cost->device);
+        enum sp_status status = choose_stage(choosing, s, cost->capacity_bytes + spilled - choosing->reserved[s], err);
         if (status != SP_OK)
             return status;
         chosen[chosen_count++] = s;

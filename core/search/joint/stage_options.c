@@ -7,8 +7,7 @@
 
 static bool same_class(const struct sp_workload *workload, const struct sp_cluster *cluster, uint32_t a, uint32_t b)
 {
-    return workload->kind_of[a] == workload->kind_of[b] &&
-           sp_cluster_memory(cluster, a) == sp_cluster_memory(cluster, b);
+    return workload->kind_of[a] == workload->kind_of[b] && sp_cluster_room(cluster, a) == sp_cluster_room(cluster, b);
 }
 
 static enum sp_status find_classes(struct sp_arena *arena, const struct sp_workload *workload, struct sp_space *space,
@@ -24,7 +23,7 @@ static enum sp_status find_classes(struct sp_arena *arena, const struct sp_workl
     for (uint32_t d = 0; d < cluster->device_count; d++) {
         if (d == 0 || !same_class(workload, cluster, d - 1, d))
             space->classes[space->class_count++] = (struct sp_space_class){
-                .first = d, .kind = workload->kind_of[d], .capacity = sp_cluster_memory(cluster, d)};
+                .first = d, .kind = workload->kind_of[d], .capacity = sp_cluster_room(cluster, d)};
         space->classes[space->class_count - 1].count++;
     }
     return SP_OK;

@@ -60,7 +60,9 @@ static enum sp_status evaluate_route(struct sp_arena *arena, const struct sp_wor
     }
     route->placement =
         (struct sp_placement){.stage_count = route->count, .stage_of = stage_of, .stage_device = devices};
-    return sp_evaluate(arena, workload, cluster, &route->placement, &route->evaluation, err);
+    struct sp_cluster alone = *cluster; /* several routes of one holder would stream the same weights */
+    alone.host_of = NULL;
+    return sp_evaluate(arena, workload, &alone, &route->placement, &route->evaluation, err);
 }
 
 double sp_route_holder_interval(const struct sp_route_holder *holder)

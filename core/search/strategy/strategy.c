@@ -36,12 +36,10 @@ static enum sp_status find_own_weights(struct sp_strategy_table *table, struct s
 {
     const struct sp_workload *workload = table->workload;
     struct sp_arena_mark mark = sp_arena_mark(table->scratch);
-    uint32_t *users = SP_NEW_ARRAY(table->scratch, workload->tensor_count, uint32_t);
+    const uint32_t *users = sp_work_users(table->scratch, workload);
     table->is_own_weight = SP_NEW_ARRAY(table->arena, workload->tensor_count, bool);
     if (users == NULL || table->is_own_weight == NULL)
         return sp_fail_memory(err);
-    for (uint32_t t = 0; t < workload->tensor_count; t++)
-        users[sp_work_root(workload, t)] += workload->tensors[t].consumer_count;
     for (uint32_t t = 0; t < workload->tensor_count; t++) {
         uint32_t root = sp_work_root(workload, t);
         table->is_own_weight[t] = workload->tensors[root].kind == SP_WORK_WEIGHT && users[root] == 1;

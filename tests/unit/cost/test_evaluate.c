@@ -184,6 +184,45 @@ Test(evaluate, parallel_stages_overlap)
     assert_near(four->stages[2].capacity_bytes, 2000, "capacity");
 }
 
+/* Three stages of 1 ms under one switch of 100 bytes per second: each of two transfers of 10 bytes takes 0.1 s alone,
+   and for each request the switch carries both. Two devices under a switch of their own leave it alone. */
+Test(evaluate, stages_share_switches)
+{
+    static const struct {
+        const char *switches;
+        double interval;
+    } cases[] = {
+        {"{\"members\": [0, 1, 2], \"bandwidth\": 100, \"latency\": 0}", 0.2},
+        {"{\"name\": \"a\", \"members\": [0, 1], \"bandwidth\": 100, \"latency\": 0},"
+         " {\"members\": [\"a\", 2], \"bandwidth\": 100, \"latency\": 0}",
+         0.2},
+        {"{\"members\": [0, 1], \"bandwidth\": 100, \"latency\": 0},"
+         " {\"members\": [1, 2], \"bandwidth\": 100, \"latency\": 0}",
+         0.1},
+        {"{\"members\": [0, 1, 2], \"bandwidth\": 200, \"member_bandwidth\": 100, \"latency\": 0}", 0.1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text,
+                       "{\"device\": {\"name\": \"d\", \"memory_bytes\": 5000, \"memory_bandwidth\": 1000,"
+                       " \"flops\": {\"float32\": 1000}}, \"count\": 3, \"switches\": [%s]}",
+                       cases[i].switches);
+        struct sp_cluster *cluster = cluster_from(arena, text);
+        struct sp_workload *work = workload_new(arena, cluster);
+        uint32_t x = workload_input(work, 10), devices[3];
+        for (uint32_t n = 0; n < 3; n++) {
+            x = workload_result(work, workload_node(work, 1e-3, 1, &x), 10);
+            devices[n] = sp_cluster_numbered(cluster, n);
+        }
+        work->tensors[x].is_output = true;
+        workload_finish(work);
+        struct sp_evaluation *evaluation = evaluate(work, cluster, 3, (uint32_t[]){0, 1, 2}, devices);
+        cr_expect_float_eq(evaluation->interval_seconds, cases[i].interval, 1e-9, "%zu: %g", i,
+                           evaluation->interval_seconds);
+        cr_expect_geq(evaluation->latency_seconds, evaluation->interval_seconds, "%zu", i);
+    }
+}
+
 Test(evaluate, wrong_placements_are_refused)
 {
     struct sp_cluster *cluster = cluster_from(arena, SLOW_PAIR);

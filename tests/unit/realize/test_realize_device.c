@@ -51,7 +51,9 @@ static void plan(struct devices *d, const char *notation, int64_t count, enum sp
     cr_assert_eq(sp_device_plan_create(m->arena, &d->request, target, &d->plan, &err), SP_OK, "%s", err.message);
     sp_buf_init(&text, (size_t)1 << 20);
     sp_json_init_buf(&json, true, &text);
+    sp_json_begin_object(&json);
     sp_device_plan_manifest(d->plan, &json);
+    sp_json_end_object(&json);
     cr_assert_eq(sp_json_finish(&json, &err), SP_OK);
     d->manifest = json_loads(text.data, 0, NULL);
     cr_assert_not_null(d->manifest);

@@ -93,6 +93,11 @@ void workload_finish(struct sp_workload *workload)
         workload->flops += workload->nodes[n].flops;
         workload->weight_bytes += workload->nodes[n].inner_weight_bytes;
     }
+    const uint32_t *users = sp_work_users(workload->arena, workload);
+    assert(users != NULL);
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        if (workload->tensors[t].kind == SP_WORK_WEIGHT && users[t] > 0)
+            workload->weight_bytes += workload->tensors[t].bytes;
 }
 
 uint32_t pick(uint64_t *seed, uint32_t bound)

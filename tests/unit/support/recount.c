@@ -339,14 +339,16 @@ static bool stage_holds(struct stage *stage, const struct sp_sharded_stage *shar
     double peak;
     count_stage(stage, &peak);
     const double border = border_bytes(stage, sharded);
-    if (!is_near(cost->weights_bytes, stage->weights) || !is_near(cost->activations_peak_bytes, peak) ||
+    const double held = cost->weights_bytes - cost->stream_buffer_bytes + cost->streamed_bytes;
+    if (!is_near(held, stage->weights) || !is_near(cost->activations_peak_bytes, peak) ||
         !is_near(cost->communication_bytes, border)) {
         (void)snprintf(ret_why, 256, "Stage %u: weights %.17g, counted %.17g; peak %.17g, %.17g; border %.17g, %.17g.",
-                       stage->number, cost->weights_bytes, stage->weights, cost->activations_peak_bytes, peak,
+                       stage->number, held, stage->weights, cost->activations_peak_bytes, peak,
                        cost->communication_bytes, border);
         return false;
     }
-    const double total = stage->weights + stage->kept + peak + border;
+    const double total =
+        stage->weights - cost->streamed_bytes + cost->stream_buffer_bytes + stage->kept + peak + border;
     if (!is_near(cost->total_bytes, total) || !is_near(cost->cache_bytes, stage->kept)) {
         (void)snprintf(ret_why, 256, "Stage %u: %.17g bytes in all, counted %.17g.", stage->number, cost->total_bytes,
                        total);
