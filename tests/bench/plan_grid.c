@@ -12,7 +12,7 @@
 #define SPARE      1.02
 
 enum role { ROLE_NONE, ROLE_COLUMNS, ROLE_ROWS, ROLE_ATTENTION, ROLE_EXPERTS };
-enum family { FAMILY_MEGATRON, FAMILY_EXPERTS, FAMILY_FSDP, FAMILY_COUNT };
+enum family { FAMILY_MEGATRON, FAMILY_EXPERTS, FAMILY_FSDP, FAMILY_OFFLOAD, FAMILY_NGL };
 enum division { DIVISION_EQUAL, DIVISION_SPEED, DIVISION_MEMORY, DIVISION_COUNT };
 
 /* One point of the grid and what is made for it. */
@@ -21,6 +21,7 @@ struct degrees {
     uint32_t tensor, data, stages;
     uint32_t first_class, class_count; /* of devices */
     enum division division;            /* of the layers over the stages */
+    uint32_t layers;                   /* of each accelerator; 0: equally many everywhere */
 };
 
 struct maker {
@@ -240,6 +241,9 @@ static uint32_t stage_of_layer(const struct maker *maker, const double *parts, u
         return 0;
     if (layer > maker->layer_count)
         return maker->at.stages - 1;
+    if (maker->at.layers > 0)
+        return (layer - 1) / maker->at.layers < maker->at.stages ? (layer - 1) / maker->at.layers
+                                                                 : maker->at.stages - 1;
     if (maker->at.division == DIVISION_EQUAL)
         return (uint32_t)((uint64_t)(layer - 1) * maker->at.stages / maker->layer_count);
     for (uint32_t s = 0; s < maker->at.stages; s++)
@@ -256,7 +260,8 @@ static double part_of(const struct maker *maker, uint32_t class_index)
     double seconds = 0;
     for (uint32_t n = 0; n < workload->node_count; n++)
         seconds += workload->nodes[n].folded ? 0 : workload->nodes[n].seconds[workload->kind_of[class->first]];
-    return maker->at.division == DIVISION_MEMORY ? class->capacity : 1 / seconds;
+    return maker->at.division == DIVISION_MEMORY ? sp_cluster_memory(maker->subject->cluster, class->first)
+                                                 : 1 / seconds;
 }
 
 static bool allocate(struct sp_arena *arena, const struct sp_workload *workload, uint32_t stages,
@@ -373,8 +378,11 @@ static bool add_plan(struct maker *maker, const struct hand_plan *plan)
 static void name_plan(const struct maker *maker, struct hand_plan *plan)
 {
     static const char *const families[] = {"TP", "EP", "FSDP"}, *const divisions[] = {"", " by speed", " by memory"};
-    if (maker->at.family == FAMILY_FSDP)
-        (void)snprintf(plan->name, sizeof plan->name, "FSDP%u", maker->at.data);
+    if (maker->at.family == FAMILY_FSDP || maker->at.family == FAMILY_OFFLOAD)
+        (void)snprintf(plan->name, sizeof plan->name, maker->at.family == FAMILY_FSDP ? "FSDP%u" : "offload %u",
+                       maker->at.data);
+    else if (maker->at.family == FAMILY_NGL)
+        (void)snprintf(plan->name, sizeof plan->name, "ngl %u", maker->at.layers * (maker->at.stages - 1));
     else
         (void)snprintf(plan->name, sizeof plan->name, "%s%u DP%u PP%u%s", families[maker->at.family], maker->at.tensor,
                        maker->at.data, maker->at.stages, divisions[maker->at.division]);
@@ -486,9 +494,18 @@ static enum sp_status make_gathered(struct maker *maker, struct sp_arena *arena)
     if (status != SP_OK || result == NULL || bytes == NULL)
         return status;
     gather_layers(maker, option, bytes, &gathers, &largest);
-    plan.memory_bytes = workload->weight_bytes / maker->at.data + largest + result->activation_peak_bytes;
-    plan.fits = plan.memory_bytes <= maker->space->classes[class_index].capacity;
+    const uint32_t first = maker->space->classes[class_index].first;
+    const bool is_offloaded = maker->at.family == FAMILY_OFFLOAD;
+    const double part = workload->weight_bytes / maker->at.data;
+    plan.memory_bytes = (is_offloaded ? 0 : part) + largest + result->activation_peak_bytes + result->resident_bytes;
+    plan.fits = plan.memory_bytes <= sp_cluster_memory(maker->subject->cluster, first);
     plan.latency_seconds = plan.interval_seconds = result->compute_seconds + result->communication_seconds + gathers;
+    if (is_offloaded) {
+        const struct sp_cluster *cluster = maker->subject->cluster;
+        const double rate = fmin(sp_cluster_host_bandwidth(cluster, first),
+                                 sp_cluster_host(cluster, first)->bandwidth / maker->at.data);
+        plan.latency_seconds = plan.interval_seconds = fmax(plan.interval_seconds, part / rate);
+    }
     if (!plan.fits)
         return SP_OK;
     name_plan(maker, &plan);
@@ -502,7 +519,8 @@ static enum sp_status make_one(struct maker *maker)
     struct sp_arena *arena = sp_arena_create(NULL);
     if (arena == NULL)
         return sp_fail_memory(maker->err);
-    enum sp_status status = maker->at.family == FAMILY_FSDP ? make_gathered(maker, arena) : make_pipeline(maker, arena);
+    const bool is_gathered = maker->at.family == FAMILY_FSDP || maker->at.family == FAMILY_OFFLOAD;
+    enum sp_status status = is_gathered ? make_gathered(maker, arena) : make_pipeline(maker, arena);
     sp_arena_destroy(arena);
     return status;
 }
@@ -557,8 +575,12 @@ static enum sp_status vary_degrees(struct maker *maker)
             if (status == SP_OK && maker->has_experts && tensor > 1)
                 status = vary_classes(maker);
             for (uint32_t c = 0; status == SP_OK && tensor == 1 && data > 1 && c < maker->space->class_count; c++) {
-                maker->at = (struct degrees){FAMILY_FSDP, 1, data, 1, c, 1};
-                if (find_option(maker, c, data) != NULL)
+                maker->at = (struct degrees){FAMILY_FSDP, 1, data, 1, c, 1, DIVISION_EQUAL, 0};
+                if (find_option(maker, c, data) == NULL)
+                    continue;
+                status = make_one(maker);
+                maker->at.family = FAMILY_OFFLOAD;
+                if (status == SP_OK && sp_cluster_host(maker->subject->cluster, maker->space->classes[c].first) != NULL)
                     status = make_one(maker);
             }
             drop_tables(maker);
@@ -567,9 +589,32 @@ static enum sp_status vary_degrees(struct maker *maker)
     return status;
 }
 
+/* Accelerators and a processor: the most layers that the former have memory for, none of them streamed. */
+static enum sp_status fill_accelerators(struct maker *maker)
+{
+    struct plan_subject *subject = maker->subject;
+    struct sp_cluster *cluster = subject->cluster, alone = *cluster;
+    const struct sp_space_class *classes = maker->space->classes;
+    const uint32_t before = maker->grid->count;
+    enum sp_status status = SP_OK;
+    if (maker->space->class_count != 2 || classes[1].count != 1 ||
+        sp_cluster_device(cluster, classes[1].first)->kind != SP_DEVICE_CPU)
+        return SP_OK;
+    alone.host_of = NULL;
+    subject->cluster = &alone;
+    for (uint32_t layers = maker->layer_count / classes[0].count; status == SP_OK && layers > 0; layers--) {
+        maker->at = (struct degrees){FAMILY_NGL, 1, 1, classes[0].count + 1, 0, 2, DIVISION_EQUAL, layers};
+        status = make_one(maker);
+        if (maker->grid->count > before)
+            break;
+    }
+    subject->cluster = cluster;
+    return status;
+}
+
 static enum sp_status make_layout(struct maker *maker, uint32_t tensor, uint32_t stages)
 {
-    maker->at = (struct degrees){FAMILY_MEGATRON, tensor, 1, stages, 0, maker->space->class_count};
+    maker->at = (struct degrees){FAMILY_MEGATRON, tensor, 1, stages, 0, maker->space->class_count, DIVISION_EQUAL, 0};
     if (find_option(maker, 0, tensor) == NULL)
         return sp_fail(maker->err, SP_ERR_REQUEST, "LAYOUT", "The cluster has no groups of %u devices.", tensor);
     return make_one(maker);
@@ -582,8 +627,13 @@ static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t st
     struct maker maker = {.subject = subject, .grid = grid, .err = &err};
     const double start = plan_user_seconds();
     *grid = (struct plan_grid){0};
-    enum sp_status status = sp_space_create(subject->arena, subject->workload, subject->cluster,
-                                            subject->cluster->device_count, &maker.space, &err);
+    struct sp_cluster *roomy = SP_NEW(subject->arena, struct sp_cluster); /* whose stages may stream */
+    if (roomy == NULL)
+        return false;
+    *roomy = *subject->cluster;
+    roomy->spilled_bytes = subject->workload->weight_bytes;
+    enum sp_status status =
+        sp_space_create(subject->arena, subject->workload, roomy, roomy->device_count, &maker.space, &err);
     if (status == SP_OK)
         status = sp_blocks_find(subject->arena, subject->workload, &maker.blocks, &err);
     if (status == SP_OK)
@@ -594,6 +644,8 @@ static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t st
             status = sp_fail_memory(&err);
         else
             status = tensor > 0 ? make_layout(&maker, tensor, stages) : vary_degrees(&maker);
+        if (status == SP_OK && tensor == 0)
+            status = fill_accelerators(&maker);
     }
     if (maker.tables != NULL)
         drop_tables(&maker);

@@ -11,6 +11,13 @@
  *  FSDP      all weights in parts on all devices, those of a layer gathered before it runs (Zhao et al., VLDB 2023);
  *            the batch is split. Time: that of data parallelism and the gathers, one after the other; memory: the
  *            part, the two largest layers, activations.
+ *
+ * Where devices have a host (cost/streaming.h), pipelines may stream, and there are two more:
+ *
+ *  offload   all weights in the host (ZeRO-Inference, Aminabadi et al., SC 2022; FlexGen with all weights on the host):
+ *            each device copies its part of a layer, the layers are gathered as with FSDP; copies overlap with the rest
+ *  ngl       so many of the first layers on the accelerators as they have memory for, in equal numbers, the rest on the
+ *            processor (llama.cpp's --n-gpu-layers)
  */
 #include "plan/explain/error_bars.h"
 #include "plan_subject.h"
