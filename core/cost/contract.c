@@ -264,3 +264,26 @@ struct sp_placement *sp_contraction_expand(struct sp_arena *arena, const struct 
     expanded->stage_of = stage_of;
     return expanded;
 }
+
+enum sp_status sp_contraction_reduce(struct sp_arena *arena, const struct sp_contraction *contraction,
+                                     const struct sp_workload *given, const struct sp_placement *placement,
+                                     struct sp_placement **ret_placement)
+{
+    struct sp_placement *reduced = SP_NEW(arena, struct sp_placement);
+    uint32_t *stage_of = SP_NEW_ARRAY(arena, contraction->workload->node_count, uint32_t);
+    if (reduced == NULL || stage_of == NULL)
+        return SP_ERR_MEMORY;
+    *ret_placement = NULL;
+    for (uint32_t n = 0; n < contraction->workload->node_count; n++)
+        stage_of[n] = UINT32_MAX;
+    for (uint32_t i = 0; i < given->node_count; i++) {
+        const uint32_t node = contraction->node_of != NULL ? contraction->node_of[i] : i;
+        if (stage_of[node] != UINT32_MAX && stage_of[node] != placement->stage_of[i])
+            return SP_OK;
+        stage_of[node] = placement->stage_of[i];
+    }
+    *reduced = *placement;
+    reduced->stage_of = stage_of;
+    *ret_placement = reduced;
+    return SP_OK;
+}

@@ -27,6 +27,11 @@ enum sp_status sp_workload_contract(struct sp_arena *arena, const struct sp_work
 struct sp_placement *sp_contraction_expand(struct sp_arena *arena, const struct sp_contraction *contraction,
                                            const struct sp_workload *given, const struct sp_placement *placement);
 
+/* The other way round. *ret_placement is NULL where nodes that are one there are in several stages. SP_ERR_MEMORY. */
+enum sp_status sp_contraction_reduce(struct sp_arena *arena, const struct sp_contraction *contraction,
+                                     const struct sp_workload *given, const struct sp_placement *placement,
+                                     struct sp_placement **ret_placement);
+
 /* How many nodes a stage computes that its device cannot run. */
 static inline double sp_unable_nodes(const struct sp_workload *workload, double compute_seconds)
 {

@@ -218,6 +218,19 @@ class Replan(test_cli.Case):
             self.assertEqual("CACHES_NOT_MOVED" in told, moves)
             self.assertTrue(all(move["tensor"] in tensors for move in after[0]["moves"]))
 
+    def test_constraints_where_nodes_are_kept_together(self):
+        """What runs stays, and what is repaired keeps the constraints, where a graph of costs has groups of nodes."""
+        examples = os.path.join(test_cli.TOP, "api/examples")
+        model, cluster = os.path.join(examples, "costs.json"), os.path.join(examples, "costs-cluster.json")
+        constraints = self.file("constraints.json", b'{"max_stages": 2}')
+        self.done("plan", model, "--cluster", cluster, "--constraints", constraints, "--plan", self.path("plan.json"))
+        plan = self.json("replan", model, "--from", self.path("plan.json"), "--cluster", cluster)
+        self.assertEqual((plan["replan"]["choice"], plan["moves"]), ("stay", []))
+        with open(cluster, encoding="utf-8") as file:
+            fewer = self.file("fewer.json", json.dumps({**json.load(file), "exclude": [1]}).encode())
+        plan = self.json("replan", model, "--from", self.path("plan.json"), "--cluster", fewer)
+        self.assertLessEqual(len(plan["stages"]), 2)
+
     def test_shares_of_unequal_devices(self):
         data, tensors = counted(onnx_make.mlp, 4, 128, 128)
         model = self.file("mlp.onnx", data)

@@ -148,9 +148,11 @@ static bool is_answer(const struct repair *r, const struct sp_search_result *res
     if (!ok || constraints == NULL)
         return ok;
     struct sp_arena_mark mark = sp_arena_mark(r->replan->arena);
-    /* Of a contraction the demands are about other nodes. */
-    ok = of->contraction->workload == of->workload &&
-         sp_constraints_violation(r->replan->arena, constraints, of->workload, of->cluster, &result->placement,
+    struct sp_placement *placement = NULL;
+    ok = sp_contraction_reduce(r->replan->arena, of->contraction, of->workload, &result->placement, &placement) ==
+             SP_OK &&
+         placement != NULL &&
+         sp_constraints_violation(r->replan->arena, constraints, of->contraction->workload, of->cluster, placement,
                                   result->sharded, NULL) == SP_OK;
     sp_arena_rewind(r->replan->arena, mark);
     return ok;
