@@ -76,8 +76,10 @@ class Daemon:
             data = os.path.join(self.folder.name, "data")
         self.data = data
         self.store = store  # the URL of a database; None: as SHARDPLAN_TEST_STORE says, "": SQLite
+        self.database = None  # of its own, which goes with it
         if store is None and STORE == "postgres":
-            self.store = postgres_server().url(postgres_server().new_database())
+            self.database = postgres_server().new_database()
+            self.store = postgres_server().url(self.database)
         self.options = [*(["--store", self.store, "--lease-seconds", str(LEASE)] if self.store else []), *options]
         self.token = None  # sent with each request
         self.tls = None  # an ssl.SSLContext: the daemon is asked through it
@@ -103,6 +105,9 @@ class Daemon:
             self.kill()
             if self.folder is not None:
                 self.folder.cleanup()
+            if self.database is not None:
+                postgres_server().drop_database(self.database)
+                self.database = None
 
     # ---- the process ----
 

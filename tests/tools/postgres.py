@@ -120,6 +120,10 @@ class Databases:
         self.query(f"CREATE DATABASE {name}")
         return name
 
+    def drop_database(self, name):
+        """Whoever is still connected."""
+        self.query(f"DROP DATABASE {name} WITH (FORCE)")
+
 
 class Running(Databases):
     """The server beside which this process runs."""
