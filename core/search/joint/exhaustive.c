@@ -23,6 +23,7 @@ struct exhaust {
     struct sp_joint *joint;
     uint32_t live[SP_EXHAUST_NODES], live_count;
     uint32_t before[SP_EXHAUST_NODES]; /* per live node: which must not be in a later stage */
+    bool is_left_out[SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES], leaves_out; /* options; anything */
     uint32_t form_count;
     struct form forms[MAX_FORMS];
     struct sp_ways *ways; /* per option and set of nodes */
@@ -44,7 +45,7 @@ static void list_forms(struct exhaust *e)
     const uint32_t most = joint->options->max_replicas;
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
         const struct sp_space_option *option = &joint->space->options[i];
-        const uint32_t room = joint->space->classes[option->class_index].count / option->size;
+        const uint32_t room = e->is_left_out[i] ? 0 : joint->space->classes[option->class_index].count / option->size;
         for (uint32_t r = 1; r <= room && (most == 0 || r <= most) && e->form_count < MAX_FORMS; r++)
             e->forms[e->form_count++] = (struct form){option, i, r};
     }
@@ -67,7 +68,19 @@ static void list_nodes(struct exhaust *e)
     }
 }
 
-/* Whether nodes, devices and strategies are few enough; makes the tables. */
+/* The further meshes of the options' blocks as options behind them. */
+static void add_meshes(struct sp_space *space)
+{
+    const uint32_t given = space->option_count;
+    for (uint32_t i = 0; i < given; i++) {
+        uint32_t cuts[SP_SPACE_CUTS];
+        const uint32_t count = sp_space_cuts(&space->options[i], cuts);
+        for (uint32_t c = 0; c < count; c++)
+            (void)sp_space_add_mesh(space, &space->options[i], cuts[c]);
+    }
+}
+
+/* Whether nodes and devices are few enough; makes the tables, and leaves options out that have too many strategies. */
 static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
 {
     const struct sp_joint *joint = e->joint;
@@ -83,6 +96,7 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
         places > SP_EXHAUST_PLACES)
         return SP_OK;
     list_nodes(e);
+    add_meshes(joint->space);
     e->is_heard = joint->options->listener != NULL;
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
         struct sp_strategy_table *table = NULL;
@@ -92,8 +106,8 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
             return status;
         for (uint32_t n = 0; table != NULL && n < e->live_count; n++)
             ways *= sp_strategy_of(table, e->live[n])->count;
-        if (ways > SP_EXHAUST_WAYS)
-            return SP_OK;
+        e->is_left_out[i] = ways > SP_EXHAUST_WAYS;
+        e->leaves_out = e->leaves_out || e->is_left_out[i];
         e->is_heard = e->is_heard && ways <= SP_EXHAUST_HEARD;
     }
     *ret_tiny = true;
@@ -334,6 +348,10 @@ static enum sp_status try_placements(struct exhaust *e)
     for (e->stage_count = 1; e->stage_count <= most; e->stage_count++) {
         memset(e->stage_of, 0, sizeof e->stage_of);
         do {
+            if (!sp_watch_tick(e->joint->options->watch, "search", 0, 0, 0)) {
+                e->leaves_out = true;
+                return SP_OK;
+            }
             enum sp_status status = is_placement(e) ? try_forms(e) : SP_OK;
             if (status != SP_OK)
                 return status;
@@ -356,6 +374,7 @@ enum sp_status sp_joint_exhaust(struct sp_joint *joint, struct sp_joint_candidat
     if (e.ways == NULL || e.trial == NULL)
         return sp_fail_memory(err);
     status = try_placements(&e);
+    *ret_tried = !e.leaves_out;
     if (status == SP_OK)
         *ret_best = e.best;
     return status;

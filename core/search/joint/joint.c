@@ -9,6 +9,8 @@
 #include "search/joint/run/run.h"
 #include "search/joint/violations.h"
 
+#define FEW_UNITS 16 /* to cut stages from: looking through them for each objective takes no time */
+
 static const char *const strategy_names[] = {"auto", "grouping", "pipeline", "tensor", "routes"};
 
 const char *sp_search_strategy_name(enum sp_search_strategy strategy)
@@ -122,16 +124,17 @@ static enum sp_status move_nodes(struct sp_search_run *search)
     return status == SP_OK ? sp_run_take(search, moved, whole->strategy) : status;
 }
 
-/* Tiny models: *ret_done where everything was tried and something fits. Not of shares, which may still be better. */
+/* Tiny models: *ret_done where everything was tried and something fits. Not of shares or blocks with too many strategies,
+   which may still be better. */
 static enum sp_status try_everything(struct sp_search_run *search, bool *ret_done)
 {
     struct sp_joint_candidate *best;
     bool tried;
     enum sp_status status = sp_joint_exhaust(&search->joint, &best, &tried, search->err);
     *ret_done = false;
-    if (status != SP_OK || !tried || best == NULL)
+    if (status != SP_OK || best == NULL)
         return status;
-    *ret_done = search->is_proved = !sp_run_tries_shares(search);
+    *ret_done = search->is_proved = tried && !sp_run_tries_shares(search);
     return sp_run_take(search, best, search->joint.options->strategy);
 }
 
@@ -162,18 +165,21 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
     return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
-/* Stages for the objective, of which each option's were proposed already; while none fits, for each other one: what is
-   found for one objective is a plan for all. */
+/* Stages for the objective, of which each option's were proposed already; then for each other one, where none fits yet or
+   there are few units: what is found for one objective is a plan for all, and a better one now and then. */
 static enum sp_status propose_for_any(struct sp_search_run *search)
 {
     static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};
+    const bool are_few = search->joint.units->count <= FEW_UNITS;
     enum sp_status status = sp_run_propose_all(search, false);
     for (size_t i = 0; status == SP_OK && i < sizeof objectives / sizeof *objectives; i++) {
-        if (objectives[i] == search->options.objective || search->front.count > 0 || !sp_run_goes_on(search, 0.93))
+        if (objectives[i] == search->options.objective || (search->front.count > 0 && !are_few) ||
+            !sp_run_goes_on(search, 0.93))
             continue;
         search->proposed = objectives[i];
         status = sp_run_propose_all(search, true);
     }
+    search->proposed = search->options.objective;
     return status;
 }
 

@@ -128,7 +128,8 @@ enum sp_status sp_run_make_profiles(struct sp_search_run *search)
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < joint->space->option_count; i++) {
         const uint32_t first = search->profile_count;
-        if ((!sp_run_has_pins(joint->options->constraints) && !is_worthwhile(&joint->space->options[i], &growth)) ||
+        if (joint->space->options[i].is_further ||
+            (!sp_run_has_pins(joint->options->constraints) && !is_worthwhile(&joint->space->options[i], &growth)) ||
             !sp_run_goes_on(search, 0.8 * i / joint->space->option_count))
             continue;
         status = profile_option(search, &joint->space->options[i]);
