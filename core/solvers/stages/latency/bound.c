@@ -11,8 +11,9 @@
 
 #include "solvers/stages/latency/latency.h"
 
-#define MIX_STEPS 400
-#define PATHS     24 /* of the mixture that are looked at alone, too */
+#define MIX_STEPS   400
+#define PATHS       24 /* of the mixture that are looked at alone, too, */
+#define PATHS_SHARE 32 /* and of the work that is left, the first one aside */
 
 struct gain {
     double ratio, gain, bytes;
@@ -213,8 +214,9 @@ enum sp_status sp_latency_bound(struct sp_stages_run *run, const struct sp_laten
     for (uint32_t u = 0; u < graph->model->unit_count; u++)
         paths.part[u] = 1;
     double bound = mix_longest(&paths, 1), along = 0;
+    const uint64_t later = run->work_left - run->work_left / PATHS_SHARE;
     for (uint32_t step = 0; step < MIX_STEPS && bound < INFINITY && bound < best_value * (1 - 1e-9); step++) {
-        if (step < PATHS) {
+        if (step == 0 || (step < PATHS && run->work_left > later)) {
             status = sp_latency_path(run, arena, graph, paths.path_count,
                                      &paths.path[graph->node_count - paths.path_count], &along);
             if (status != SP_OK)

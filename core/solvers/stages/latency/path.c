@@ -23,6 +23,7 @@ struct cutting {
     uint32_t *unit_mark, *tensor_mark; /* the part that has counted it last */
     double *change; /* per place: by how much more a stage sends that has it than one which ends before */
     double *best;   /* [stages][places done] */
+    uint64_t work;
 };
 
 /* The stage that has the places from `first` to `last`, under an option; what is sent depends on where it ends. */
@@ -112,6 +113,7 @@ static bool lengthen(struct cutting *cutting, struct part *part)
     part->last++;
     add_branches(cutting, part);
     part->sends += cutting->change[part->last];
+    cutting->work += cutting->arriving.start[part->last + 1] - cutting->arriving.start[part->last];
     for (uint32_t i = cutting->arriving.start[part->last]; i < cutting->arriving.start[part->last + 1]; i++) {
         uint32_t v = cutting->arriving.items[i];
         if (cutting->places.after[v] < part->first)
@@ -137,6 +139,7 @@ static void extend(struct cutting *cutting, uint32_t first, uint32_t o)
         cutting->change[place] = 0;
     while (part.last < cutting->places.count && lengthen(cutting, &part)) {
         double all = part.seconds + part.sends;
+        cutting->work += cutting->stages;
         for (uint32_t s = 0; s < cutting->stages && part.reach <= part.last; s++)
             improve(&cutting->best[(size_t)(s + 1) * row + part.last],
                     cutting->best[(size_t)s * row + first - 1] + all);
@@ -230,6 +233,6 @@ enum sp_status sp_latency_path(struct sp_stages_run *run, struct sp_arena *arena
         return sp_fail_memory(run->err);
     *ret_seconds = cut(&cutting);
     sp_arena_rewind(arena, mark);
-    sp_stages_spend(run, work);
+    sp_stages_spend(run, cutting.work);
     return SP_OK;
 }
