@@ -679,7 +679,7 @@ static bool start(struct search *search)
     for (uint32_t i = 0; i < problem->option_count; i++)
         if (problem->options[i].devices > 0 && problem->options[i].devices < step)
             step = problem->options[i].devices;
-    for (uint32_t free = 0; free < most && free < problem->class_size[0]; free += step) {
+    for (uint32_t free = 0; free == 0 || (free < most && free < problem->class_size[0]); free += step) {
         struct label *all = SP_NEW(search->arena, struct label);
         if (all == NULL)
             return false;
