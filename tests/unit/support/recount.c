@@ -31,6 +31,7 @@ struct stage {
     const struct sp_workload *workload;
     const struct sp_placement *placement;
     const struct sp_sharded_stage *sharded; /* or NULL: one device */
+    double share;                           /* of what is cut, of one of unequal devices; 0: equal ones */
     uint32_t number, node_count;
     uint32_t *nodes;
     struct touch **first, **last; /* per root */
@@ -58,8 +59,10 @@ static struct sp_strategy_table *table_of(const struct sp_sharded_stage *sharded
 
 static double tile_bytes(const struct stage *stage, uint32_t tensor, uint32_t layout)
 {
-    return layout == 0 ? stage->workload->tensors[tensor].bytes
-                       : sp_strategy_local_bytes(stage->sharded->table, tensor, layout);
+    const double whole = stage->workload->tensors[tensor].bytes;
+    return layout == 0        ? whole
+           : stage->share > 0 ? whole * stage->share
+                              : sp_strategy_local_bytes(stage->sharded->table, tensor, layout);
 }
 
 static void touch(struct stage *stage, uint32_t entry, uint32_t tensor, uint32_t layout, bool is_made, bool is_first)
@@ -105,9 +108,11 @@ static void touch_split(struct stage *stage, uint32_t entry, const struct sp_wor
 /* What a node keeps on each device from request to request. */
 static double kept_bytes(const struct stage *stage, uint32_t node)
 {
-    return stage->sharded != NULL
-               ? sp_strategy_of(stage->sharded->table, node)->items[stage->strategy_at[node]].resident_bytes
-               : stage->workload->nodes[node].resident_bytes;
+    const double whole = stage->workload->nodes[node].resident_bytes;
+    if (stage->sharded == NULL)
+        return whole;
+    const double cut = sp_strategy_of(stage->sharded->table, node)->items[stage->strategy_at[node]].resident_bytes;
+    return stage->share > 0 && cut < whole ? whole * stage->share : cut;
 }
 
 static void touch_all(struct stage *stage)
@@ -332,10 +337,10 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)) + 1e-6;
 }
 
-static bool stage_holds(struct stage *stage, const struct sp_sharded_stage *sharded, const struct sp_cluster *cluster,
-                        const struct sp_stage_cost *cost, bool fits, char *ret_why)
+/* Whether one of the stage's devices holds what the figures say. */
+static bool figures_hold(struct stage *stage, const struct sp_sharded_stage *sharded, const struct sp_stage_cost *cost,
+                         double *ret_total, char *ret_why)
 {
-    const struct sp_placement *placement = stage->placement;
     double peak;
     count_stage(stage, &peak);
     const double border = border_bytes(stage, sharded);
@@ -354,6 +359,17 @@ static bool stage_holds(struct stage *stage, const struct sp_sharded_stage *shar
                        total);
         return false;
     }
+    *ret_total = total;
+    return true;
+}
+
+static bool stage_holds(struct stage *stage, const struct sp_sharded_stage *sharded, const struct sp_cluster *cluster,
+                        const struct sp_stage_cost *cost, bool fits, char *ret_why)
+{
+    const struct sp_placement *placement = stage->placement;
+    double total;
+    if (!figures_hold(stage, sharded, cost, &total, ret_why))
+        return false;
     const uint32_t devices =
         sp_placement_size(placement, stage->number) * sp_placement_replicas(placement, stage->number);
     for (uint32_t d = placement->stage_device[stage->number]; d < placement->stage_device[stage->number] + devices;
@@ -366,6 +382,47 @@ static bool stage_holds(struct stage *stage, const struct sp_sharded_stage *shar
         }
     }
     return true;
+}
+
+/* ---- unequal devices --------------------------------------------------------------------------------------------- */
+
+static const struct sp_strategy_mesh *mesh_of(const struct sp_sharded_stage *sharded, uint32_t stage)
+{
+    return table_of(sharded, stage) == NULL ? NULL : sp_strategy_table_mesh(table_of(sharded, stage));
+}
+
+/* Each device by itself, of each replica; the stage's figures are those of the fullest one. */
+static bool members_hold(const struct stage *all, const struct sp_sharded_stage *sharded,
+                         const struct sp_cluster *cluster, const struct sp_evaluation *evaluation, bool fits,
+                         char *ret_why)
+{
+    const struct sp_strategy_mesh *mesh = mesh_of(sharded, all->number);
+    const uint32_t first = all->placement->stage_device[all->number];
+    const uint32_t devices = mesh->member_count * sp_placement_replicas(all->placement, all->number);
+    const struct sp_stage_cost *told = &evaluation->stages[all->number];
+    double blocks = 0, worst = -INFINITY;
+    for (uint32_t m = 0; m < mesh->member_count; m++)
+        blocks += mesh->members[m].share;
+    for (uint32_t d = 0; d < devices; d++) {
+        struct stage stage = *all;
+        double total;
+        const double memory = first + d < cluster->device_count ? sp_cluster_memory(cluster, first + d) : -1;
+        stage.share = mesh->members[d % mesh->member_count].share / blocks;
+        if (evaluation->members == NULL || memory < 0 ||
+            !figures_hold(&stage, sharded, &evaluation->members[first + d], &total, ret_why))
+            return false;
+        worst = fmax(worst, total - memory);
+        if (evaluation->members[first + d].capacity_bytes != memory || (fits && total > memory * (1 + 1e-12))) {
+            (void)snprintf(ret_why, 256, "Stage %u: %.17g bytes on device %u, which has %.17g.", all->number, total,
+                           first + d, memory);
+            return false;
+        }
+    }
+    if (is_near(told->total_bytes - told->capacity_bytes, worst))
+        return true;
+    (void)snprintf(ret_why, 256, "Stage %u lacks %.17g bytes, counted %.17g.", all->number,
+                   told->total_bytes - told->capacity_bytes, worst);
+    return false;
 }
 
 /* ---- a plan ----------------------------------------------------------------------------------------------------- */
@@ -408,7 +465,9 @@ bool recount_holds(const struct sp_workload *workload, const struct sp_cluster *
                               .number = s,
                               .strategy_at = strategy_at};
         const struct sp_arena_mark mark = sp_arena_mark(scratch);
-        holds = stage_holds(&stage, sharded, cluster, &evaluation->stages[s], fits, ret_why);
+        const bool is_unequal = stage.sharded != NULL && mesh_of(sharded, s)->member_count > 0;
+        holds = is_unequal ? members_hold(&stage, sharded, cluster, evaluation, fits, ret_why)
+                           : stage_holds(&stage, sharded, cluster, &evaluation->stages[s], fits, ret_why);
         sp_arena_rewind(scratch, mark);
     }
     sp_arena_destroy(scratch);
