@@ -164,7 +164,9 @@ enum sp_status sp_plan_sharding(const struct sp_plan *plan, uint32_t stage, uint
         if (all == NULL)
             return sp_fail_memory(err);
         *all = *block;
-        status = add_replicas(arena, replicas, sp_placement_size(placement, stage), first_device, all, err);
+        const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
+        const uint32_t size = mesh->member_count > 0 ? mesh->size[0] : sp_placement_size(placement, stage);
+        status = add_replicas(arena, replicas, size, first_device, all, err);
         block = all;
     }
     if (status == SP_OK)

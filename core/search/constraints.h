@@ -51,8 +51,7 @@ bool sp_constraints_allow_whole(const struct sp_constraints *constraints, const 
                                 uint32_t node);
 
 /* Contradictions that can be seen before any search: a pinned node before its producer's pinned stage, pins of one
-   group that differ, more stages than allowed or than there are devices, several devices of other kinds than one stage
-   can have. SP_ERR_REQUEST "CONSTRAINT_CONFLICT"; the message names both demands by their JSON pointers. */
+   group that differ, more stages than allowed or than there are devices, a device that cannot run what is pinned to it. SP_ERR_REQUEST "CONSTRAINT_CONFLICT"; the message names both demands by their JSON pointers. */
 enum sp_status sp_constraints_check(struct sp_arena *scratch, const struct sp_constraints *constraints,
                                     const struct sp_workload *workload, const struct sp_cluster *cluster,
                                     struct sp_error *err);

@@ -92,6 +92,26 @@ class Recount(test_cli.Case):
         self.refuse(plan, list_other)
         self.refuse(plan, lambda wrong: wrong["outline"]["stages"][0].update(shares=[2, 2]))
 
+    def test_shares_of_nodes(self):
+        """Two nodes of a quick device and a slow one, with slow links between: a stage each, or replicas of one."""
+        groups = [{"count": 1, "device": {"name": name, "memory_bytes": memory, "memory_bandwidth": speed * 1e8,
+                                          "flops": {"float32": speed * 1e8}}}
+                  for name, speed, memory in (("big", 3, 48e6), ("small", 1, 16e6)) * 2]
+        mesh = [{"name": "out", "size": 2, "bandwidth": 1e4, "latency": 1e-3},
+                {"name": "in", "size": 2, "bandwidth": 1e12, "latency": 1e-7}]
+        cluster = self.file("c.json", json.dumps({"groups": groups, "mesh": mesh}).encode())
+        plan = self.json("plan", self.model, "--cluster", cluster, "--replicas", "2")
+        self.assertEqual([stage["replicas"] for stage in plan["outline"]["stages"]], [2])
+        self.assertEqual(plan["outline"]["stages"][0]["shares"], [3, 1])
+        self.refuse_figures(plan)
+        for group in groups:
+            group["device"]["memory_bytes"] /= 2.2
+        mesh[0]["bandwidth"] = 1e5
+        cluster = self.file("c.json", json.dumps({"groups": groups, "mesh": mesh}).encode())
+        plan = self.json("plan", self.model, "--cluster", cluster, "--objective", "latency")
+        self.assertEqual([stage.get("shares") for stage in plan["outline"]["stages"]], [[3, 1], [3, 1]])
+        self.refuse_figures(plan)
+
     def test_costs(self):
         with open(os.path.join(test_cli.TOP, "api/examples/costs.json"), "rb") as file:
             self.bytes = file.read()

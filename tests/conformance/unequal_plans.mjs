@@ -1,4 +1,4 @@
-// Plans on devices of unequal speed or memory, in which one stage has all of them with shares of unequal size: what
+// Plans on devices of unequal speed or memory, in which one stage, or one of several, has shares of unequal size: what
 // `plan --emit` writes computes what the model does, in the simulation and in the devices' models, and no operator that
 // the plan splits is whole there. TAP on standard output.
 import { execFileSync } from 'node:child_process';
@@ -18,11 +18,14 @@ const options = { logSeverityLevel: 3, intraOpNumThreads: 1 };
 
 const group = (name, speed, memory) => ({ count: 1, device: { name, memory_bytes: memory, memory_bandwidth: speed * 1e8, flops: { float32: speed * 1e9 } } });
 const clusterOf = (groups) => ({ groups, mesh: [{ name: 'net', size: groups.length, bandwidth: 1e10, latency: 1e-8 }], launch_seconds: 1e-9, runtime: 'generic' });
+const nodesOf = (groups) => ({ ...clusterOf(groups), mesh: [{ name: 'out', size: 2, bandwidth: 1e6, latency: 1e-4 }, { name: 'net', size: groups.length / 2, bandwidth: 1e10, latency: 1e-8 }] });
 // By speed; by memory, of which one device has too little for half of the weights and what is alive, and none enough for all; three at once.
 const clusters = {
   'three to one': () => clusterOf([group('fast', 3, 1e9), group('slow', 1, 1e9)]),
   'little memory': (bytes) => clusterOf([group('large', 1, 0.9 * bytes + 1e5), group('small', 1, 0.3 * bytes + 1e5)]),
-  'one, two and one': () => clusterOf([group('a', 1, 1e9), group('b', 2, 1e9), group('c', 1, 1e9)]) };
+  'one, two and one': () => clusterOf([group('a', 1, 1e9), group('b', 2, 1e9), group('c', 1, 1e9)]),
+  'two nodes': (bytes) => nodesOf([group('a', 3, 0.45 * bytes + 1e5), group('b', 1, 0.2 * bytes + 1e5), group('c', 2, 0.45 * bytes + 1e5), group('d', 1, 0.25 * bytes + 1e5)]) };
+const SEVERAL = 'two nodes'; // with slow links between them and too little memory in each: no plan of one stage is quick
 
 // Integers below the smallest vocabulary, ones for masks.
 function feed(name, { type, shape }) {
@@ -42,10 +45,11 @@ async function check(file, name) {
   const out = mkdtempSync(join(folder, 'plan-')), cluster = join(out, 'cluster.json');
   const { parameter_bytes: bytes } = JSON.parse(execFileSync(CLI, ['inspect', join(models, file), '--json']));
   writeFileSync(cluster, JSON.stringify(clusters[name](bytes)));
-  execFileSync(CLI, ['plan', join(models, file), '--cluster', cluster, '--strategy', 'tensor', '--objective', 'latency', '--emit', out], { stdio: ['ignore', 'ignore', 'pipe'] });
+  execFileSync(CLI, ['plan', join(models, file), '--cluster', cluster, ...(name === SEVERAL ? [] : ['--strategy', 'tensor']), '--objective', 'latency', '--emit', out], { stdio: ['ignore', 'ignore', 'pipe'] });
   const plan = JSON.parse(readFileSync(join(out, 'plan.json'), 'utf8')), { notes } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
-  const shares = plan.outline.stages[0].shares;
+  const { stages } = plan.outline, shares = stages.find((stage) => stage.shares)?.shares;
   if (!shares) throw new Error('no shares were chosen');
+  if ((stages.length > 1) !== (name === SEVERAL)) throw new Error(`${stages.length} stages`);
   if (Math.min(...shares) === Math.max(...shares)) throw new Error(`the shares are equal: ${shares}`);
   for (const { memory } of plan.devices) if (memory.total_bytes > memory.capacity_bytes) throw new Error('a device has too little memory');
   const whole = (notes ?? []).find(({ code }) => ['OPERANDS_DISAGREE', 'FACTOR_WHOLE', 'LOCAL_FORM', 'SHARDS_UNEVEN'].includes(code));

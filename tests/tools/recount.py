@@ -158,16 +158,20 @@ class Recount:
         self.shares = [[1] * len(stage["devices"]) for stage in self.plan["stages"]]
         for stage, said in enumerate(self.plan.get("outline", {}).get("stages", ())):
             if "shares" in said and "routes" not in self.plan:
-                self.mesh[stage], self.shares[stage] = [sum(said["shares"])], said["shares"]
+                self.mesh[stage] = [sum(said["shares"])]
+                self.shares[stage] = said["shares"] * said["replicas"]
         if any(len(shares) != len(said["devices"]) for shares, said in zip(self.shares, self.plan["stages"])):
             raise Wrong("a stage has not as many shares as devices")
 
     def check_shares(self, spec, stage, name):
-        """A device is listed once for each of its parts."""
-        shares = dict(zip(self.plan["stages"][stage]["devices"], self.shares[stage]))
-        if max(self.shares[stage]) > 1 and spec.get("sharded_dim") and \
-                devices_of(spec) != [device for device, share in shares.items() for _ in range(share)]:
-            raise Wrong(f"{name}: on {devices_of(spec)}, with shares {shares}")
+        """A device is listed once for each of its parts, in each replica."""
+        if max(self.shares[stage]) == 1 or not spec.get("sharded_dim"):
+            return
+        devices, said = self.plan["stages"][stage]["devices"], self.plan["outline"]["stages"][stage]
+        expected = [device for member, share in enumerate(said["shares"]) for _ in range(share)
+                    for device in devices[member::said["size"]]]
+        if devices_of(spec) != expected:
+            raise Wrong(f"{name}: on {devices_of(spec)}, with shares on {expected}")
 
     def stage_with(self, devices, name):
         if not devices or devices[0] not in self.stage_of_device:
@@ -332,8 +336,9 @@ class Recount:
     # ---- a stage ----
 
     def borders(self):
-        """Per stage the bytes of what crosses its border, and the sends themselves: (tensor, from, to)."""
-        crossing, sends = [0] * len(self.plan["stages"]), set()
+        """Per stage, of a device with each of its shares, the bytes of what crosses its border, and the sends themselves:
+        (tensor, from, to)."""
+        crossing, sends = [dict.fromkeys(shares, 0) for shares in self.shares], set()
         for index in sorted(self.running):
             node, source = self.facts.nodes[index], self.stage_of[index]
             for name in node.outputs:
@@ -346,10 +351,11 @@ class Recount:
                     if target < source:
                         raise Wrong(f"{name}: goes back from stage {source} to {target}")
                     sends.add((name, source, target))
-                    crossing[source] += self.bytes_of(name, self.layout(index, name), max(self.shares[source]))
                     is_operand = name in self.facts.nodes[user].inputs
-                    crossing[target] += self.bytes_of(name, self.layout(user, name, not is_operand),
-                                                      max(self.shares[target]))
+                    for share in crossing[source]:
+                        crossing[source][share] += self.bytes_of(name, self.layout(index, name), share)
+                    for share in crossing[target]:
+                        crossing[target][share] += self.bytes_of(name, self.layout(user, name, not is_operand), share)
         return crossing, sends
 
     def count_stage(self, stage, share=1):
@@ -382,7 +388,7 @@ class Recount:
             stages.append({})
             for device, share in zip(self.plan["stages"][stage]["devices"], self.shares[stage]):
                 weights, peak, is_exact = by_share[share]
-                parts = (weights, self.kept_bytes(stage, share), peak, 2 * crossing[stage])
+                parts = (weights, self.kept_bytes(stage, share), peak, 2 * crossing[stage][share])
                 stages[-1][device] = (parts, is_exact)
         for device in self.plan["devices"]:
             stage = self.stage_of_device.get(device["id"])
@@ -416,7 +422,7 @@ def check_routes(plan, facts):
         crossing, _ = route.borders()
         for stage, device in enumerate(path["devices"]):
             weights, peak, is_exact = route.count_stage(stage)
-            parts = (weights, route.kept_bytes(stage), peak, 2 * crossing[stage])
+            parts = (weights, route.kept_bytes(stage), peak, 2 * crossing[stage][1])
             counted[device] = max(counted.get(device, ((0, 0, 0, 0), True)), (parts, is_exact), key=lambda one: sum(one[0]))
     for device in plan["devices"]:
         check_device(device, *counted.get(device["id"], ((0, 0, 0, 0), True)))

@@ -143,6 +143,20 @@ static enum sp_status cost_transfer(struct sp_joint_evaluator *evaluator, uint32
     return status;
 }
 
+/* What a tensor on one side of a border has in two buffers of each of the side's unequal devices. */
+static void note_buffers(struct sp_joint_evaluator *evaluator, uint32_t tensor, const struct side *side)
+{
+    const struct sp_strategy_mesh *mesh = side->table == NULL ? NULL : sp_strategy_table_mesh(side->table);
+    const uint32_t members = mesh == NULL ? 0 : mesh->member_count, counted = members == 0 ? 0 : mesh->counted;
+    for (uint32_t m = 0; m < members; m++) {
+        sp_strategy_count_member(side->table, m);
+        evaluator->members[side->first_device + m].communication_bytes +=
+            2 * sp_strategy_local_bytes(side->table, tensor, side->layout);
+    }
+    if (members > 0)
+        sp_strategy_count_member(side->table, counted);
+}
+
 static enum sp_status transfer_costs(void *context, uint32_t user, struct sp_tensor_transfer *transfer,
                                      double *ret_sent_bytes, double *ret_received_bytes, struct sp_error *err)
 {
@@ -152,6 +166,8 @@ static enum sp_status transfer_costs(void *context, uint32_t user, struct sp_ten
     const struct side to = side_of(evaluator, user, transfer->tensor);
     *ret_sent_bytes = from.bytes;
     *ret_received_bytes = to.bytes;
+    note_buffers(evaluator, transfer->tensor, &from);
+    note_buffers(evaluator, transfer->tensor, &to);
     return cost_transfer(evaluator, transfer->tensor, &from, &to, transfer, err);
 }
 
@@ -161,11 +177,6 @@ static bool is_split(void *context, uint32_t stage)
 {
     const struct sp_joint_evaluator *evaluator = context;
     return evaluator->sharded != NULL && evaluator->sharded[stage].table != NULL;
-}
-
-static double held_bytes(const struct sp_intra_result *intra)
-{
-    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
 }
 
 /* What a member computes: a strategy's FLOPs are those of the member with the largest share. */
@@ -184,17 +195,13 @@ static double flops_of(const struct sp_sharded_stage *sharded, const struct sp_s
     return flops;
 }
 
-/* Of unequal devices the one that lacks most memory, or has least left; the table counts another member afterwards as
-   before. */
-static enum sp_status fullest_member(struct sp_joint_evaluator *evaluator, uint32_t stage,
-                                     const struct sp_intra_result **ret_intra, double *ret_capacity,
-                                     struct sp_error *err)
+/* What each of a stage's unequal devices holds beside buffers; the table counts another member afterwards as before. */
+static enum sp_status count_members(struct sp_joint_evaluator *evaluator, uint32_t stage, struct sp_error *err)
 {
     const struct sp_sharded_stage *sharded = &evaluator->sharded[stage];
     const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
     const uint32_t counted = mesh->counted;
     enum sp_status status = SP_OK;
-    double worst = -INFINITY;
     for (uint32_t m = 0; m < mesh->member_count && status == SP_OK; m++) {
         struct sp_intra_result *own = NULL;
         sp_strategy_count_member(sharded->table, m);
@@ -207,12 +214,6 @@ static enum sp_status fullest_member(struct sp_joint_evaluator *evaluator, uint3
                                        .activations_peak_bytes = own->activation_peak_bytes,
                                        .capacity_bytes = mesh->members[m].capacity,
                                        .flops = flops_of(sharded, &mesh->members[m])};
-        const double excess = status == SP_OK ? held_bytes(own) - mesh->members[m].capacity : 0;
-        if (status != SP_OK || excess <= worst)
-            continue;
-        worst = excess;
-        *ret_intra = own;
-        *ret_capacity = mesh->members[m].capacity;
     }
     sp_strategy_count_member(sharded->table, counted);
     return status;
@@ -233,7 +234,7 @@ static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage
     }
     const struct sp_intra_result *intra = sharded->intra;
     if (sp_strategy_table_mesh(sharded->table)->member_count > 0) {
-        enum sp_status status = fullest_member(evaluator, stage, &intra, &cost->capacity_bytes, err);
+        enum sp_status status = count_members(evaluator, stage, err);
         if (status != SP_OK)
             return status;
     }
@@ -274,7 +275,20 @@ static bool has_members(const struct sp_joint_evaluator *evaluator)
     return false;
 }
 
-/* The figures of each device: those of its stage, but for what it holds where the stage's devices are unequal. */
+/* What one device holds, of the stage's figures or of a member's. */
+static void take_memory(struct sp_stage_cost *cost, const struct sp_stage_cost *of)
+{
+    cost->weights_bytes = of->weights_bytes;
+    cost->cache_bytes = of->cache_bytes;
+    cost->activations_peak_bytes = of->activations_peak_bytes;
+    cost->communication_bytes = of->communication_bytes;
+    cost->capacity_bytes = of->capacity_bytes;
+    cost->total_bytes =
+        cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
+}
+
+/* The figures of each device: those of its stage, but for what it holds where the stage's devices are unequal. Of such a
+   stage memory is that of the device that lacks most, or has least left. */
 static enum sp_status list_members(const struct sp_joint_evaluator *evaluator, struct sp_arena *arena,
                                    struct sp_evaluation *evaluation, struct sp_error *err)
 {
@@ -282,21 +296,28 @@ static enum sp_status list_members(const struct sp_joint_evaluator *evaluator, s
     evaluation->members = SP_NEW_ARRAY(arena, evaluator->cluster->device_count, struct sp_stage_cost);
     if (evaluation->members == NULL)
         return sp_fail_memory(err);
+    evaluation->worst_excess_bytes = -INFINITY;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
-        const uint32_t count = sp_placement_size(placement, s) * sp_placement_replicas(placement, s);
-        for (uint32_t i = 0; i < count; i++) {
-            const uint32_t device = placement->stage_device[s] + i;
-            struct sp_stage_cost *own = &evaluation->members[device];
-            *own = evaluation->stages[s];
+        const uint32_t size = sp_placement_size(placement, s), first = placement->stage_device[s];
+        struct sp_stage_cost *stage = &evaluation->stages[s];
+        const struct sp_stage_cost *fullest = NULL;
+        for (uint32_t i = 0; i < size * sp_placement_replicas(placement, s); i++) {
+            struct sp_stage_cost *own = &evaluation->members[first + i];
+            *own = *stage;
             if (members_of(evaluator, s) == 0)
                 continue;
-            own->weights_bytes = evaluator->members[device].weights_bytes;
-            own->cache_bytes = evaluator->members[device].cache_bytes;
-            own->activations_peak_bytes = evaluator->members[device].activations_peak_bytes;
-            own->capacity_bytes = evaluator->members[device].capacity_bytes;
-            own->flops = evaluator->members[device].flops;
-            own->total_bytes =
-                own->weights_bytes + own->cache_bytes + own->activations_peak_bytes + own->communication_bytes;
+            take_memory(own, &evaluator->members[first + i % size]);
+            own->flops = evaluator->members[first + i % size].flops;
+            if (fullest == NULL ||
+                own->total_bytes - own->capacity_bytes > fullest->total_bytes - fullest->capacity_bytes)
+                fullest = own;
+        }
+        if (fullest != NULL)
+            take_memory(stage, fullest);
+        const double excess = stage->total_bytes - stage->capacity_bytes;
+        if (excess > evaluation->worst_excess_bytes) {
+            evaluation->worst_excess_bytes = excess;
+            evaluation->worst_stage = s;
         }
     }
     return SP_OK;

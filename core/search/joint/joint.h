@@ -3,9 +3,9 @@
  * joint - the search that everything else is a part of: stages of devices, each stage's operators split over its
  * devices, replicas of stages.
  *
- * A *placement* gives nodes to stages. A stage has a *block* of equal devices with neighbouring numbers, aligned to the
- * links' levels, once for each of its replicas; or, where it is all of the plan, all devices of a cluster of unequal ones
- * with a share of what is split for each (run/shares.c). Inside a block the operators run split along a mesh (strategy.h);
+ * A *placement* gives nodes to stages. A stage has a *block* of devices with neighbouring numbers, once for each of its
+ * replicas: equal ones, aligned to the links' levels, or unequal ones with a share of what is split for each
+ * (unequal/unequal.h, run/shares.c). Inside a block the operators run split along a mesh (strategy.h);
  * batch, heads, features, experts and sequence are factors like any other, so data, tensor, expert and sequence
  * parallelism are what the strategies make of them. Between blocks a pipeline runs as evaluate.h says. Replicas take
  * requests in turn.

@@ -59,7 +59,7 @@ bool sp_mesh_variants_gains(uint32_t first, uint32_t next, const struct sp_model
     const struct sp_space_option *option = profiles[first]->option;
     const struct sp_model_choice *limited = profiles[next - 1];
     uint32_t own = 0;
-    if (!option->is_further)
+    if (!option->is_further) /* shares of unequal devices are no further meshes either */
         return true;
     while (profiles[own]->option->class_index != option->class_index || profiles[own]->option->size != option->size)
         own++;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "search/joint/stage_options.h"
+#include "search/joint/unequal/unequal.h"
 
 #define MOST_OPTIONS (SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
 
@@ -38,8 +38,7 @@ static bool are_shares(const struct sp_placement_record_stage *stage)
             return false;
         blocks += stage->shares[i];
     }
-    return stage->axis_count == 1 && blocks == stage->axes[0] && stage->share_count == stage->size &&
-           stage->replicas == 1;
+    return stage->axis_count == 1 && blocks == stage->axes[0] && stage->share_count == stage->size;
 }
 
 /* Blocks are in the cluster, and no device is in two of them; but those of one device each may be the same one where
@@ -130,14 +129,23 @@ static const struct sp_space_option *find_option(struct sp_space *space, const s
     return NULL;
 }
 
+/* The same where each device has a share of its own. */
+static const struct sp_space_option *find_shares(struct recorded *o, const struct sp_placement_record_stage *stage)
+{
+    const struct sp_space_option *option =
+        o->cluster->level_count > 0
+            ? sp_space_add_shares(o->space, o->workload, stage->device, stage->size, stage->shares)
+            : NULL;
+    const struct sp_space_class *class = option == NULL ? NULL : &o->space->classes[option->class_index];
+    const uint64_t count = (uint64_t)stage->size * stage->replicas;
+    return option == NULL || stage->device - class->whole_first + count > class->whole_count ? NULL : option;
+}
+
 static enum sp_status find_table(struct recorded *o, const struct sp_placement_record_stage *stage,
                                  struct sp_strategy_table **ret_table)
 {
     const struct sp_space_option *option =
-        stage->share_count == 0 ? find_option(o->space, stage)
-        : o->cluster->level_count > 0
-            ? sp_space_add_shares(o->space, o->workload, stage->device, stage->size, stage->shares)
-            : NULL;
+        stage->share_count == 0 ? find_option(o->space, stage) : find_shares(o, stage);
     enum sp_status status = SP_OK;
     if (option == NULL)
         return misfit(o, "no block of devices has such a mesh");

@@ -66,7 +66,7 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .device_class = profile->option->class_index,
         .devices = profile->option->size,
         .max_replicas = proposal->max_replicas,
-        .memory_bytes = proposal->is_draft ? INFINITY : joint->space->classes[profile->option->class_index].capacity,
+        .memory_bytes = proposal->is_draft ? INFINITY : sp_space_capacity(joint->space, profile->option),
         .memory_scale = 1,
         .seconds = sum_up(joint, seconds),
         .transfer_fixed = link->latency / ends,

@@ -90,9 +90,27 @@ static double stage_seconds(const struct sp_intra_result *intra)
     return intra->compute_seconds + intra->communication_seconds;
 }
 
-static double stage_bytes(const struct sp_intra_result *intra)
+/* Beside buffers, of one device or of the one with the least room. */
+static double held_bytes(const struct choosing *choosing, uint32_t s)
 {
-    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
+    const struct sp_stage_cost *cost = &choosing->candidate->evaluation->stages[s];
+    return cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes;
+}
+
+/* Of unequal devices the table counts the bytes of the one that lacks most, or has least left. */
+static void count_fullest(const struct choosing *choosing, uint32_t s)
+{
+    const struct sp_sharded_stage *stage = &choosing->candidate->sharded[s];
+    const struct sp_stage_cost *own = choosing->candidate->evaluation->members;
+    const uint32_t members = sp_strategy_table_mesh(stage->table)->member_count;
+    uint32_t fullest = 0;
+    if (members == 0)
+        return;
+    own += choosing->candidate->placement.stage_device[s];
+    for (uint32_t m = 1; m < members; m++)
+        if (own[m].total_bytes - own[m].capacity_bytes > own[fullest].total_bytes - own[fullest].capacity_bytes)
+            fullest = m;
+    sp_strategy_count_member(stage->table, fullest);
 }
 
 /* The least time of the stage's operators within `limit`; what it has stays where that is as good. */
@@ -125,6 +143,7 @@ static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double
         intra_options.allowed = sp_split_allowed;
         intra_options.context = &rules;
     }
+    count_fullest(choosing, s);
     enum sp_status status = sp_intra_create(scratch, stage->table, &intra_options, &intra, err);
     if (status == SP_OK)
         status = sp_intra_solve(scratch, intra, false, &options, &choice, err);
@@ -133,10 +152,11 @@ static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double
         if (choice->is_feasible)
             status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
     }
+    sp_strategy_count_member(stage->table, choosing->candidate->options[s]->mesh.counted);
     sp_arena_destroy(scratch);
     if (status != SP_OK || result == NULL)
         return status;
-    const bool fits = stage->intra != NULL && stage_bytes(stage->intra) <= limit;
+    const bool fits = stage->intra != NULL && held_bytes(choosing, s) <= limit;
     if (fits && stage_seconds(stage->intra) <= stage_seconds(result))
         return SP_OK;
     joint->accepted++;

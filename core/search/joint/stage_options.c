@@ -1,4 +1,4 @@
-#include "search/joint/stage_options.h"
+#include "search/joint/unequal/unequal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static enum sp_status find_classes(struct sp_arena *arena, const struct sp_workl
     uint32_t count = 1;
     for (uint32_t d = 1; d < cluster->device_count; d++)
         count += !same_class(workload, cluster, d - 1, d);
-    space->classes = SP_NEW_ARRAY(arena, count, struct sp_space_class);
+    space->classes = SP_NEW_ARRAY(arena, (size_t)count + SP_SPACE_MAX_UNEQUAL, struct sp_space_class);
     if (space->classes == NULL)
         return sp_fail_memory(err);
     for (uint32_t d = 0; d < cluster->device_count; d++) {
@@ -26,6 +26,11 @@ static enum sp_status find_classes(struct sp_arena *arena, const struct sp_workl
                 .first = d, .kind = workload->kind_of[d], .capacity = sp_cluster_room(cluster, d)};
         space->classes[space->class_count - 1].count++;
     }
+    for (uint32_t c = 0; c < count; c++) {
+        space->classes[c].whole_first = space->classes[c].first;
+        space->classes[c].whole_count = space->classes[c].count;
+    }
+    space->equal_count = count;
     return SP_OK;
 }
 
@@ -121,6 +126,8 @@ static bool may_begin(const struct sp_space *space, const struct sp_space_option
 {
     const struct sp_space_class *class = &space->classes[option->class_index];
     struct sp_mesh_level levels[SP_SPACE_LEVELS];
+    if (option->mesh.member_count > 0)
+        return (first - class->first) % option->size == 0;
     if ((first - class->first) % option->size != 0 && option->size > 1 && class->count % option->size == 0)
         return false;
     uint32_t count = block_levels(space->cluster, first, option->size, levels);
@@ -204,7 +211,7 @@ static bool follows_levels(const struct sp_space_option *option, uint32_t cut)
 uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[SP_SPACE_CUTS])
 {
     uint32_t count = 0;
-    for (uint32_t cut = 2; cut <= option->size / 2 && count < SP_SPACE_CUTS; cut++) {
+    for (uint32_t cut = 2; option->mesh.member_count == 0 && cut <= option->size / 2 && count < SP_SPACE_CUTS; cut++) {
         if (follows_levels(option, cut) && !ends_axis(&option->mesh, cut))
             ret_cuts[count++] = cut;
     }
@@ -278,43 +285,6 @@ const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const st
     return further;
 }
 
-/* Memory that a device has for each block of what is cut. */
-static double room_of(const struct sp_strategy_member *member)
-{
-    return member->capacity / member->share;
-}
-
-const struct sp_space_option *sp_space_add_shares(struct sp_space *space, const struct sp_workload *workload,
-                                                  uint32_t first, uint32_t count, const uint32_t *shares)
-{
-    const struct sp_cluster *cluster = space->cluster;
-    struct sp_space_option *option = &space->options[space->option_count];
-    if (space->option_count == SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES)
-        return NULL;
-    memset(option, 0, sizeof *option);
-    option->is_further = true;
-    option->size = count;
-    option->levels[0] = cluster->levels[0];
-    struct sp_strategy_mesh *mesh = &option->mesh;
-    *mesh = (struct sp_strategy_mesh){.axis_count = 1,
-                                      .links = {.level_count = 1, .levels = option->levels},
-                                      .cluster = cluster,
-                                      .device = sp_cluster_device(cluster, first),
-                                      .kind = workload->kind_of[first],
-                                      .member_count = count};
-    for (uint32_t d = 0; d < count; d++) {
-        mesh->members[d] =
-            (struct sp_strategy_member){shares[d], workload->kind_of[first + d], sp_cluster_device(cluster, first + d),
-                                        sp_cluster_memory(cluster, first + d)};
-        mesh->size[0] += shares[d];
-        if (room_of(&mesh->members[d]) < room_of(&mesh->members[mesh->counted]))
-            mesh->counted = d;
-    }
-    sp_level_resize(&option->levels[0], mesh->size[0]);
-    space->option_count++;
-    return option;
-}
-
 enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload *workload,
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err)
@@ -334,16 +304,40 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
     return status;
 }
 
+double sp_space_capacity(const struct sp_space *space, const struct sp_space_option *option)
+{
+    const struct sp_strategy_mesh *mesh = &option->mesh;
+    return mesh->member_count > 0 ? mesh->members[mesh->counted].capacity
+                                  : space->classes[option->class_index].capacity;
+}
+
+static bool is_named(const struct sp_space *space, const char *level)
+{
+    for (uint32_t f = 0; f < space->forbidden_count; f++)
+        if (strcmp(level, space->forbidden[f]) == 0)
+            return true;
+    return false;
+}
+
+bool sp_space_is_forbidden(const struct sp_space *space, const struct sp_mesh_level *link)
+{
+    const struct sp_cluster *cluster = space->cluster;
+    for (; link < cluster->levels + cluster->level_count; link++)
+        if (link->size > 1 && is_named(space, link->name))
+            return true;
+    return false;
+}
+
 void sp_space_forbid(struct sp_space *space, uint32_t count, const char *const *names)
 {
     uint32_t kept = 0;
+    space->forbidden_count = count;
+    space->forbidden = names;
     for (uint32_t i = 0; i < space->option_count; i++) {
         const struct sp_space_option *option = &space->options[i];
         bool spans = false;
-        for (uint32_t l = 0; l < option->mesh.links.level_count && !spans; l++) {
-            for (uint32_t f = 0; f < count && !spans; f++)
-                spans = strcmp(option->levels[l].name, names[f]) == 0;
-        }
+        for (uint32_t l = 0; l < option->mesh.links.level_count && !spans; l++)
+            spans = is_named(space, option->levels[l].name);
         if (spans)
             continue;
         if (kept < i) {

@@ -18,6 +18,8 @@
  * their own (sp_space_add_mesh()).
  *
  *     8 nodes of 8:  mesh 8 x 2 x 4; further ones 2 x 32, 4 x 16, 32 x 2
+ *
+ * Blocks of unequal devices are added to a space: unequal/unequal.h.
  */
 #include "search/strategy/strategy.h"
 
@@ -27,9 +29,11 @@
 #define SP_SPACE_LEVELS      16 /* link levels that a block may span; clusters with more have blocks of one device */
 
 struct sp_space_class {
-    uint32_t first, count; /* devices */
-    uint32_t kind;         /* of the workload */
-    double capacity;       /* bytes of one device */
+    uint32_t first, count;             /* devices */
+    uint32_t kind;                     /* of the workload; of unequal devices the first one's */
+    double capacity;                   /* bytes of one device: sp_space_capacity() */
+    uint32_t whole_first, whole_count; /* devices, whatever blocks of unequal ones are laid (unequal/unequal.h) */
+    uint32_t block_size;               /* of such blocks; 0: a class of equal devices */
 };
 
 struct sp_space_option {
@@ -41,8 +45,10 @@ struct sp_space_option {
 
 struct sp_space {
     const struct sp_cluster *cluster;
-    uint32_t class_count, option_count;
+    uint32_t class_count, equal_count, option_count; /* equal_count: classes of equal devices, which come first */
     struct sp_space_class *classes;
+    uint32_t forbidden_count; /* names of levels that nothing is split over */
+    const char *const *forbidden;
     struct sp_space_option *options; /* by class, then by size; behind them those of further meshes */
 };
 
@@ -51,8 +57,15 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
                                const struct sp_cluster *cluster, uint32_t largest, struct sp_space **ret_space,
                                struct sp_error *err);
 
-/* Takes the blocks out that span a level of links with one of these names: nothing may be split over it. */
+/* Takes the blocks out that span a level of links with one of these names, which live as long as the space: nothing may
+   be split over it. */
 void sp_space_forbid(struct sp_space *space, uint32_t count, const char *const *names);
+
+/* Whether that keeps devices apart that the link is the slowest one between. */
+bool sp_space_is_forbidden(const struct sp_space *space, const struct sp_mesh_level *link);
+
+/* Bytes of one device of a block; of unequal ones, of the device whose bytes count (strategy.h). */
+double sp_space_capacity(const struct sp_space *space, const struct sp_space_option *option);
 
 /* Where a mesh of two axes may end the inner one, ascending: in how many devices, so that links change only where an
    axis ends or along the whole of it, and the option's own mesh does not end an axis there. */
@@ -61,12 +74,6 @@ uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[S
 /* Adds an option for the same blocks with such a mesh; NULL where there are too many. Others stay where they are. */
 const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const struct sp_space_option *option,
                                                 uint32_t cut);
-
-/* Adds an option for one block of `count` devices from `first` on, that may be unequal, with a share of what is cut for
-   each, in blocks of equal size; they are taken to be apart by the slowest links of the cluster. NULL where there are too
-   many options. */
-const struct sp_space_option *sp_space_add_shares(struct sp_space *space, const struct sp_workload *workload,
-                                                  uint32_t first, uint32_t count, const uint32_t *shares);
 
 /* The first device from `from` on (in the option's class) at which a block of this option may begin, so that `blocks`
    of them follow one another; UINT32_MAX: there is none. */

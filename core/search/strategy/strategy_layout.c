@@ -341,7 +341,8 @@ enum sp_status sp_strategy_axes(struct sp_strategy_table *table, struct sp_arena
 
 SP_ASCENDING_NUMBERS(by_number, int64_t)
 
-/* The members that stand on the mesh's positions, from the device of its first one on. */
+/* The members that stand on the mesh's positions, from the device of its first one on; again behind them for each
+   replica. */
 static enum sp_status place_members(const struct sp_strategy_table *table, struct sp_arena *arena,
                                     const struct sp_mesh *mesh, struct sp_sharding *blocks, struct sp_error *err)
 {
@@ -351,11 +352,12 @@ static enum sp_status place_members(const struct sp_strategy_table *table, struc
         return sp_fail_memory(err);
     for (int64_t shard = 0; shard < blocks->shard_count; shard++) {
         for (uint32_t i = blocks->first[shard]; i < blocks->first[shard + 1]; i++) {
-            int64_t position = sp_device_order_find(&mesh->order, blocks->devices[i]);
+            const int64_t position = sp_device_order_find(&mesh->order, blocks->devices[i]);
+            const int64_t replica = position / table->mesh.size[0], block = position % table->mesh.size[0];
             uint32_t member = 0;
-            for (int64_t limit = table->mesh.members[0].share; position >= limit; member++)
+            for (int64_t limit = table->mesh.members[0].share; block >= limit; member++)
                 limit += table->mesh.members[member + 1].share;
-            devices[used++] = sp_device_order_at(&mesh->order, 0) + member;
+            devices[used++] = sp_device_order_at(&mesh->order, 0) + replica * table->mesh.member_count + member;
         }
         uint32_t kept = first[shard];
         sp_sort(devices + kept, used - kept, sizeof *devices, by_number);

@@ -1,6 +1,7 @@
 /*
- * One stage of unequal devices: what the search finds against every division in up to eight blocks, each with strategies
- * chosen for it and evaluated on its own.
+ * Stages of unequal devices: what the search finds for one stage against every division in up to eight blocks, and for
+ * several against every cut of a chain in rows of neighbouring devices with every division in up to four, each with
+ * strategies chosen for it and evaluated on its own.
  */
 #include <jansson.h>
 #include <math.h>
@@ -8,15 +9,22 @@
 
 #include "build_model.h"
 #include "expect_op.h"
+#include "recount.h"
 #include "search/joint/evaluate.h"
 #include "search/joint/joint.h"
 #include "search/joint/model_choice.h"
-#include "search/joint/stage_options.h"
+#include "search/joint/unequal/unequal.h"
 
 #define PROBLEMS    40
 #define LAYERS      6
 #define TINY_LAYERS 3 /* few enough nodes for every other plan to be tried */
 #define MOST_BLOCKS 8
+
+#define PIPELINES     16 /* problems */
+#define MOST_STAGES   3
+#define MOST_FORMS    64
+#define STAGE_BLOCKS  4
+#define PIPELINE_NEAR 1.03
 
 struct problem {
     struct build build;
@@ -159,12 +167,13 @@ static void expect_sound(const struct problem *problem, const struct sp_search_r
     const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(result->sharded[0].table);
     uint32_t blocks = 0;
     double weights = 0;
-    for (uint32_t d = 0; d < mesh->member_count; d++) {
-        const struct sp_stage_cost *own = &evaluation->members[d];
-        cr_expect_leq(own->total_bytes, sp_cluster_memory(problem->cluster, d));
-        cr_expect_float_eq(own->capacity_bytes, sp_cluster_memory(problem->cluster, d), 1);
+    for (uint32_t m = 0; m < mesh->member_count; m++) {
+        const uint32_t device = result->placement.stage_device[0] + m;
+        const struct sp_stage_cost *own = &evaluation->members[device];
+        cr_expect_leq(own->total_bytes, sp_cluster_memory(problem->cluster, device));
+        cr_expect_float_eq(own->capacity_bytes, sp_cluster_memory(problem->cluster, device), 1);
         weights += own->weights_bytes;
-        blocks += mesh->members[d].share;
+        blocks += mesh->members[m].share;
     }
     cr_expect_eq(blocks, mesh->size[0]);
     cr_expect_geq(weights, problem->workload->weight_bytes * (1 - 1e-9));
@@ -203,7 +212,7 @@ static void expect_near(uint32_t layers)
         }
         if (status == SP_OK) {
             cr_expect_geq(result->evaluation->latency_seconds, result->bounds.latency_seconds * (1 - 1e-9));
-            if (result->evaluation->members != NULL) {
+            if (result->evaluation->members != NULL && result->placement.stage_count == 1) {
                 with_shares++;
                 expect_sound(&problem, result);
             }
@@ -222,4 +231,209 @@ Test(shares, near_every_division)
 Test(shares, near_every_division_of_tiny_models)
 {
     expect_near(TINY_LAYERS);
+}
+
+/* ---- several stages ----------------------------------------------------------------------------------------------- */
+
+/* What a stage may be: a row of devices, equal or with shares, with strategies for the whole model. */
+struct form {
+    uint32_t first, size;
+    struct sp_strategy_table *table; /* NULL: one device */
+    const struct sp_model_choice *choice;
+};
+
+struct pipelines {
+    struct problem problem;
+    struct sp_space *space;
+    uint32_t form_count, live_count, live[2 * LAYERS];
+    struct form forms[MOST_FORMS];
+    double latency, interval; /* the least of all that fit */
+};
+
+/* Two nodes of two devices of any speed, with quick links inside and slow ones between. */
+static void make_nodes(struct pipelines *all, uint32_t layers)
+{
+    json_t *groups = json_array();
+    for (uint32_t d = 0; d < 4; d++) {
+        const double speed = 1 + below(4), memory = layers * (2500.0 + below(12000));
+        char name[16];
+        (void)snprintf(name, sizeof name, "d%u", d);
+        json_t *device = json_pack("{s:s, s:f, s:f, s:{s:f}}", "name", name, "memory_bytes", memory, "memory_bandwidth",
+                                   speed * 1e7, "flops", "float32", speed * 1e8);
+        (void)json_array_append_new(groups, json_pack("{s:i, s:o}", "count", 1, "device", device));
+    }
+    json_t *json = json_pack("{s:o, s:[{s:s, s:i, s:f, s:f}, {s:s, s:i, s:f, s:f}], s:f, s:s}", "groups", groups,
+                             "mesh", "name", "out", "size", 2, "bandwidth", 2e7, "latency", 1e-6, "name", "in", "size",
+                             2, "bandwidth", 1e9, "latency", 1e-7, "launch_seconds", 1e-7, "runtime", "generic");
+    struct sp_error err = {0};
+    cr_assert_eq(sp_cluster_parse(all->problem.arena, json, "", &all->problem.cluster, &err), SP_OK, "%s", err.message);
+    json_decref(json);
+}
+
+static void add_form(struct pipelines *all, const struct sp_space_option *option, uint32_t first)
+{
+    struct problem *problem = &all->problem;
+    struct sp_error err = {0};
+    struct sp_model_choice *choice = NULL;
+    struct sp_profile_request request = {
+        .workload = problem->workload, .option = option, .memory_limit = INFINITY, .choice_work = 1000000};
+    cr_assert_lt(all->form_count, MOST_FORMS);
+    if (option->size > 1)
+        cr_assert_eq(sp_strategy_table_create(problem->arena, problem->workload, problem->dataflow, &option->mesh, NULL,
+                                              &request.table, &err),
+                     SP_OK, "%s", err.message);
+    cr_assert_eq(sp_profile_create(problem->arena, &request, &choice, &err), SP_OK, "%s", err.message);
+    all->forms[all->form_count++] = (struct form){first, option->size, request.table, choice};
+}
+
+/* All rows of devices: equal ones as the space has them, others with every division. */
+static void list_forms(struct pipelines *all)
+{
+    const uint32_t equal = all->space->option_count, devices = all->problem.cluster->device_count;
+    for (uint32_t i = 0; i < equal; i++)
+        for (uint32_t first = 0; first < devices; first++)
+            if (sp_space_place(all->space, &all->space->options[i], 1, first) == first)
+                add_form(all, &all->space->options[i], first);
+    for (uint32_t first = 0; first < devices; first++) {
+        for (uint32_t size = 2; first + size <= devices; size++) {
+            uint32_t shares[4] = {1, 1, 1, 1}, d = 0;
+            while (d < size) {
+                uint32_t sum = 0;
+                for (uint32_t i = 0; i < size; i++)
+                    sum += shares[i];
+                const struct sp_space_option *option =
+                    sum > STAGE_BLOCKS ? NULL
+                                       : sp_space_add_shares(all->space, all->problem.workload, first, size, shares);
+                if (option != NULL)
+                    add_form(all, option, first);
+                for (d = 0; d < size && ++shares[d] > STAGE_BLOCKS; d++)
+                    shares[d] = 1;
+            }
+        }
+    }
+}
+
+/* The nodes up to before ends[0] in forms[0], and so on. */
+static void judge(struct pipelines *all, uint32_t count, const struct form *const *forms, const uint32_t *ends)
+{
+    struct problem *problem = &all->problem;
+    struct sp_arena *scratch = sp_arena_create(NULL);
+    uint32_t *stage_of = SP_NEW_ARRAY(scratch, problem->workload->node_count, uint32_t);
+    uint32_t devices[MOST_STAGES], sizes[MOST_STAGES], replicas[MOST_STAGES] = {1, 1, 1};
+    uint32_t strategies[2 * LAYERS];
+    struct sp_sharded_stage sharded[MOST_STAGES] = {0};
+    struct sp_evaluation *evaluation;
+    struct sp_error err = {0};
+    for (uint32_t s = 0, i = 0; s < count; s++) {
+        devices[s] = forms[s]->first;
+        sizes[s] = forms[s]->size;
+        sharded[s] = (struct sp_sharded_stage){
+            .table = forms[s]->table, .nodes = all->live + i, .node_count = ends[s] - i, .strategy_of = strategies + i};
+        for (; i < ends[s]; i++) {
+            stage_of[all->live[i]] = s;
+            strategies[i] = forms[s]->table == NULL ? 0 : forms[s]->choice->strategy_of[all->live[i]];
+        }
+    }
+    const struct sp_placement placement = {.stage_count = count,
+                                           .stage_of = stage_of,
+                                           .stage_device = devices,
+                                           .stage_size = sizes,
+                                           .stage_replicas = replicas};
+    cr_assert_eq(
+        sp_joint_evaluate(scratch, problem->workload, problem->cluster, &placement, sharded, &evaluation, &err), SP_OK,
+        "%s", err.message);
+    recount_expect(problem->workload, problem->cluster, &placement, sharded, evaluation, false);
+    if (evaluation->worst_excess_bytes <= 0) {
+        all->latency = fmin(all->latency, evaluation->latency_seconds);
+        all->interval = fmin(all->interval, evaluation->interval_seconds);
+    }
+    sp_arena_destroy(scratch);
+}
+
+/* All chains of up to MOST_STAGES stages on devices that are not used twice. */
+static void try_chains(struct pipelines *all)
+{
+    const uint32_t last = all->live_count;
+    for (uint32_t a = 0; a < all->form_count; a++) {
+        const struct form *forms[MOST_STAGES] = {&all->forms[a]};
+        const uint32_t used = ((1u << forms[0]->size) - 1) << forms[0]->first;
+        judge(all, 1, forms, &last);
+        for (uint32_t b = 0; b < all->form_count; b++) {
+            forms[1] = &all->forms[b];
+            const uint32_t more = ((1u << forms[1]->size) - 1) << forms[1]->first;
+            for (uint32_t cut = 1; (used & more) == 0 && cut < last; cut++) {
+                judge(all, 2, forms, (const uint32_t[]){cut, last});
+                for (uint32_t c = 0; c < all->form_count; c++) {
+                    forms[2] = &all->forms[c];
+                    if (((((1u << forms[2]->size) - 1) << forms[2]->first) & (used | more)) != 0)
+                        continue;
+                    for (uint32_t end = cut + 1; end < last; end++)
+                        judge(all, 3, forms, (const uint32_t[]){cut, end, last});
+                }
+            }
+        }
+    }
+}
+
+/* What a search for an objective finds against them; whether some of several stages has shares. */
+static bool compare_pipelines(struct pipelines *all, unsigned number, enum sp_objective objective)
+{
+    struct problem *problem = &all->problem;
+    struct sp_joint_options options;
+    struct sp_search_result *result = NULL;
+    struct sp_error err = {0};
+    const bool is_latency = objective == SP_OBJECTIVE_LATENCY;
+    const double best = is_latency ? all->latency : all->interval;
+    sp_joint_options_init(&options);
+    options.objective = objective;
+    options.tolerance = 0;
+    const enum sp_status status = sp_joint_search(problem->arena, problem->workload, problem->dataflow,
+                                                  problem->cluster, &options, &result, &err);
+    if (status != SP_OK) {
+        cr_expect(isinf(best), "%u: %s", number, err.message);
+        return false;
+    }
+    const double found = is_latency ? result->evaluation->latency_seconds : result->evaluation->interval_seconds;
+    cr_expect_leq(found, best * PIPELINE_NEAR, "%u, %s: %g, not %g", number, is_latency ? "latency" : "throughput",
+                  found, best);
+    recount_expect_result(problem->workload, problem->cluster, result);
+    const bool is_mixed = result->evaluation->members != NULL && result->placement.stage_count > 1;
+    sp_search_result_release(result);
+    return is_mixed;
+}
+
+static void open_pipelines(struct pipelines *all, uint32_t layers)
+{
+    struct problem *problem = &all->problem;
+    struct sp_error err = {0};
+    *all = (struct pipelines){.latency = INFINITY, .interval = INFINITY};
+    problem->arena = sp_arena_create(NULL);
+    make_model(problem, layers);
+    make_nodes(all, layers);
+    cr_assert_eq(
+        sp_workload_from_model(problem->arena, problem->build.model, problem->cluster, NULL, &problem->workload, &err),
+        SP_OK, "%s", err.message);
+    cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->dataflow, &err), SP_OK);
+    cr_assert_eq(sp_space_create(problem->arena, problem->workload, problem->cluster, 4, &all->space, &err), SP_OK);
+    for (uint32_t n = 0; n < problem->workload->node_count; n++)
+        if (!problem->workload->nodes[n].folded)
+            all->live[all->live_count++] = n;
+}
+
+Test(shares, stages_of_pipelines_near_every_plan)
+{
+    unsigned mixed = 0;
+    for (unsigned i = 0; i < PIPELINES; i++) {
+        struct pipelines all;
+        state = 100 + i;
+        open_pipelines(&all, 2 + i % 2);
+        list_forms(&all);
+        try_chains(&all);
+        mixed += compare_pipelines(&all, i, SP_OBJECTIVE_LATENCY);
+        mixed += compare_pipelines(&all, i, SP_OBJECTIVE_THROUGHPUT);
+        for (uint32_t f = 0; f < all.form_count; f++)
+            sp_strategy_table_destroy(all.forms[f].table);
+        close_problem(&all.problem);
+    }
+    cr_expect_geq(mixed, PIPELINES / 4, "%u", mixed);
 }

@@ -108,7 +108,7 @@ static void add_form(struct mixed *m, uint32_t p, uint32_t replicas)
                           .replicas = replicas,
                           .span = (uint32_t)span,
                           .sent_share = profile->sent_share,
-                          .capacity = class->capacity};
+                          .capacity = sp_space_capacity(m->joint->space, profile->option)};
     list_places(m, form);
     m->form_count += form->place_count > 0;
 }

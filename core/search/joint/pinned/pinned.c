@@ -346,7 +346,8 @@ enum sp_status sp_joint_propose_pinned(struct sp_joint *joint, const struct sp_p
 {
     const struct sp_space_option *option = proposal->profiles[0]->option;
     const struct sp_space_class *class = &joint->space->classes[option->class_index];
-    struct cutting c = {.joint = joint, .profile = proposal->profiles[0], .capacity = class->capacity};
+    struct cutting c = {
+        .joint = joint, .profile = proposal->profiles[0], .capacity = sp_space_capacity(joint->space, option)};
     uint32_t most = class->count / option->size, chosen = 0;
     double total = 0, least = INFINITY;
     *ret_candidate = NULL;

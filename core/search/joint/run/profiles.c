@@ -20,8 +20,8 @@ static enum sp_status append_profiles(struct sp_search_run *search, struct sp_pr
     if (status != SP_OK || profile == NULL)
         return status;
     profiles[(*count)++] = profile;
-    const uint32_t blocks = class->count / request->option->size;
-    request->memory_limit = SP_RUN_MEMORY_SHARE * class->capacity * blocks;
+    const uint32_t blocks = class->whole_count / request->option->size;
+    request->memory_limit = SP_RUN_MEMORY_SHARE * sp_space_capacity(joint->space, request->option) * blocks;
     if (request->table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request->memory_limit)
         return SP_OK;
     status = sp_profile_create(joint->arena, request, &profile, search->err);
@@ -73,7 +73,7 @@ static void note_growth(const struct sp_joint *joint, const struct sp_model_choi
     growth->disappointed = is_quicker ? 0 : growth->disappointed + 1;
     growth->least_seconds = fmin(growth->least_seconds, profile->total_seconds);
     growth->fits = growth->fits || profile->total_weight_bytes + profile->peak_bytes <=
-                                       SP_RUN_MEMORY_SHARE * joint->space->classes[option->class_index].capacity;
+                                       SP_RUN_MEMORY_SHARE * sp_space_capacity(joint->space, option);
 }
 
 /* Larger blocks are looked at while they are quicker, or needed for their memory: what collectives cost more than

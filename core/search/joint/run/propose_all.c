@@ -3,6 +3,7 @@
 #include "search/joint/pinned/pinned.h"
 #include "search/joint/rechoose.h"
 #include "search/joint/run/run.h"
+#include "search/joint/unequal/unequal.h"
 
 /* Cuts the model into stages. Strategies that are chosen again within a stage may need less memory than those of the
    profiles, so where operators are split it is done with both; for a latency, which takes long, with the profiles' only
@@ -71,6 +72,16 @@ static bool has_option(const struct sp_joint_candidate *plan, const struct sp_mo
     return false;
 }
 
+/* The classes of unequal blocks that a plan has. */
+static uint32_t unequal_blocks(const struct sp_search_run *search, const struct sp_joint_candidate *plan)
+{
+    uint32_t classes = 0;
+    for (uint32_t s = 0; plan->options != NULL && s < plan->placement.stage_count; s++)
+        if (plan->options[s] != NULL)
+            classes |= sp_space_unequal_bit(search->joint.space, plan->options[s]);
+    return classes;
+}
+
 enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
                                      double most_seconds)
 {
@@ -89,11 +100,14 @@ enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct 
     }
     if (proposal.profile_count == 0)
         return SP_OK;
-    return sp_run_go_on_after(search, propose_stages(search, &proposal, search->joint.options->strategy));
+    sp_space_lay(search->joint.space, unequal_blocks(search, plan), true);
+    enum sp_status status =
+        sp_run_go_on_after(search, propose_stages(search, &proposal, search->joint.options->strategy));
+    sp_space_lay(search->joint.space, 0, true);
+    return status;
 }
 
-/* With pins: stages of any blocks, and replicas of them. */
-static enum sp_status propose_mixed(struct sp_search_run *search)
+enum sp_status sp_run_propose_mixed(struct sp_search_run *search)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
     const struct sp_proposal proposal = {.profile_count = search->profile_count,
@@ -126,27 +140,39 @@ static enum sp_status propose_mixtures(struct sp_search_run *search, const struc
     return status;
 }
 
+/* Whether the space as it is laid has devices for a block. */
+static bool has_devices(const struct sp_search_run *search, const struct sp_space_option *option)
+{
+    return option->size <= search->joint.space->classes[option->class_index].count;
+}
+
 /* Stages of any options. */
 static enum sp_status propose_together(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
                                        uint32_t count)
 {
     const struct sp_model_choice **together = SP_NEW_ARRAY(search->joint.arena, count, const struct sp_model_choice *);
-    uint32_t kept = 0;
+    uint32_t kept = 0, others = 0;
     if (together == NULL)
         return sp_fail_memory(search->err);
-    /* Single devices of all classes first: among few options the search for stages gets further. */
+    /* Single devices of all classes first, with blocks of unequal ones: among few options the search gets further. */
     for (uint32_t i = 0; i < count; i++) {
-        if (profiles[i]->table == NULL)
+        if (!has_devices(search, profiles[i]->option))
+            continue;
+        if (profiles[i]->table == NULL || profiles[i]->option->mesh.member_count > 0)
             together[kept++] = profiles[i];
+        else
+            others++;
     }
     enum sp_status status = SP_OK;
-    if (kept > 1 && kept < count)
+    if (kept > 1 && others > 0)
         status = propose_mixtures(search, together, kept, SP_STRATEGY_PIPELINE);
     kept = 0;
     for (uint32_t first = 0, next; first < count; first = next) {
         for (next = first + 1; next < count && profiles[next]->option == profiles[first]->option; next++)
             ;
-        for (uint32_t i = first; i < next && sp_mesh_variants_gains(first, next, profiles); i++)
+        for (uint32_t i = first;
+             i < next && has_devices(search, profiles[first]->option) && sp_mesh_variants_gains(first, next, profiles);
+             i++)
             together[kept++] = profiles[i];
     }
     return status == SP_OK ? propose_mixtures(search, together, kept, SP_STRATEGY_AUTO) : status;
@@ -207,24 +233,39 @@ static enum sp_status propose_all_together(struct sp_search_run *search, const s
     return propose_together(search, profiles, count);
 }
 
-/* What is quicker for the whole model, cut behind major parts, need not be so for the stages that it is cut into. */
+/* Whether there are other profiles without cuts behind major parts: what is quicker for the whole model need not be so
+   for the stages that it is cut into. */
+static bool differ(const struct sp_search_run *search)
+{
+    for (uint32_t i = 0; i < search->plain_count; i++)
+        if (i >= search->profile_count || search->plain[i] != search->profiles[i])
+            return true;
+    return false;
+}
+
 enum sp_status sp_run_propose_all(struct sp_search_run *search, bool with_options)
 {
     const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
     const struct sp_model_choice *const *plain = (const struct sp_model_choice *const *)search->plain;
     enum sp_status status = SP_OK;
-    bool differ = false;
     if (with_options)
         status = propose_options(search, profiles, search->profile_count);
     if (status == SP_OK)
         status = propose_all_together(search, profiles, search->profile_count);
-    for (uint32_t i = 0; i < search->plain_count && !differ; i++)
-        differ = i >= search->profile_count || search->plain[i] != search->profiles[i];
-    if (status == SP_OK && differ)
+    if (status == SP_OK && differ(search))
         status = propose_options(search, plain, search->plain_count);
-    if (status == SP_OK && differ)
+    if (status == SP_OK && differ(search))
         status = propose_all_together(search, plain, search->plain_count);
-    return status == SP_OK ? propose_mixed(search) : status;
+    return status == SP_OK ? sp_run_propose_mixed(search) : status;
+}
+
+enum sp_status sp_run_propose_laid(struct sp_search_run *search)
+{
+    enum sp_status status =
+        propose_together(search, (const struct sp_model_choice *const *)search->profiles, search->profile_count);
+    return status == SP_OK && differ(search)
+               ? propose_together(search, (const struct sp_model_choice *const *)search->plain, search->plain_count)
+               : status;
 }
 
 enum sp_status sp_run_polish(struct sp_search_run *search)
@@ -271,7 +312,7 @@ enum sp_status sp_run_look_beyond(struct sp_search_run *search)
             continue; /* the second one of an option is within a limit */
         profiles[count++] = profile;
         may_bind = may_bind || profile->total_weight_bytes + profile->peak_bytes >
-                                   SP_RUN_MEMORY_SHARE * joint->space->classes[profile->option->class_index].capacity;
+                                   SP_RUN_MEMORY_SHARE * sp_space_capacity(joint->space, profile->option);
     }
     if (!may_bind || search->front.count == 0 || joint->options->constraints != NULL || !sp_run_goes_on(search, 0.98))
         return SP_OK;

@@ -5,6 +5,7 @@
  *   ../joint.c       the order of the parts
  *   profiles.c       strategies for the whole model on blocks of each size, and the units that stages are cut from
  *   propose_all.c    which stages are proposed, with which profiles
+ *   shares.c         blocks of unequal devices, alone and beside others; divisions.h: their shares
  *   fewer_devices.c  which plans with fewer devices are as good, up to the tolerance
  *   near_best.c      which of the plans is the answer
  *   answer.c         the result: the plan, the front, what memory is in the way of
@@ -97,6 +98,12 @@ enum sp_status sp_run_propose_latest(struct sp_search_run *search, uint32_t firs
    parts. */
 enum sp_status sp_run_propose_all(struct sp_search_run *search, bool with_options);
 
+/* Stages of any blocks that have devices as the space is laid (unequal/unequal.h). */
+enum sp_status sp_run_propose_laid(struct sp_search_run *search);
+
+/* With pins: stages of any blocks, and replicas of them. */
+enum sp_status sp_run_propose_mixed(struct sp_search_run *search);
+
 /* Stages of the blocks that the plan has, with the fewest devices that take requests at least so often. */
 enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct sp_joint_candidate *plan,
                                      double most_seconds);
@@ -104,7 +111,7 @@ enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct 
 /* Whether the next one has something to try. */
 bool sp_run_tries_shares(const struct sp_search_run *search);
 
-/* One stage of all devices, where they are unequal: each with a share of what is cut. */
+/* Blocks of unequal devices, in which each has a share of what is cut: one stage, and stages beside others. */
 enum sp_status sp_run_propose_shares(struct sp_search_run *search);
 
 /* Where one stage turns out to be the best plan, it on further meshes. */
