@@ -195,7 +195,9 @@ static enum sp_status choose_stages(struct choosing *choosing, bool all, struct 
             continue;
         }
         const struct sp_cluster *cluster = choosing->joint->cluster;
-        const double spilled = sp_cluster_room(cluster, cost->device) - sp_cluster_memory(cluster, cost->device);
+        const bool spills = sp_strategy_table_mesh(candidate->sharded[s].table)->member_count == 0;
+        const double spilled =
+            spills ? sp_cluster_room(cluster, cost->device) - sp_cluster_memory(cluster, cost->device) : 0;
         enum sp_status status = choose_stage(choosing, s, cost->capacity_bytes + spilled - choosing->reserved[s], err);
         if (status != SP_OK)
             return status;
