@@ -20,7 +20,8 @@
  * Candidates
  *   fresh     what the search finds on the new cluster without the past
  *   seen      every plan that this search evaluates and that fits; of tiny models that is every plan
- *   stay      the plan of before, with its devices read as those of the new cluster, where all that it uses are there
+ *   stay      the plan of before, with its devices read as those of the new cluster, where all that it uses are
+ *            there; one whose devices have unequal shares only where they are in the same order
  *   repaired  the plan of before without what is lost: with fewer replicas; with the nodes of a lost stage on devices
  *             that are free, or shared out to the stages before and behind it, which keep all that they have
  *

@@ -167,15 +167,20 @@ Test(routes, finds_the_best_of_all)
         struct sp_routes_problem problem;
         struct sp_routes_result *result;
         random_problem(&seed, number % 4 == 0 ? 4 : 3, &problem);
-        const struct sp_routes_options options = {.seed = number, .rounds = 1};
-        cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK, "%s", error.message);
+        struct sp_routes_options options = {.seed = number, .rounds = 1};
         const double best = best_of_all(&problem);
+        options.least = best > 0 && number % 2 == 0 ? best * 0.999 : 0;
+        cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK, "%s", error.message);
         cr_assert_float_eq(result->value, best, 1e-9 * (1 + best), "problem %lu: %g, not %g", (unsigned long)number,
                            result->value, best);
         cr_assert_float_eq(value_of(&problem, result->intervals), result->value, 1e-9 * (1 + best));
         cr_assert_geq(result->bound, best * (1 - 1e-9));
         cr_assert(result->is_optimal);
         expect_uses(&problem, result, number);
+        options.least = best; /* nothing does more */
+        cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK, "%s", error.message);
+        cr_assert_eq(result->value, 0);
+        cr_assert_geq(result->bound, best * (1 - 1e-9));
         sp_arena_rewind(arena, mark);
     }
 }
@@ -203,32 +208,72 @@ Test(routes, refuses_what_is_not_well_formed)
     cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_ERR_REQUEST);
 }
 
-/* Nodes enough that nothing is proved: the same choice on any number of threads. */
+/* Nodes enough that nothing is proved. */
+enum { MANY = 12 };
+static void large_problem(struct sp_routes_problem *problem)
+{
+    uint64_t seed = 7;
+    struct sp_routes_node *nodes = SP_NEW_ARRAY(arena, MANY, struct sp_routes_node);
+    struct sp_routes_link *links = SP_NEW_ARRAY(arena, (MANY + 1) * (MANY + 1), struct sp_routes_link);
+    *problem = (struct sp_routes_problem){30, MANY, 0, nodes, links, false};
+    for (uint32_t i = 0; i < MANY; i++) {
+        double *rates = SP_NEW_ARRAY(arena, 6, double);
+        for (uint32_t k = 0; k < 6; k++)
+            rates[k] = (100 + sp_random_below(&seed, 100)) / (k + 1.0);
+        nodes[i] = (struct sp_routes_node){6, rates, 0};
+    }
+    for (uint32_t u = 0; u <= MANY; u++)
+        for (uint32_t v = 0; v <= MANY; v++)
+            if (u != v && sp_random_below(&seed, 4) != 0)
+                links[problem->link_count++] =
+                    (struct sp_routes_link){u == MANY ? SP_ROUTES_SOURCE : u, v == MANY ? SP_ROUTES_SINK : v, 25, NULL};
+}
+
+struct counter {
+    uint32_t ticks, most;
+};
+
+static bool count_tick(void *context, const char *phase, double fraction, double best, double bound)
+{
+    struct counter *counter = context;
+    (void)phase;
+    (void)fraction;
+    cr_assert_leq(best, bound * (1 + 1e-9));
+    return ++counter->ticks < counter->most;
+}
+
+/* The watch is asked all along, and what was found by then is the result. */
+Test(routes, ends_within_a_round)
+{
+    struct sp_routes_problem problem;
+    struct sp_routes_result *result;
+    double before = 0;
+    large_problem(&problem);
+    for (uint32_t most = 20; most <= 320; most *= 2) {
+        struct counter counter = {.most = most};
+        const struct sp_watch watch = {count_tick, &counter, NULL};
+        const struct sp_routes_options options = {.seed = 3, .rounds = 2, .watch = &watch};
+        cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK);
+        cr_assert(result->is_stopped);
+        cr_assert_leq(counter.ticks, most + 4);
+        cr_assert_geq(result->value, before);
+        before = result->value;
+    }
+    cr_assert_gt(before, 0);
+}
+
+/* The same choice on any number of threads. */
 Test(routes, does_not_depend_on_threads)
 {
-    enum { NODES = 12 };
-    uint64_t seed = 7;
-    double rates[NODES][6];
-    struct sp_routes_node nodes[NODES];
-    struct sp_routes_link links[(NODES + 1) * (NODES + 1)];
-    struct sp_routes_problem problem = {30, NODES, 0, nodes, links, false};
-    for (uint32_t i = 0; i < NODES; i++) {
-        nodes[i] = (struct sp_routes_node){6, rates[i], 0};
-        for (uint32_t k = 0; k < 6; k++)
-            rates[i][k] = (100 + sp_random_below(&seed, 100)) / (k + 1.0);
-    }
-    for (uint32_t u = 0; u <= NODES; u++)
-        for (uint32_t v = 0; v <= NODES; v++)
-            if (u != v && sp_random_below(&seed, 4) != 0)
-                links[problem.link_count++] = (struct sp_routes_link){u == NODES ? SP_ROUTES_SOURCE : u,
-                                                                      v == NODES ? SP_ROUTES_SINK : v, 25, NULL};
+    struct sp_routes_problem problem;
     struct sp_routes_result *results[3];
+    large_problem(&problem);
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t counts[3] = {1, 2, 8};
         struct sp_threads *threads = sp_threads_create(counts[i]);
         const struct sp_routes_options options = {.seed = 3, .rounds = 1, .executor = sp_threads_executor(threads)};
         cr_assert_eq(sp_routes_solve(arena, &problem, &options, &results[i], &error), SP_OK);
-        cr_assert_eq(memcmp(results[i]->intervals, results[0]->intervals, NODES * sizeof *results[i]->intervals), 0);
+        cr_assert_eq(memcmp(results[i]->intervals, results[0]->intervals, MANY * sizeof *results[i]->intervals), 0);
         cr_assert(results[i]->value == results[0]->value && results[i]->bound == results[0]->bound);
         cr_assert_gt(results[i]->value, 0);
         sp_threads_destroy(threads);
