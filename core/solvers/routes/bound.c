@@ -17,7 +17,7 @@ double sp_routes_weight(double rate, double wanted, uint32_t way)
     return needed >= ways ? 1 / ways : (ways + 1 - needed) / ways;
 }
 
-double sp_routes_power(const struct sp_routes_table *table, uint32_t node, double wanted, uint32_t way)
+static double power_of(const struct sp_routes_table *table, uint32_t node, double wanted, uint32_t way)
 {
     const struct sp_routes_node *n = &table->problem->nodes[node];
     double most = 0;
@@ -27,6 +27,20 @@ double sp_routes_power(const struct sp_routes_table *table, uint32_t node, doubl
             most = power > most ? power : most;
         }
     return most;
+}
+
+double sp_routes_power(const struct sp_routes_table *table, double wanted, uint32_t way, double *ret_powers)
+{
+    const struct sp_routes_node *nodes = table->problem->nodes;
+    double sum = 0, power = 0;
+    for (uint32_t i = 0; i < table->nodes; i++) {
+        if (i == 0 || nodes[i].rates != nodes[i - 1].rates || nodes[i].most != nodes[i - 1].most)
+            power = power_of(table, i, wanted, way);
+        if (ret_powers != NULL)
+            ret_powers[i] = power;
+        sum += power;
+    }
+    return sum;
 }
 
 /* What can come from the source, or to the sink. */
@@ -48,17 +62,9 @@ static double across(const struct sp_routes_table *table, bool is_source)
 
 static bool is_possible(const struct sp_routes_table *table, double wanted)
 {
-    const struct sp_routes_node *nodes = table->problem->nodes;
-    for (uint32_t way = 0; way < SP_ROUTES_WAYS; way++) {
-        double sum = 0, power = 0;
-        for (uint32_t i = 0; i < table->nodes && sum < table->layers; i++) {
-            if (i == 0 || nodes[i].rates != nodes[i - 1].rates || nodes[i].most != nodes[i - 1].most)
-                power = sp_routes_power(table, i, wanted, way);
-            sum += power;
-        }
-        if (sum < table->layers * (1 - 1e-12))
+    for (uint32_t way = 0; way < SP_ROUTES_WAYS; way++)
+        if (sp_routes_power(table, wanted, way, NULL) < table->layers * (1 - 1e-12))
             return false;
-    }
     return true;
 }
 

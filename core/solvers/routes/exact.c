@@ -71,10 +71,8 @@ static void want(struct search *search, double wanted)
 {
     search->wanted = wanted;
     for (uint32_t way = 0; way < SP_ROUTES_WAYS; way++) {
-        search->rest[way] = 0;
+        search->rest[way] = sp_routes_power(search->table, wanted, way, search->power[way]);
         memset(search->cover[way], 0, search->table->layers * sizeof *search->cover[way]);
-        for (uint32_t i = 0; i < search->table->nodes; i++)
-            search->rest[way] += search->power[way][i] = sp_routes_power(search->table, i, wanted, way);
     }
     for (uint32_t i = 0; i < search->table->nodes; i++)
         if (search->intervals[i].count > 0)

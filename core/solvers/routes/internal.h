@@ -111,8 +111,9 @@ void sp_routes_anneal_run(struct sp_routes_anneal *anneal, uint64_t steps);
 
 double sp_routes_weight(double rate, double wanted, uint32_t way);
 
-/* The largest weight of a node summed over the layers of an interval. */
-double sp_routes_power(const struct sp_routes_table *table, uint32_t node, double wanted, uint32_t way);
+/* Of each node the largest weight summed over the layers of an interval, into ret_powers unless that is NULL; returns
+   the sum of all. Neighbours that share their rates are looked at once. */
+double sp_routes_power(const struct sp_routes_table *table, double wanted, uint32_t way, double *ret_powers);
 
 /* Requests a second that no choice passes. */
 double sp_routes_bound(const struct sp_routes_table *table);

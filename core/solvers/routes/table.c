@@ -52,8 +52,8 @@ static bool are_equal_links(const struct sp_routes_table *table, uint32_t one, u
     if (one == UINT32_MAX || other == UINT32_MAX)
         return one == other;
     const struct sp_routes_link *a = &table->problem->links[one], *b = &table->problem->links[other];
-    if (a->by_layer == NULL || b->by_layer == NULL)
-        return a->by_layer == b->by_layer && a->capacity == b->capacity;
+    if (a->by_layer == NULL || b->by_layer == NULL || a->by_layer == b->by_layer)
+        return a->by_layer == b->by_layer && (a->by_layer != NULL || a->capacity == b->capacity);
     return memcmp(a->by_layer, b->by_layer, (table->layers + 1) * sizeof *a->by_layer) == 0;
 }
 
