@@ -12,6 +12,7 @@
 #include "build_model.h"
 #include "build_workload.h"
 #include "data_files.h"
+#include "how_many.h"
 #include "infer/dataflow.h"
 #include "plan/job.h"
 #include "random_workload.h"
@@ -282,7 +283,7 @@ Test(nofit, a_watch_ends_the_bisection)
 {
     uint32_t told = 0, untold = 0;
     bool stopped = true;
-    for (uint32_t ticks = 1; stopped; ticks += 1 + ticks / 10) {
+    for (uint32_t ticks = 1; stopped; ticks += 1 + ticks / how_many(3, 10)) {
         struct question q = {.arena = sp_arena_create(NULL)};
         struct sp_error err = {0}, again = {0};
         uint32_t left = ticks;
