@@ -8,7 +8,9 @@
  * the bound of bounds.c on the total work holds, divided fractions or not.
  *
  * Latency. All devices together work on one request for no longer than its latency: the work bound again. And the
- * nodes of a path come one after another, each taking at least a launch, and its share of time on all devices.
+ * nodes of a path come one after another, each taking at least a launch and behind it what all devices together take for
+ * the rest. What is cut off by two of them, as everything is that depends on the first and that the second one depends on
+ * where nothing runs beside either, takes no less than all devices together need for it: the bounds of such parts add up.
  */
 #include "search/joint/candidate.h"
 #include "search/joint/memory_peak.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "random_workload.h"
+#include "search/joint/bounds.h"
 
 #define DEVICES_3 3
 #define TWO_KINDS                                                                                                      \
@@ -120,6 +121,26 @@ Test(bounds, longest_path)
     struct sp_lower_bounds bounds = bounds_of(work, cluster);
     cr_assert_float_eq(bounds.latency_seconds, 6, 1e-9);
     cr_assert_float_eq(bounds.interval_seconds, 4, 1e-9);
+}
+
+/* Three nodes between two others, each 1 s to start and 1 s of work that three devices share: what is before and behind
+   takes 1 + 1/3, and the three 3 * 2 / 3 between them. A path of three nodes takes 4, and all the work 10 / 3. */
+Test(bounds, parts_of_a_path_add_up)
+{
+    struct sp_cluster *cluster = cluster_from(arena, ONE_KIND);
+    struct sp_workload *work = workload_new(arena, cluster);
+    struct sp_lower_bounds bounds;
+    double start = 1;
+    uint32_t x = workload_input(work, 1), between[3];
+    const uint32_t first = workload_result(work, workload_node(work, 2, 1, &x), 1);
+    for (uint32_t i = 0; i < 3; i++)
+        between[i] = workload_result(work, workload_node(work, 2, 1, &first), 1);
+    (void)workload_result(work, workload_node(work, 2, 3, between), 1);
+    workload_finish(work);
+    for (uint32_t n = 0; n < work->node_count; n++)
+        work->nodes[n].start_seconds = &start;
+    cr_assert_eq(sp_joint_bounds(arena, work, cluster, &bounds, &err), SP_OK, "%s", err.message);
+    cr_assert_float_eq(bounds.latency_seconds, 4.0 / 3 + 2 + 4.0 / 3, 1e-9);
 }
 
 Test(bounds, nothing_to_do)
