@@ -53,8 +53,8 @@ static enum sp_status write_target(struct sp_arena *arena, const struct sp_reali
     return sp_json_finish(&json, err);
 }
 
-/* Whether this model is written for the target: with DEVICE_TARGETS=turn each is for one of them, and not for the same one
-   every third time, as models are split in several ways one behind the other. */
+/* Whether this model is written for the target: with DEVICE_TARGETS=turn each is for one of them, and not for the same
+   one every third time, as models are split in several ways one behind the other. */
 static bool is_turn(uint32_t model, uint32_t target, uint32_t targets)
 {
     const char *asked = getenv("DEVICE_TARGETS");
