@@ -123,6 +123,13 @@ void world_open(struct world *w, struct build *build, const struct figures *figu
                  err.message);
     cr_assert_eq(sp_dataflow_create(w->arena, build->model, &w->dataflow, &err), SP_OK);
     cr_assert_eq(sp_space_create(w->arena, w->workload, w->cluster, w->cluster->device_count, &w->space, &err), SP_OK);
+    const uint32_t blocks = w->space->option_count;
+    for (uint32_t i = 0; i < blocks; i++) { /* with each mesh that they may have */
+        uint32_t cuts[SP_SPACE_CUTS];
+        const uint32_t count = sp_space_cuts(&w->space->options[i], cuts);
+        for (uint32_t c = 0; c < count; c++)
+            cr_assert_not_null(sp_space_add_mesh(w->space, &w->space->options[i], cuts[c]));
+    }
     for (uint32_t i = 0; i < w->space->option_count; i++) {
         if (w->space->options[i].mesh.axis_count > 0)
             cr_assert_eq(sp_strategy_table_create(w->arena, w->workload, w->dataflow, &w->space->options[i].mesh, NULL,

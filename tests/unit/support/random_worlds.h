@@ -25,7 +25,7 @@ struct world {
     struct sp_workload *workload;
     struct sp_dataflow *dataflow;
     struct sp_space *space;
-    struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS];
+    struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES];
     uint32_t live[WORLD_NODES], live_count;
 };
 
