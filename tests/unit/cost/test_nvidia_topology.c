@@ -105,8 +105,9 @@ Test(nvidia_topology, others)
 
 /* Machines whose owners posted the text: issues 669 of quda (GPUs behind two levels of PCIe switches), 106 of
    miss-alignment (cards of two sockets with network cards, in a mail), 1125 of club-3090 (indented, a second matrix
-   behind), 425 of DeepEP (an H100 box, a card to each GPU) and 78 of nccl-tests (a DGX-2); names were replaced, and
-   rows that the index had cut off completed. Beside them the ways in which such texts get through mail and terminals. */
+   behind), 425 of DeepEP (an H100 box, a card to each GPU) and 78 of nccl-tests (a DGX-2). Names were replaced; of the
+   last two only the first rows are theirs, and the others go on as these begin. Beside them the ways in which such
+   texts get through mail and terminals. */
 Test(nvidia_topology, as_people_post_them)
 {
     static const struct {
