@@ -115,7 +115,7 @@ await check('journey/what a model does not say is told in the form', async () =>
   await page.waitForURL((url) => /#\/models\/[0-9a-f]{64}\/plan/.test(url.hash) && !url.hash.includes(model));
   await page.getByLabel('Dimension past').fill('4');
   await page.getByLabel('Tolerance (%)').fill('0.7');
-  await page.getByText('Sizes, values, shapes and operators').click();
+  await page.getByText('Sizes, values, shapes, operators and states').click();
   await page.getByLabel('Sizes of other dimensions').fill('{"past + seq": 12}');
   await page.getByLabel('Shapes of tensors').fill('{"y": ["past + seq", 32]}');
   await page.getByLabel('Operators of your own').fill(JSON.stringify(operators));

@@ -143,7 +143,7 @@ enum sp_status sp_joint_search_with_hosts(struct sp_arena *arena, const struct s
     enum sp_status status = SP_ERR_NOFIT;
     if (cluster->host_of == NULL)
         return sp_joint_search_once(arena, workload, dataflow, cluster, options, ret_result, err);
-    s.watch = (struct sp_watch){.tick = tick, .context = &s};
+    s.watch = (struct sp_watch){.tick = tick, .context = &s, .stop = sp_watch_stop(options->watch)};
     if (options->watch != NULL)
         s.options.watch = &s.watch;
     if (sp_stream_lacking_bytes(workload, cluster) == 0) {
