@@ -153,7 +153,7 @@ static enum sp_status give(struct finder *finder, const struct sp_given_state *g
         if (output == NONE || finder->is_taken[output]) {
             if (must_be)
                 return refuse(finder, "STATE_UNKNOWN",
-                              "No output of the model that is called '%.*s' is left for the state of its input '%.*s'.",
+                              "The model has no output '%.*s' that is free for the state of its input '%.*s'.",
                               NAME_BYTES_SHOWN, given->present, NAME_BYTES_SHOWN, input->name);
             continue;
         }

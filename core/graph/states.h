@@ -10,11 +10,11 @@
  * key; "stateN": state n). A word may say that a tensor is of before or after the step, its *role*; an input and an
  * output that are the same words but for their roles are one state.
  *
- *   before   past, prev, previous, old, cached    in, input, init, initial, i; 0 at the end
- *   after    present, new, next, updated, cur     out, output, final, n, o, y, r (before a cache)
+ *   before   past, prev, previous, old                  in, input, init, initial; i, 0 at the end
+ *   after    present, new, next, updated, cur, current  out, output, final; n, o at the end; y, r at the beginning
  *
  * The words of the right column, and a role on one side alone, are in many names of other tensors; so there the rest
- * has to name a state as well (cache, state, hidden, h, c, key, ..; `hidden states` are activations). Behind past and
+ * has to name a state as well (cache, state, hidden, h, c, memory, ..; `hidden states` are activations). Behind past and
  * present, `key values` says nothing.
  *
  *   past_key_values.0.key             present.0.key               Optimum, GenAI, torch.onnx, transformers.js

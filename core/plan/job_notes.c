@@ -248,7 +248,7 @@ bool sp_note_caches_stay(const struct sp_plan *plan, struct sp_bindings *binding
         .severity = "note",
         .message =
             "Only weights are moved: what a loop keeps from step to step is lost where its nodes change devices.",
-        .hint = "Let sequences end before the moves, or begin them anew after these.",
+        .hint = "Let sequences end before the move, or start them again after it.",
     };
     return sp_note_add(bindings, &note);
 }

@@ -326,9 +326,9 @@ static void stalls(const struct sp_stage_cost *cost, bool is_computing, struct s
         return;
     sp_buf_text(buf, " Of that, ");
     sp_text_seconds(buf, cost->stall_seconds);
-    sp_buf_text(buf, " are waiting for ");
+    sp_buf_text(buf, " is spent waiting for ");
     sp_text_bytes(buf, cost->streamed_bytes);
-    sp_buf_text(buf, " of weights from the memory of the host.");
+    sp_buf_text(buf, " of weights from host memory.");
 }
 
 static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *buf)
@@ -362,10 +362,10 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     device_called(plan, evaluation->bottleneck_stage, true, buf);
     if (cost->shared_seconds > seconds / replicas) {
         sp_buf_text(buf, cost->streamed_count > 0
-                             ? " limits the throughput with those beside the same host: over its link, copies of "
-                               "weights take all of each interval of "
-                             : " limits the throughput with others: over a switch that they share, transfers take all "
-                               "of each interval of ");
+                             ? " limits the throughput together with the stages that share its host: copying weights "
+                               "over the host's link takes the whole interval of "
+                             : " limits the throughput together with others: transfers over a switch that they share "
+                               "take the whole interval of ");
         sp_text_seconds(buf, evaluation->interval_seconds);
         sp_buf_text(buf, ".");
         return;

@@ -19,7 +19,7 @@ static enum sp_status add(struct list *list, const char *pointer, struct sp_give
     if ((past == NULL) != (present == NULL) || (past != NULL && strchr(past + 1, '*') != NULL) ||
         (present != NULL && strchr(present + 1, '*') != NULL))
         return sp_members_refuse(list->reader, pointer, "INVALID_OPTION",
-                                 "The names of a state have one * each, for the same text, or none.");
+                                 "Both names of a state have one *, which stands for the same text, or neither has.");
     list->items[list->states->count++] = state;
     return SP_OK;
 }

@@ -262,7 +262,7 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
     if (search.outer != NULL)
         search.options.watch = &search.watch;
     enum sp_status status = run(&search, ret_result);
-    if (search.joint.stopped) /* tasks may have seen the flag alone: whose it is hears that it cut something short */
+    if (search.joint.stopped) /* perhaps by the flag alone: the watch is told that it cut something short */
         (void)tick(&search, "search", search.fraction, 0, 0);
     if (status != SP_OK) {
         for (uint32_t i = 0; search.joint.tables != NULL && i < search.joint.space->option_count; i++)
