@@ -134,17 +134,28 @@ WIDE static void soft_leasts_wide(const struct sp_bound_columns *of, const doubl
 }
 #endif
 
+void sp_bound_soft_leasts_plain(const struct sp_bound_columns *of, double temperature, double *ret_leasts)
+{
+    for (uint32_t s = 0; s < of->columns; s += LANES)
+        soft_leasts_at(of, &of->table[s], temperature, &ret_leasts[s]);
+}
+
+bool sp_bound_soft_leasts_wide(const struct sp_bound_columns *of, double temperature, double *ret_leasts)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        for (uint32_t s = 0; s < of->columns; s += LANES)
+            soft_leasts_wide(of, &of->table[s], temperature, &ret_leasts[s]);
+        return true;
+    }
+#endif
+    return false;
+}
+
 void sp_bound_soft_leasts(const struct sp_bound_columns *of, double temperature, double *ret_leasts)
 {
-    for (uint32_t s = 0; s < of->columns; s += LANES) {
-#ifdef __x86_64__
-        if (__builtin_cpu_supports("avx2")) {
-            soft_leasts_wide(of, &of->table[s], temperature, &ret_leasts[s]);
-            continue;
-        }
-#endif
-        soft_leasts_at(of, &of->table[s], temperature, &ret_leasts[s]);
-    }
+    if (!sp_bound_soft_leasts_wide(of, temperature, ret_leasts))
+        sp_bound_soft_leasts_plain(of, temperature, ret_leasts);
 }
 
 void sp_bound_exponentials(float *x)

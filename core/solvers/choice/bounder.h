@@ -80,6 +80,10 @@ struct sp_bound_columns {
 };
 /* The soft least of each column of table - message, and SP_BOUND_LANES - 1 numbers behind them. */
 void sp_bound_soft_leasts(const struct sp_bound_columns *of, double temperature, double *ret_leasts);
+/* The two ways to it, which give the same bits: in plain C, and with AVX2; false, and nothing written, where the processor
+   does not have that. */
+void sp_bound_soft_leasts_plain(const struct sp_bound_columns *of, double temperature, double *ret_leasts);
+bool sp_bound_soft_leasts_wide(const struct sp_bound_columns *of, double temperature, double *ret_leasts);
 /* e^x of SP_BOUND_LANES numbers <= 0. */
 void sp_bound_exponentials(float *x);
 
