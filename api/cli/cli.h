@@ -30,6 +30,7 @@ enum exit_code {
 #define CLI_MAX_CLUSTER_BYTES     ((size_t)16 << 20)  /* of a --cluster file */
 #define CLI_MAX_SHAPES_BYTES      ((size_t)64 << 20)  /* of a --shapes file */
 #define CLI_MAX_OPTION_BYTES      ((size_t)64 << 10)  /* of the text of a --value, or an extent of a --shape */
+#define CLI_MAX_WORKLOAD_BYTES    ((size_t)4 << 20)   /* of a --workload file */
 #define CLI_MAX_CONSTRAINTS_BYTES ((size_t)16 << 20)  /* of a --constraints file */
 #define CLI_MAX_PROFILE_BYTES     ((size_t)256 << 20) /* of a --profile file */
 #define CLI_MAX_TEXT_BYTES        ((size_t)1 << 30)   /* of one answer held in memory */
@@ -369,6 +370,7 @@ struct plan_request {
     const char *model;                         /* its path */
     const char *profile_path, *profile_device; /* or NULL */
     const char *constraints_path;              /* or NULL */
+    const char *workload_path;                 /* likewise */
     const char *priority;                      /* among a daemon's plans, or NULL */
     const char *follows;                       /* the id of the plan on a daemon that it follows, or NULL */
     const json_t *terms;                       /* of that: plan/replan/replan.h */

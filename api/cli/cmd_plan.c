@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "plan/service/traffic.h"
 #include "plan/variants/variants.h"
 #include "threads/executor.h"
 
@@ -38,6 +39,11 @@ static const char help[] =
     "  --profile-device D   the device that was measured on; the first when not given\n"
     "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"reserved_bytes\", \"pins\",\n"
     "                       \"together\", \"specs\", \"forbid\"}\n"
+    "  --workload FILE      plan a service instead of one step, as JSON: {\"llm\": {\"input\": 2048, \"output\": "
+    "256},\n"
+    "                       \"concurrency\": 64 or \"best\", \"rate_per_second\", \"limits\": {\"ttft_seconds\",\n"
+    "                       \"tpot_seconds\", \"request_seconds\"}}, or {\"phases\": [{\"name\", \"dims\", \"share\"}, "
+    "..]}\n"
     "  --tolerance T        a plan that is better by no more than this share counts as equal, and one\n"
     "                       route, fewer devices, more free memory, fewer messages, then the latency (or the\n"
     "                       interval) decide; 0.02 when not given\n"
@@ -94,6 +100,7 @@ enum {
     OPT_PROFILE_DEVICE,
     OPT_PLAN,
     OPT_CONSTRAINTS,
+    OPT_WORKLOAD,
     OPT_EMIT,
     OPT_NO_SIMULATION,
     OPT_PRIORITY
@@ -129,6 +136,7 @@ static const struct option options[] = {
     {"profile-device", required_argument, NULL, OPT_PROFILE_DEVICE},
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
+    {"workload", required_argument, NULL, OPT_WORKLOAD},
     {"emit", required_argument, NULL, OPT_EMIT},
     {"no-simulation", no_argument, NULL, OPT_NO_SIMULATION},
     {"priority", required_argument, NULL, OPT_PRIORITY},
@@ -182,6 +190,9 @@ static int take_option(struct common *common, int option, char *value, struct pl
         return EXIT_DONE;
     case OPT_CONSTRAINTS:
         request->constraints_path = value;
+        return EXIT_DONE;
+    case OPT_WORKLOAD:
+        request->workload_path = value;
         return EXIT_DONE;
     case OPT_EMIT:
         request->emit = value;
@@ -294,8 +305,8 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "The model and the cluster cannot both come from standard input.");
     if (request->profile_device != NULL && request->profile_path == NULL)
         return report_usage(common, "--profile-device says what a profile was measured on: give --profile FILE too.");
-    if (is_dash(request->constraints_path) + is_dash(request->profile_path) + is_dash(arguments->model) +
-            is_dash(target->cluster) >
+    if (is_dash(request->constraints_path) + is_dash(request->workload_path) + is_dash(request->profile_path) +
+            is_dash(arguments->model) + is_dash(target->cluster) >
         1)
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
@@ -308,29 +319,44 @@ static int check(struct common *common, const struct arguments *arguments, const
     return code;
 }
 
-/* ---- measured times ---- */
+/* ---- files of JSON ---- */
+
+/* A kind of small file: what messages call it, its limit, and that of its errors. */
+struct small_json {
+    const char *what, *code, *limit_name;
+    size_t limit;
+};
+
+/* *ret_json is the caller's. */
+static enum sp_status load_json(const char *path, const struct small_json *kind, json_t **ret_json,
+                                struct sp_error *err)
+{
+    struct sp_buf text = {0};
+    json_error_t where;
+    enum sp_status status = read_small_file(path, kind->limit, kind->limit_name, &text, err);
+    if (status == SP_OK) {
+        *ret_json = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
+        if (*ret_json == NULL) {
+            (void)sp_fail(err, SP_ERR_MALFORMED, kind->code, "The %s not valid JSON: %s.", kind->what, where.text);
+            status = sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, path);
+        }
+    }
+    sp_buf_release(&text);
+    return status;
+}
 
 static enum sp_status load_profile(struct plan_request *request, struct sp_error *err)
 {
+    static const struct small_json kind = {"profile is", "PROFILE_NOT_JSON", "CLI_MAX_PROFILE_BYTES",
+                                           CLI_MAX_PROFILE_BYTES};
     struct sp_profile *profile;
-    struct sp_buf text = {0};
-    json_error_t where;
+    json_t *json = NULL;
     if (request->profile_path == NULL)
         return SP_OK;
-    enum sp_status status =
-        read_small_file(request->profile_path, CLI_MAX_PROFILE_BYTES, "CLI_MAX_PROFILE_BYTES", &text, err);
-    if (status == SP_OK) {
-        json_t *json = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
-        if (json == NULL) {
-            (void)sp_fail(err, SP_ERR_MALFORMED, "PROFILE_NOT_JSON", "The profile is not valid JSON: %s.", where.text);
-            status =
-                sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, request->profile_path);
-        } else {
-            status = sp_profile_parse(request->arena, json, "", &profile, err);
-        }
-        json_decref(json);
-    }
-    sp_buf_release(&text);
+    enum sp_status status = load_json(request->profile_path, &kind, &json, err);
+    if (status == SP_OK)
+        status = sp_profile_parse(request->arena, json, "", &profile, err);
+    json_decref(json);
     if (status != SP_OK)
         return status;
     if (request->profile_device != NULL)
@@ -339,28 +365,31 @@ static enum sp_status load_profile(struct plan_request *request, struct sp_error
     return SP_OK;
 }
 
-/* ---- constraints ---- */
-
 static enum sp_status load_constraints(struct plan_request *request, struct sp_error *err)
 {
-    const char *path = request->constraints_path;
-    struct sp_buf text = {0};
-    json_error_t where;
-    if (path == NULL)
+    static const struct small_json kind = {"constraints are", "CONSTRAINTS_NOT_JSON", "CLI_MAX_CONSTRAINTS_BYTES",
+                                           CLI_MAX_CONSTRAINTS_BYTES};
+    json_t *json = NULL;
+    if (request->constraints_path == NULL)
         return SP_OK;
-    enum sp_status status = read_small_file(path, CLI_MAX_CONSTRAINTS_BYTES, "CLI_MAX_CONSTRAINTS_BYTES", &text, err);
-    if (status == SP_OK) {
-        json_t *json = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
-        if (json == NULL) {
-            (void)sp_fail(err, SP_ERR_MALFORMED, "CONSTRAINTS_NOT_JSON", "The constraints are not valid JSON: %s.",
-                          where.text);
-            status = sp_error_at(err, "line %d, column %d of '%.200s'", where.line, where.column, path);
-        } else {
-            status = sp_demands_parse(request->arena, json, "", &request->options.constraints, err);
-        }
-        json_decref(json);
-    }
-    sp_buf_release(&text);
+    enum sp_status status = load_json(request->constraints_path, &kind, &json, err);
+    if (status == SP_OK)
+        status = sp_demands_parse(request->arena, json, "", &request->options.constraints, err);
+    json_decref(json);
+    return status;
+}
+
+static enum sp_status load_workload(struct plan_request *request, struct sp_error *err)
+{
+    static const struct small_json kind = {"workload is", "WORKLOAD_NOT_JSON", "CLI_MAX_WORKLOAD_BYTES",
+                                           CLI_MAX_WORKLOAD_BYTES};
+    json_t *json = NULL;
+    if (request->workload_path == NULL)
+        return SP_OK;
+    enum sp_status status = load_json(request->workload_path, &kind, &json, err);
+    if (status == SP_OK)
+        status = sp_traffic_parse(request->arena, json, "", &request->options.traffic, err);
+    json_decref(json);
     return status;
 }
 
@@ -449,6 +478,8 @@ int cmd_plan(int argc, char **argv, struct common *common)
         status = load_profile(&request, &err);
     if (status == SP_OK)
         status = load_constraints(&request, &err);
+    if (status == SP_OK)
+        status = load_workload(&request, &err);
     if (status == SP_OK)
         status = input_open(arguments.model, &request.input, &err);
     if (status != SP_OK) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "plan/service/traffic.h"
 
 #define MAX_ID        128 /* of a plan */
 #define KEY_SIZE      33
@@ -72,6 +73,10 @@ static enum sp_status write_request(const struct plan_request *request, struct s
         sp_json_key(&json, "constraints");
         sp_demands_write(options->constraints, &json);
     }
+    if (options->traffic != NULL) {
+        sp_json_key(&json, "workload");
+        sp_traffic_write(options->traffic, &json);
+    }
     sp_json_end_object(&json);
     return sp_json_finish(&json, NULL) == SP_OK ? SP_OK : sp_fail_memory(err);
 }
@@ -92,7 +97,7 @@ static enum sp_status send_request(struct client *client, const struct plan_requ
                                    struct sp_error *err)
 {
     struct sp_buf body;
-    sp_buf_init(&body, 2 * CLI_MAX_CLUSTER_BYTES + CLI_MAX_PROFILE_BYTES);
+    sp_buf_init(&body, 2 * CLI_MAX_CLUSTER_BYTES + CLI_MAX_PROFILE_BYTES + CLI_MAX_WORKLOAD_BYTES);
     sp_buf_init(&answer->body, CLI_MAX_TEXT_BYTES);
     enum sp_status status =
         request->follows != NULL ? write_following(request, &body, err) : write_request(request, &body, err);

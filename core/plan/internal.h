@@ -8,6 +8,7 @@
 #include "plan/model_file.h"
 #include "plan/plan.h"
 #include "plan/stage_strategies.h"
+#include "search/same_weights.h"
 
 /* ---- job ---- */
 
@@ -28,10 +29,13 @@ struct sp_job {
     struct sp_search_result *result; /* of the plan that was made, or NULL */
 };
 
-/* A placement that a search found before (plan/answer/placement_record.h). */
+/* A placement that a search found before: its record (plan/answer/placement_record.h), or that of the same model at
+   other sizes (search/same_weights.h). */
 struct sp_found_placement {
     const json_t *record;
-    bool stopped; /* the search was */
+    bool stopped;                       /* the search was */
+    const struct sp_placed_model *like; /* in place of a record; NULL: none */
+    double *ret_moved_bytes;            /* with `like`: of weights that lie elsewhere */
 };
 
 /* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */

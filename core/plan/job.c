@@ -10,6 +10,7 @@
 #include "plan/explain/assumptions.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
+#include "plan/service/traffic.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
 #include "search/states.h"
@@ -202,6 +203,10 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_key(&json, "constraints");
         sp_demands_write(options->constraints, &json);
     }
+    if (options->traffic != NULL) {
+        sp_json_key(&json, "workload");
+        sp_traffic_write(options->traffic, &json);
+    }
     if (options->time_limit_seconds > 0)
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     if (options->what_if)
@@ -333,10 +338,13 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan
             sp_joint_search(job->arena, contraction->workload, dataflow, cluster, joint, &job->result, err);
         return status == SP_OK ? expand(job->arena, contraction, workload, cluster, job->result, err) : status;
     }
+    const struct sp_recorded_problem problem = {workload, dataflow, cluster};
+    if (found->like != NULL)
+        return sp_search_same_weights(job->arena, &problem, found->like, job->watch, &job->result,
+                                      found->ret_moved_bytes, err);
     enum sp_status status = sp_placement_record_parse(job->arena, found->record, workload->node_count, &record, err);
     if (status == SP_OK)
-        status = sp_joint_from_record(job->arena, &(struct sp_recorded_problem){workload, dataflow, cluster}, &record,
-                                      job->watch, &job->result, err);
+        status = sp_joint_from_record(job->arena, &problem, &record, job->watch, &job->result, err);
     if (status == SP_OK)
         job->result->stopped = found->stopped;
     return status;

@@ -107,6 +107,8 @@ struct sp_plan_options {
     uint64_t seed;
     const struct sp_profile *profile;     /* measured times (plan/request/measured.h), or NULL; must outlive the job */
     const struct sp_demands *constraints; /* plan/request/constraints.h, or NULL; must outlive the job */
+    const struct sp_traffic *traffic; /* "workload": plan/service/traffic.h, or NULL; likewise. sp_plan_answer() plans
+                                             for it; here only recorded */
     const struct sp_replan_terms *replan; /* of a plan that follows another one, or NULL; likewise */
     const struct sp_past *past;           /* that one; NULL: `replan` is only recorded */
     double time_limit_seconds;            /* 0 = none; only recorded here: the caller's watch enforces it, and the
@@ -118,9 +120,9 @@ void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of
- * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "constraints", "replan") of a request. json
- * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints are a member of a request of their own,
- * so that their errors' pointers begin with "/constraints". Unknown members, wrong types and strategies that this
+ * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "constraints", "workload", "replan") of a request. json
+ * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints and the workload are members of a request of their
+ * own, so that their errors' pointers begin with "/constraints" and "/workload". Unknown members, wrong types and strategies that this
  * version does not have are SP_ERR_REQUEST with a JSON pointer.
  */
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,

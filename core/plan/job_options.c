@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/job.h"
+#include "plan/service/traffic.h"
 
 static const char *const objective_names[] = {
     [SP_OBJECTIVE_THROUGHPUT] = "throughput",
@@ -173,6 +174,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
     }
     if (strcmp(name, "constraints") == 0)
         return sp_demands_parse(arena, value, "/constraints", &options->constraints, err);
+    if (strcmp(name, "workload") == 0)
+        return sp_traffic_parse(arena, value, "/workload", &options->traffic, err);
     if (strcmp(name, "replan") == 0) {
         struct sp_replan_terms *terms = SP_NEW(arena, struct sp_replan_terms);
         if (terms == NULL)
@@ -199,11 +202,11 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         options->time_limit_seconds = seconds;
         return SP_OK;
     }
-    return refuse(
-        err, pointer,
-        "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
-        "operators, state, optimal, tolerance, seed, profile, what_if, constraints, replan and time_limit_seconds.",
-        name);
+    return refuse(err, pointer,
+                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
+                  "operators, state, optimal, tolerance, seed, profile, what_if, constraints, workload, replan and "
+                  "time_limit_seconds.",
+                  name);
 }
 
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,

@@ -50,6 +50,7 @@ struct sp_plan {
     struct sp_rows stage_nodes; /* set by sp_plan_finish(): the nodes of each stage, in order */
     double *arena_bytes;        /* per stage: cost/buffer_reuse.h, of one device */
     const struct sp_migration *migration; /* plan/replan/replan.h; NULL: it follows no other plan */
+    const struct sp_service *service;     /* plan/service/service.h; NULL: it is one step */
     uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 

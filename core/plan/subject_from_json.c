@@ -128,7 +128,7 @@ static enum sp_status plan_again(const struct sp_job_options *options, const jso
     if (status == SP_OK)
         status = sp_plan_options_parse(within, json_object_get(json, "objective"), json_object_get(json, "options"),
                                        &asked, err);
-    const struct sp_found_placement found = {record, was_stopped(json)};
+    const struct sp_found_placement found = {.record = record, .stopped = was_stopped(json)};
     if (status == SP_OK)
         status = sp_job_plan_from(options, cluster, &asked, record != NULL ? &found : NULL, ret_job, ret_plan, err);
     if (status != SP_OK)

@@ -16,6 +16,7 @@ KNOWN = "tests/lint/structure_known.txt"
 MAY_INCLUDE = {
     "base": [],
     "graph": ["base"],
+    "service": ["base"],  # arithmetic of a service, numbers only
     "onnx": ["base", "graph"],
     "ops": ["base", "graph", "onnx"],  # constants are decoded from the model when a rule asks for them
     "sharding": ["base", "graph", "onnx", "ops"],  # the walk over the wire format is in onnx
@@ -28,12 +29,13 @@ MAY_INCLUDE = {
     "search": ["base", "graph", "ops", "sharding", "cost", "infer", "solvers"],
     "partition": ["base", "graph", "onnx", "ops", "sharding", "infer"],
     "realize": ["base", "graph", "onnx", "ops", "sharding", "infer", "partition"],
-    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize"],
+    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
+             "service"],
     "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
-               "plan"],
+               "service", "plan"],
     # What answers slices knows nothing but the file's tables; write.h makes them, of a plan.
     "index": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
-              "plan"],
+              "service", "plan"],
 }
 # Of a part's files these include nothing but the parts named here.
 MAY_INCLUDE_ONLY = {f"core/index/{name}": ["base", "index"]

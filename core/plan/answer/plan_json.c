@@ -9,6 +9,7 @@
 #include "plan/explain/streamed.h"
 #include "plan/explain/why.h"
 #include "plan/replan/write.h"
+#include "plan/service/service.h"
 #include "plan/variants/variants.h"
 #include "plan/version.h"
 
@@ -441,6 +442,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         sp_placement_record_write(plan, json);
         sp_variants_write_json(plan, json);
         sp_replan_write_json(plan, json);
+        sp_service_write_json(plan, json);
         sp_json_end_object(json);
     }
     sp_buf_release(&text);

@@ -6,6 +6,7 @@
 #include "plan/explain/why.h"
 #include "plan/internal.h"
 #include "plan/replan/write.h"
+#include "plan/service/service.h"
 #include "plan/stage_strategies.h"
 #include "plan/variants/variants.h"
 
@@ -434,6 +435,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         sp_why_write_text(plan, buf);
         sp_variants_write_text(plan, buf);
         sp_replan_write_text(plan, buf);
+        sp_service_write_text(plan, buf);
         notes(plan, buf);
     }
     if (sp_buf_failed(&cell))

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/service/service.h"
 #include "plan/variants/internal.h"
 
 /* Whether no other row is at least as good in devices, latency and interval and better in one of them. */
@@ -198,9 +199,17 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
     enum sp_status status;
     if (run == NULL)
         return sp_fail_memory(err);
+    if (options->traffic != NULL && (target->sweep != NULL || options->what_if)) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "WORKLOAD_UNSUPPORTED",
+                      "A workload is planned on one cluster: leave out %s.",
+                      target->sweep != NULL ? "the sweep" : "what if");
+        return sp_error_at(err, "%s", target->sweep != NULL ? "/sweep" : "/options/what_if");
+    }
     *run = (struct sp_variants_run){.arena = arena, .job_options = *job_options, .options = options};
     if (target->sweep != NULL)
         status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);
+    else if (options->traffic != NULL)
+        status = sp_service_plan(arena, job_options, cluster, options, &job, &plan, err);
     else
         status = sp_job_plan(job_options, cluster, options, &job, &plan, err);
     if (status == SP_ERR_NOFIT && target->sweep == NULL && options->what_if)

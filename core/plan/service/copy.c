@@ -1,0 +1,211 @@
+#include "plan/service/copy.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Of one phase that was looked at. */
+struct known_phase {
+    struct sp_sizes sizes;
+    struct sp_phase_figures figures;
+};
+
+struct sp_copy {
+    const struct sp_copy_question *question;
+    const struct sp_cluster *cluster;
+    struct sp_sizes sizes; /* that were planned */
+    struct sp_job *job;
+    struct sp_plan *plan;
+    uint32_t known_count, known_capacity;
+    struct known_phase **known;
+};
+
+/* What a job may take beside those that are held meanwhile. */
+static struct sp_job_options beside(const struct sp_copy_question *question, const struct sp_job *held)
+{
+    struct sp_job_options rest = *question->job_options;
+    const size_t limit = rest.memory_budget != 0 ? rest.memory_budget : SP_DEFAULT_JOB_BYTES;
+    const size_t used = held != NULL ? held->budget.used : 0;
+    rest.memory_budget = limit > used ? limit - used : 1;
+    rest.skip_minimum_memory = true;
+    return rest;
+}
+
+static struct sp_plan_options options_of(const struct sp_copy_question *question, const struct sp_sizes *sizes)
+{
+    struct sp_plan_options options = *question->options;
+    options.sizes = *sizes;
+    options.what_if = false;
+    return options;
+}
+
+enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
+                            const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err)
+{
+    const struct sp_plan_options options = options_of(question, sizes);
+    const struct sp_job_options job_options = beside(question, NULL);
+    struct sp_copy *copy = SP_NEW(question->arena, struct sp_copy);
+    if (copy == NULL)
+        return sp_fail_memory(err);
+    *copy = (struct sp_copy){.question = question, .cluster = cluster, .sizes = *sizes};
+    enum sp_status status = sp_job_plan(&job_options, cluster, &options, &copy->job, &copy->plan, err);
+    if (status == SP_OK)
+        *ret_copy = copy;
+    return status;
+}
+
+void sp_copy_destroy(struct sp_copy *copy)
+{
+    if (copy == NULL)
+        return;
+    sp_job_destroy(copy->job);
+    copy->job = NULL;
+}
+
+const struct sp_plan *sp_copy_plan_of(const struct sp_copy *copy)
+{
+    return copy->plan;
+}
+
+void sp_copy_take(struct sp_copy *copy, struct sp_job **ret_job, struct sp_plan **ret_plan)
+{
+    *ret_job = copy->job;
+    *ret_plan = copy->plan;
+    copy->job = NULL;
+    copy->plan = NULL;
+}
+
+/* ---- what a phase takes ----------------------------------------------------------------------------------------- */
+
+static bool same_sizes(const struct sp_sizes *a, const struct sp_sizes *b)
+{
+    if (a->dim_count != b->dim_count || a->given.values != b->given.values)
+        return false;
+    for (uint32_t i = 0; i < a->dim_count; i++) {
+        if (strcmp(a->dim_names[i], b->dim_names[i]) != 0 || a->dim_values[i] != b->dim_values[i])
+            return false;
+    }
+    return true;
+}
+
+/* Of one device of each stage: all that it holds, and how much of that are states. */
+static bool take_memory(struct sp_arena *arena, const struct sp_plan *plan, struct sp_phase_figures *figures)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const struct sp_workload *workload = plan->workload;
+    double *bytes = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
+    double *states = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
+    double *capacity = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
+    if (bytes == NULL || states == NULL || capacity == NULL)
+        return false;
+    figures->excess_bytes = evaluation->worst_excess_bytes;
+    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
+        bytes[s] = evaluation->stages[s].total_bytes;
+        states[s] = 0;
+        capacity[s] = evaluation->stages[s].capacity_bytes;
+        figures->memory_bytes = fmax(figures->memory_bytes, bytes[s]);
+    }
+    for (uint32_t i = 0; i < workload->state_count; i++) {
+        const uint32_t present = workload->states[i].present, producer = workload->tensors[present].producer;
+        const uint32_t stage = plan->result->placement.stage_of[producer];
+        figures->state_bytes += workload->tensors[present].bytes;
+        states[stage] += sp_plan_local_bytes(plan, stage, sp_plan_layout(plan, producer, present), present);
+    }
+    figures->stage_count = evaluation->stage_count;
+    figures->stage_bytes = bytes;
+    figures->stage_state_bytes = states;
+    figures->stage_capacity = capacity;
+    return true;
+}
+
+static enum sp_status take_figures(struct sp_arena *arena, const struct sp_plan *plan, struct sp_phase_figures *figures,
+                                   struct sp_error *err)
+{
+    figures->latency_seconds = plan->bars.latency_seconds;
+    figures->interval_seconds = plan->bars.interval_seconds;
+    figures->bottleneck = sp_arena_string(arena, plan->bottleneck, strlen(plan->bottleneck));
+    return figures->bottleneck != NULL && take_memory(arena, plan, figures) ? SP_OK : sp_fail_memory(err);
+}
+
+/* The same model at other sizes, on the same placement. */
+static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_phase_figures *figures,
+                           struct sp_error *err)
+{
+    const struct sp_plan *planned = copy->plan;
+    const struct sp_placed_model placed = {planned->workload, planned->result};
+    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = &figures->moved_bytes};
+    const struct sp_plan_options options = options_of(copy->question, sizes);
+    const struct sp_job_options job_options = beside(copy->question, copy->job);
+    struct sp_job *job = NULL;
+    struct sp_plan *plan;
+    enum sp_status status = sp_job_plan_from(&job_options, copy->cluster, &options, &found, &job, &plan, err);
+    if (status == SP_OK)
+        status = take_figures(copy->question->arena, plan, figures, err);
+    sp_job_destroy(job);
+    return status;
+}
+
+enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_sizes *sizes,
+                                const struct sp_phase_figures **ret_figures, struct sp_error *err)
+{
+    struct sp_arena *arena = copy->question->arena;
+    for (uint32_t i = 0; i < copy->known_count; i++) {
+        if (same_sizes(&copy->known[i]->sizes, sizes)) {
+            *ret_figures = &copy->known[i]->figures;
+            return SP_OK;
+        }
+    }
+    struct known_phase *known = SP_NEW(arena, struct known_phase);
+    if (known == NULL || !SP_MAKE_ROOM(arena, copy->known, copy->known_count, copy->known_capacity, 1))
+        return sp_fail_memory(err);
+    known->sizes = *sizes;
+    enum sp_status status = same_sizes(sizes, &copy->sizes) ? take_figures(arena, copy->plan, &known->figures, err)
+                                                            : look(copy, sizes, &known->figures, err);
+    if (status != SP_OK)
+        return status;
+    copy->known[copy->known_count++] = known;
+    *ret_figures = &known->figures;
+    return SP_OK;
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+static bool binds(const struct sp_sizes *sizes, const char *name)
+{
+    for (uint32_t i = 0; i < sizes->dim_count; i++) {
+        if (strcmp(sizes->dim_names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum sp_status sp_copy_sizes(const struct sp_copy_question *question, const struct sp_sizes *of_phase,
+                             struct sp_sizes *ret_sizes, struct sp_error *err)
+{
+    const struct sp_sizes *given = &question->options->sizes;
+    const uint32_t most = given->dim_count + of_phase->dim_count;
+    const char **names = SP_NEW_ARRAY(question->arena, most, const char *);
+    int64_t *values = SP_NEW_ARRAY(question->arena, most, int64_t);
+    uint32_t count = 0;
+    if (names == NULL || values == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < most; i++) {
+        const bool is_given = i < given->dim_count;
+        const struct sp_sizes *from = is_given ? given : of_phase;
+        const uint32_t at = is_given ? i : i - given->dim_count;
+        if (is_given && binds(of_phase, from->dim_names[at]))
+            continue;
+        names[count] = from->dim_names[at];
+        values[count++] = from->dim_values[at];
+    }
+    *ret_sizes = *given;
+    ret_sizes->dim_count = count;
+    ret_sizes->dim_names = names;
+    ret_sizes->dim_values = values;
+    if (of_phase->given.value_count > 0) {
+        ret_sizes->given.value_count = of_phase->given.value_count;
+        ret_sizes->given.values = of_phase->given.values;
+    }
+    return SP_OK;
+}

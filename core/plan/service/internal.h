@@ -1,0 +1,61 @@
+#pragma once
+/*
+ * internal - what the sources of a service's plan share: one candidate after the other is tried.
+ */
+#include "plan/service/llm.h"
+#include "plan/service/service.h"
+
+/* One request, while its candidates are looked at. */
+struct sp_serving {
+    struct sp_arena *arena;
+    const struct sp_traffic *traffic;
+    const struct sp_cluster *cluster;
+    enum sp_objective objective; /* that decides between services */
+    double tolerance;
+    struct sp_plan_options options; /* of the copies' plans */
+    struct sp_copy_question question;
+    struct sp_llm llm;             /* of a language model */
+    const struct sp_sizes *phases; /* of any other: the sizes of each phase */
+    uint32_t candidate_count, candidate_capacity;
+    struct sp_service_candidate *candidates;
+};
+
+/* A copy, so many times, while it is looked at. */
+struct sp_trial {
+    struct sp_serving *serving;
+    struct sp_copy *copy;
+    uint32_t copies;
+};
+
+/* What users see of all copies. */
+struct sp_trial_figures {
+    struct sp_service service; /* without names of devices, limits' states, phases and candidates */
+    struct sp_llm_figures llm; /* of one copy, of a language model */
+    double limit_ratio;        /* the largest of figure / limit */
+    bool fits;
+};
+
+/* ---- limits.c ---- */
+
+/* The largest of figure / limit, 0 where there are none; fills in the limits of the service. */
+double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *service);
+
+/* Says what is what in the model; of limits that may be broken, and of weights that do not stay. False without memory. */
+bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_traffic *traffic,
+                     struct sp_bindings *bindings);
+bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings);
+
+/* ---- serve_llm.c, serve_phases.c ---- */
+
+/* At the concurrency that the request says, or the best one, or the least that serves its rate. */
+enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err);
+enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures,
+                               struct sp_error *err);
+
+/* The most sequences in flight, of all copies, that memory allows, and that memory and limits allow. */
+enum sp_status sp_serve_llm_limits(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err);
+
+/* service->phases of the chosen trial. */
+enum sp_status sp_serve_llm_phases(const struct sp_trial *trial, const struct sp_trial_figures *figures,
+                                   struct sp_service *service, struct sp_error *err);
+enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err);

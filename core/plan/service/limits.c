@@ -1,0 +1,109 @@
+/* Whether a service keeps its limits, and what has to be said of it. */
+#include <math.h>
+#include <string.h>
+
+#include "plan/service/internal.h"
+
+static double add_limit(struct sp_service *service, const char *name, double limit, struct sp_error_bar figure)
+{
+    if (limit <= 0)
+        return 0;
+    struct sp_service_limit *entry = &service->limits[service->limit_count++];
+    *entry = (struct sp_service_limit){name, limit, figure, SP_LIMIT_KEPT};
+    if (figure.value > limit)
+        entry->state = SP_LIMIT_BROKEN;
+    else if (figure.high > limit)
+        entry->state = SP_LIMIT_UNCERTAIN;
+    return figure.value / limit;
+}
+
+double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *service)
+{
+    double ratio = 0;
+    service->limit_count = 0;
+    ratio = fmax(ratio, add_limit(service, "ttft_seconds", traffic->limits.ttft_seconds, service->ttft_seconds));
+    ratio = fmax(ratio, add_limit(service, "tpot_seconds", traffic->limits.tpot_seconds, service->tpot_seconds));
+    ratio =
+        fmax(ratio, add_limit(service, "request_seconds", traffic->limits.request_seconds, service->request_seconds));
+    if (service->has_rate) { /* more must be served than are asked */
+        const struct sp_error_bar *most = &service->capacity_per_second;
+        struct sp_service_limit *entry = &service->limits[service->limit_count++];
+        *entry = (struct sp_service_limit){"rate_per_second", service->rate_per_second, *most, SP_LIMIT_KEPT};
+        if (service->rate_per_second > most->value)
+            entry->state = SP_LIMIT_BROKEN;
+        else if (service->rate_per_second > most->low)
+            entry->state = SP_LIMIT_UNCERTAIN;
+        ratio = fmax(ratio, service->rate_per_second / most->value);
+    }
+    return ratio;
+}
+
+/* ---- notes -------------------------------------------------------------------------------------------------------- */
+
+bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_traffic *traffic,
+                     struct sp_bindings *bindings)
+{
+    const char *past = symbols->dims[SP_SYMBOL_PAST], *total = symbols->dims[SP_SYMBOL_TOTAL];
+    bool are_given = false;
+    for (int i = 0; i < SP_SYMBOL_COUNT; i++)
+        are_given = are_given || traffic->symbols[i] != NULL;
+    const char *cache = past != NULL
+                            ? sp_arena_printf(bindings->arena, "those of the cache '%.80s'", past)
+                            : "there is no cache, so that each step computes all positions of a sequence again";
+    const char *sum = total != NULL ? sp_arena_printf(bindings->arena, ", of both together '%.80s'", total) : "";
+    const struct sp_plan_note note = {
+        .code = "WORKLOAD_SYMBOLS",
+        .severity = past != NULL ? "note" : "warning",
+        .message =
+            cache == NULL || sum == NULL
+                ? NULL
+                : sp_arena_printf(bindings->arena,
+                                  "By %s, the batch of the model is '%.80s', the positions of a step are '%.80s', "
+                                  "%s%s.",
+                                  are_given ? "what was given and its inputs" : "its inputs",
+                                  symbols->dims[SP_SYMBOL_BATCH], symbols->dims[SP_SYMBOL_POSITIONS], cache, sum),
+        .hint = past != NULL ? "\"symbols\" of the workload names them where this is not so."
+                             : "Export the model with past keys and values as inputs.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+static bool note_limit(const struct sp_service_limit *limit, struct sp_bindings *bindings)
+{
+    const struct sp_plan_note note = {
+        .code = "LIMIT_UNCERTAIN",
+        .severity = "warning",
+        .message =
+            sp_arena_printf(bindings->arena,
+                            "The limit %s %.4g is kept by the estimate, %.4g, but not by all of its 90 %% interval "
+                            "(%.4g to %.4g): it may be broken.",
+                            limit->name, limit->limit, limit->figure.value, limit->figure.low, limit->figure.high),
+        .hint = "Measure the devices ('shardplan calibrate'), or leave more room.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < service->limit_count; i++) {
+        if (service->limits[i].state == SP_LIMIT_UNCERTAIN)
+            ok = note_limit(&service->limits[i], bindings);
+    }
+    for (uint32_t i = 0; ok && i < service->phase_count; i++) {
+        const struct sp_service_phase *phase = &service->phases[i];
+        if (phase->moved_bytes <= 0)
+            continue;
+        const struct sp_plan_note note = {
+            .code = "WEIGHTS_MOVE",
+            .severity = "warning",
+            .message =
+                sp_arena_printf(bindings->arena,
+                                "In the phase '%.80s' some operators cannot run on the parts of weights and states "
+                                "that the plan has: %.4g bytes would have to lie elsewhere, which is in no figure.",
+                                phase->name, phase->moved_bytes),
+        };
+        ok = note.message != NULL && sp_note_add(bindings, &note);
+    }
+    return ok;
+}

@@ -1,0 +1,155 @@
+#include "plan/service/llm.h"
+
+#include <math.h>
+
+#define MOST_MICRO_BATCHES 16
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_llm_init(const struct sp_copy_question *question, const struct sp_traffic *traffic,
+                           struct sp_llm *ret_llm, struct sp_error *err)
+{
+    struct sp_job_options options = *question->job_options;
+    struct sp_job *job = NULL;
+    struct sp_llm llm = {question, traffic, {{NULL}}};
+    options.sizes = &question->options->sizes;
+    enum sp_status status = sp_job_open(&options, &job, err);
+    if (status == SP_OK && sp_job_model(job) == NULL) {
+        status = sp_fail(err, SP_ERR_REQUEST, "WORKLOAD_SYMBOLS",
+                         "A graph of costs has no sizes that a workload could bind: it is one step as it is.");
+        (void)sp_error_at(err, "/workload/llm");
+    }
+    if (status == SP_OK)
+        status = sp_decoder_symbols(question->arena, sp_job_model(job), traffic, &llm.symbols, err);
+    sp_job_destroy(job);
+    if (status == SP_OK)
+        *ret_llm = llm;
+    return status;
+}
+
+static enum sp_status bind(const struct sp_llm *llm, const int64_t values[SP_SYMBOL_COUNT], struct sp_sizes *ret_sizes,
+                           struct sp_error *err)
+{
+    const char *names[SP_SYMBOL_COUNT];
+    int64_t numbers[SP_SYMBOL_COUNT];
+    struct sp_sizes bound = {.dim_names = names, .dim_values = numbers};
+    for (int i = 0; i < SP_SYMBOL_COUNT; i++) {
+        if (llm->symbols.dims[i] == NULL)
+            continue;
+        names[bound.dim_count] = llm->symbols.dims[i];
+        numbers[bound.dim_count++] = values[i];
+    }
+    return sp_copy_sizes(llm->question, &bound, ret_sizes, err);
+}
+
+enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err)
+{
+    const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
+    const int64_t past = has_past ? llround(llm->traffic->shared_prefix) : 0;
+    const int64_t positions = llround(llm->traffic->input.mean) - past;
+    return bind(llm,
+                (const int64_t[]){[SP_SYMBOL_BATCH] = 1,
+                                  [SP_SYMBOL_POSITIONS] = positions,
+                                  [SP_SYMBOL_PAST] = past,
+                                  [SP_SYMBOL_TOTAL] = past + positions},
+                ret_sizes, err);
+}
+
+enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err)
+{
+    const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
+    const int64_t past = llround(llm->traffic->input.mean + sp_lengths_in_flight(&llm->traffic->output));
+    return bind(llm,
+                (const int64_t[]){[SP_SYMBOL_BATCH] = sequences,
+                                  [SP_SYMBOL_POSITIONS] = has_past ? 1 : past + 1,
+                                  [SP_SYMBOL_PAST] = past,
+                                  [SP_SYMBOL_TOTAL] = past + 1},
+                ret_sizes, err);
+}
+
+/* ---- figures ------------------------------------------------------------------------------------------------------ */
+
+/* The fastest step of all sequences in groups that take turns. */
+static enum sp_status find_step(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
+                                struct sp_error_bar *ret_step, struct sp_llm_figures *figures, struct sp_error *err)
+{
+    const bool has_stages = sp_copy_plan_of(copy)->result->placement.stage_count > 1;
+    for (uint32_t groups = 1; groups <= (has_stages ? MOST_MICRO_BATCHES : 1) && groups <= concurrency; groups *= 2) {
+        const struct sp_phase_figures *of;
+        struct sp_sizes sizes;
+        enum sp_status status = sp_llm_decode_sizes(llm, (concurrency + groups - 1) / groups, &sizes, err);
+        if (status == SP_OK)
+            status = sp_copy_evaluate(copy, &sizes, &of, err);
+        if (status != SP_OK)
+            return status;
+        const struct sp_error_bar step = {fmax(of->latency_seconds.value, groups * of->interval_seconds.value),
+                                          fmax(of->latency_seconds.low, groups * of->interval_seconds.low),
+                                          fmax(of->latency_seconds.high, groups * of->interval_seconds.high)};
+        if (figures->decode != NULL && step.value >= ret_step->value)
+            continue;
+        *ret_step = step;
+        figures->decode = of;
+        figures->micro_batches = groups;
+    }
+    return SP_OK;
+}
+
+/* Device by device: a group's step beside the caches of the other groups, and a prefill beside those of all others. */
+static void add_memory(struct sp_llm_figures *figures)
+{
+    const struct sp_phase_figures *prefill = figures->prefill, *decode = figures->decode;
+    const double groups = figures->micro_batches;
+    figures->cache_bytes = groups * decode->state_bytes;
+    figures->excess_bytes = -INFINITY;
+    figures->memory_bytes = 0;
+    for (uint32_t s = 0; s < decode->stage_count; s++) {
+        const double cache = groups * decode->stage_state_bytes[s];
+        const double others = cache * (double)(figures->concurrency - 1) / (double)figures->concurrency;
+        const double step = decode->stage_bytes[s] + cache - decode->stage_state_bytes[s];
+        const double most = fmax(step, prefill->stage_bytes[s] + others);
+        figures->memory_bytes = fmax(figures->memory_bytes, most);
+        figures->excess_bytes = fmax(figures->excess_bytes, most - decode->stage_capacity[s]);
+    }
+}
+
+enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
+                               struct sp_llm_figures *ret_figures, struct sp_error *err)
+{
+    struct sp_llm_figures figures = {.concurrency = concurrency};
+    struct sp_error_bar step = {0};
+    struct sp_sizes sizes;
+    enum sp_status status = sp_llm_prefill_sizes(llm, &sizes, err);
+    if (status == SP_OK)
+        status = sp_copy_evaluate(copy, &sizes, &figures.prefill, err);
+    if (status == SP_OK)
+        status = find_step(llm, copy, concurrency, &step, &figures, err);
+    if (status != SP_OK)
+        return status;
+    const struct sp_phase_figures *prefill = figures.prefill;
+    const double steps[] = {step.value, step.low, step.high};
+    const double prompts[] = {prefill->interval_seconds.value, prefill->interval_seconds.low,
+                              prefill->interval_seconds.high};
+    const double firsts[] = {prefill->latency_seconds.value, prefill->latency_seconds.low,
+                             prefill->latency_seconds.high};
+    struct sp_generation_figures at[3];
+    for (int i = 0; i < 3; i++) {
+        const struct sp_generation of = {.step_seconds = steps[i],
+                                         .prompt_seconds = prompts[i],
+                                         .prefill_seconds = firsts[i],
+                                         .concurrency = (double)concurrency,
+                                         .output = llm->traffic->output.mean,
+                                         .prompt_variation = llm->traffic->input.variation};
+        sp_generation_figures(&of, &at[i]);
+    }
+    figures.ttft_seconds = (struct sp_error_bar){at[0].ttft_seconds, at[1].ttft_seconds, at[2].ttft_seconds};
+    figures.tpot_seconds = (struct sp_error_bar){at[0].tpot_seconds, at[1].tpot_seconds, at[2].tpot_seconds};
+    figures.request_seconds =
+        (struct sp_error_bar){at[0].request_seconds, at[1].request_seconds, at[2].request_seconds};
+    figures.requests_per_second =
+        (struct sp_error_bar){at[0].requests_per_second, at[2].requests_per_second, at[1].requests_per_second};
+    figures.prompt_share = at[0].prompt_share;
+    add_memory(&figures);
+    *ret_figures = figures;
+    return SP_OK;
+}

@@ -1,0 +1,47 @@
+#pragma once
+/*
+ * llm - a language model as a service: its prefill and its decode steps on one copy, and what users of it see.
+ *
+ * Sizes, from the lengths of requests (service/lengths.h): a prefill is one request, with the positions of its input
+ * that no other request shares; a decode step is one position of each sequence in flight, behind its input and so much
+ * of its output as a sequence in flight has in the mean. Of a model without a cache a step computes all of these
+ * positions anew.
+ *
+ * Micro-batches. Where the copy has several stages, the sequences in flight take turns in 1, 2, 4, 8 or 16 groups, so that
+ * the stages work side by side: the next token of a sequence comes after the latency of a step of its group, and not
+ * before every group has had its interval. The number that is fastest counts.
+ *
+ * Memory. Keys and values of all sequences in flight are in memory, also while a prompt runs.
+ */
+#include "plan/service/copy.h"
+#include "plan/service/symbols.h"
+#include "service/generation.h"
+
+struct sp_llm {
+    const struct sp_copy_question *question;
+    const struct sp_traffic *traffic;
+    struct sp_decoder_symbols symbols;
+};
+
+/* Of one copy, with so many sequences in flight and a request behind each that ends. */
+struct sp_llm_figures {
+    int64_t concurrency;
+    uint32_t micro_batches;
+    struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
+    double prompt_share;                             /* of the time */
+    double excess_bytes;                             /* of the device that lacks most; 0 or less: it fits */
+    double memory_bytes;                             /* of the fullest device */
+    double cache_bytes;                              /* of all sequences, on all devices of the copy */
+    const struct sp_phase_figures *prefill, *decode; /* decode: of one micro-batch */
+};
+
+/* Reads the model to find its symbols. */
+enum sp_status sp_llm_init(const struct sp_copy_question *question, const struct sp_traffic *traffic,
+                           struct sp_llm *ret_llm, struct sp_error *err);
+
+enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err);
+enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err);
+
+enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
+                               struct sp_llm_figures *ret_figures, struct sp_error *err);

@@ -1,0 +1,114 @@
+/* Phases of any model on some copies. */
+#include <math.h>
+
+#include "plan/service/internal.h"
+#include "service/phases.h"
+
+/* One end of the error bars of the phases, or their middle. */
+enum side { SIDE_VALUE, SIDE_LOW, SIDE_HIGH, SIDES };
+
+static double at_side(const struct sp_error_bar *bar, enum side side)
+{
+    return side == SIDE_VALUE ? bar->value : side == SIDE_LOW ? bar->low : bar->high;
+}
+
+static double runs_of(const struct sp_traffic_phase *phase)
+{
+    return phase->share * phase->per_request / phase->requests;
+}
+
+/* The longest that a request may take: what all need, and the one of the others that takes longest. */
+static double request_seconds(const struct sp_traffic *traffic, const struct sp_phase_figures *const *phases,
+                              enum side side)
+{
+    double always = 0, longest = 0;
+    for (uint32_t i = 0; i < traffic->phase_count; i++) {
+        const double seconds = traffic->phases[i].per_request * at_side(&phases[i]->latency_seconds, side);
+        if (traffic->phases[i].share < 1)
+            longest = fmax(longest, seconds);
+        else
+            always += seconds;
+    }
+    return always + longest;
+}
+
+static enum sp_status look(const struct sp_trial *trial, const struct sp_phase_figures **phases, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < trial->serving->traffic->phase_count; i++)
+        status = sp_copy_evaluate(trial->copy, &trial->serving->phases[i], &phases[i], err);
+    return status;
+}
+
+enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    const struct sp_traffic *traffic = trial->serving->traffic;
+    struct sp_service *service = &ret_figures->service;
+    const struct sp_phase_figures *phases[SP_MAX_PHASES];
+    struct sp_phase_load loads[SP_MAX_PHASES];
+    double capacity[SIDES], request[SIDES];
+    enum sp_status status = look(trial, phases, err);
+    if (status != SP_OK)
+        return status;
+    *ret_figures = (struct sp_trial_figures){.fits = true};
+    service->copies = trial->copies;
+    for (uint32_t i = 0; i < traffic->phase_count; i++) {
+        ret_figures->fits = ret_figures->fits && phases[i]->excess_bytes <= 0;
+        service->memory_bytes = fmax(service->memory_bytes, phases[i]->memory_bytes);
+        service->cache_bytes = fmax(service->cache_bytes, trial->copies * phases[i]->state_bytes);
+    }
+    for (int side = 0; side < SIDES; side++) {
+        for (uint32_t i = 0; i < traffic->phase_count; i++)
+            loads[i] = (struct sp_phase_load){at_side(&phases[i]->interval_seconds, (enum side)side),
+                                              runs_of(&traffic->phases[i])};
+        capacity[side] = trial->copies / sp_phases_busy_seconds(traffic->phase_count, loads);
+        request[side] = request_seconds(traffic, phases, (enum side)side);
+        if (traffic->rate_per_second > 0)
+            request[side] +=
+                sp_phases_wait_seconds(traffic->phase_count, loads, traffic->rate_per_second / trial->copies);
+    }
+    service->capacity_per_second = (struct sp_error_bar){capacity[0], capacity[2], capacity[1]};
+    service->request_seconds = (struct sp_error_bar){request[0], request[1], request[2]};
+    service->requests_per_second = service->capacity_per_second;
+    service->has_rate = traffic->rate_per_second > 0;
+    service->rate_per_second = traffic->rate_per_second;
+    if (service->has_rate)
+        service->requests_per_second = (struct sp_error_bar){fmin(capacity[0], traffic->rate_per_second),
+                                                             fmin(capacity[2], traffic->rate_per_second),
+                                                             fmin(capacity[1], traffic->rate_per_second)};
+    ret_figures->limit_ratio = sp_service_judge(traffic, service);
+    return SP_OK;
+}
+
+enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err)
+{
+    const struct sp_serving *serving = trial->serving;
+    const struct sp_traffic *traffic = serving->traffic;
+    const struct sp_phase_figures *figures[SP_MAX_PHASES];
+    struct sp_service_phase *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_service_phase);
+    double busy = 0;
+    if (phases == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = look(trial, figures, err);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = 0; i < traffic->phase_count; i++)
+        busy += runs_of(&traffic->phases[i]) * figures[i]->interval_seconds.value;
+    for (uint32_t i = 0; i < traffic->phase_count; i++) {
+        const double runs = runs_of(&traffic->phases[i]);
+        phases[i] = (struct sp_service_phase){.name = traffic->phases[i].name,
+                                              .dim_count = serving->phases[i].dim_count,
+                                              .dim_names = serving->phases[i].dim_names,
+                                              .dim_values = serving->phases[i].dim_values,
+                                              .runs = runs,
+                                              .latency_seconds = figures[i]->latency_seconds,
+                                              .interval_seconds = figures[i]->interval_seconds,
+                                              .memory_bytes = figures[i]->memory_bytes,
+                                              .moved_bytes = figures[i]->moved_bytes,
+                                              .time_share = runs * figures[i]->interval_seconds.value / busy,
+                                              .bottleneck = figures[i]->bottleneck};
+    }
+    service->phase_count = traffic->phase_count;
+    service->phases = phases;
+    return SP_OK;
+}

@@ -1,0 +1,342 @@
+#include "plan/service/service.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "plan/service/internal.h"
+
+#define FIRST_CONCURRENCY 16 /* of a copy, at which a placement is planned before it is known which one is best */
+#define ROUNDING          1e-9
+
+/* ---- copies ------------------------------------------------------------------------------------------------------- */
+
+/* Whether each further `size` devices are linked as the first ones are: they are a part of one level, or whole parts. */
+static bool is_block(const struct sp_cluster *cluster, uint32_t size)
+{
+    uint64_t inner = 1;
+    for (uint32_t l = cluster->level_count; l-- > 0;) {
+        const uint64_t outer = inner * cluster->levels[l].size;
+        if (size % inner == 0 && (outer % size == 0 || l == 0))
+            return true;
+        inner = outer;
+    }
+    return size == 1;
+}
+
+/* The next smaller number of devices of a copy; 0: there is none. */
+static uint32_t next_size(const struct sp_cluster *cluster, uint32_t size)
+{
+    if (cluster->group_count > 1)
+        return 0;
+    for (uint32_t next = size - 1; next > 0; next--) {
+        if (cluster->device_count / next > cluster->device_count / (next + 1) && is_block(cluster, next))
+            return next;
+    }
+    return 0;
+}
+
+/* ---- judging ------------------------------------------------------------------------------------------------------ */
+
+/* What was found so far. */
+struct choosing {
+    struct sp_serving serving;
+    struct sp_trial best; /* copy NULL: none */
+    struct sp_trial_figures figures;
+    uint32_t best_candidate, devices;
+    double closest;            /* of those that fit memory and break a limit: the smallest ratio */
+    struct sp_service nearest; /* this one */
+    struct sp_error nofit;     /* of the first copy that does not fit, or SP_OK */
+};
+
+static double value_of(enum sp_objective objective, const struct sp_service *service)
+{
+    if (objective == SP_OBJECTIVE_LATENCY || service->has_rate)
+        return service->request_seconds.value;
+    return 1 / service->requests_per_second.value;
+}
+
+/* Whether the new figures are the answer before the best ones. Values within the tolerance are equal. */
+static bool is_better(const struct choosing *c, const struct sp_service *now, uint32_t devices)
+{
+    const enum sp_objective objective = c->serving.objective;
+    const struct sp_service *best = &c->figures.service;
+    const double a = value_of(objective, now), b = value_of(objective, best);
+    if (c->best.copy == NULL)
+        return true;
+    if (objective == SP_OBJECTIVE_DEVICES && devices != c->devices)
+        return devices < c->devices;
+    if (fmax(a, b) > fmin(a, b) * (1 + c->serving.tolerance + ROUNDING))
+        return a < b;
+    if (devices != c->devices)
+        return devices < c->devices;
+    return now->request_seconds.value < best->request_seconds.value * (1 - ROUNDING);
+}
+
+static const char *description_of(const struct sp_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->result->front_count; i++) {
+        if (plan->result->front[i].is_chosen)
+            return plan->result->front[i].description;
+    }
+    return "";
+}
+
+static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *trial, const char *planned,
+                                    const struct sp_trial_figures *figures, struct sp_error *err)
+{
+    struct sp_serving *serving = &c->serving;
+    const struct sp_plan *plan = sp_copy_plan_of(trial->copy);
+    const char *description = description_of(plan);
+    const struct sp_service *service = &figures->service;
+    if (!SP_MAKE_ROOM(serving->arena, serving->candidates, serving->candidate_count, serving->candidate_capacity, 1))
+        return sp_fail_memory(err);
+    struct sp_service_candidate *candidate = &serving->candidates[serving->candidate_count++];
+    *candidate = (struct sp_service_candidate){
+        .copies = trial->copies,
+        .devices = sp_plan_devices_used(plan),
+        .description = sp_arena_string(serving->arena, description, strlen(description)),
+        .planned = planned,
+        .concurrency = service->concurrency,
+        .ttft_seconds = service->ttft_seconds.value,
+        .tpot_seconds = service->tpot_seconds.value,
+        .request_seconds = service->request_seconds.value,
+        .requests_per_second = service->requests_per_second.value,
+        .limit_ratio = figures->limit_ratio,
+        .fits = figures->fits,
+    };
+    return candidate->description != NULL ? SP_OK : sp_fail_memory(err);
+}
+
+/* Takes over the copy: it becomes the best one, or is destroyed. */
+static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, const char *planned,
+                            struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    struct sp_trial_figures figures;
+    enum sp_status status =
+        c->serving.traffic->is_llm ? sp_serve_llm(trial, &figures, err) : sp_serve_phases(trial, &figures, err);
+    if (status == SP_OK)
+        status = add_candidate(c, trial, planned, &figures, err);
+    if (status != SP_OK) {
+        sp_copy_destroy(trial->copy);
+        return status;
+    }
+    const uint32_t devices = trial->copies * sp_plan_devices_used(sp_copy_plan_of(trial->copy));
+    const bool keeps = figures.limit_ratio <= 1;
+    *ret_figures = figures;
+    if (figures.fits && !keeps && (c->closest <= 0 || figures.limit_ratio < c->closest)) {
+        c->closest = figures.limit_ratio;
+        c->nearest = figures.service;
+    }
+    if (!figures.fits || !keeps || !is_better(c, &figures.service, devices)) {
+        sp_copy_destroy(trial->copy);
+        return SP_OK;
+    }
+    sp_copy_destroy(c->best.copy);
+    c->best = *trial;
+    c->figures = figures;
+    c->devices = devices;
+    c->best_candidate = c->serving.candidate_count - 1;
+    return SP_OK;
+}
+
+/* ---- placements --------------------------------------------------------------------------------------------------- */
+
+/* Plans at these sizes and judges; a copy that does not fit is none. */
+static enum sp_status try_sizes(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
+                                const struct sp_sizes *sizes, const char *planned, struct sp_trial_figures *ret_figures,
+                                struct sp_error *err)
+{
+    struct sp_trial trial = {&c->serving, NULL, copies};
+    struct sp_error why = {0};
+    enum sp_status status = sp_copy_plan(&c->serving.question, cluster, sizes, &trial.copy, &why);
+    *ret_figures = (struct sp_trial_figures){0};
+    if (status == SP_ERR_NOFIT) {
+        if (c->nofit.status == SP_OK)
+            c->nofit = why;
+        return SP_OK;
+    }
+    if (status == SP_OK)
+        return judge(c, &trial, planned, ret_figures, err);
+    if (err != NULL)
+        *err = why;
+    return status;
+}
+
+static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
+                              struct sp_error *err)
+{
+    const struct sp_traffic *traffic = c->serving.traffic;
+    const bool is_given = traffic->concurrency > 0 && traffic->rate_per_second <= 0;
+    const int64_t first = is_given ? (traffic->concurrency + copies - 1) / copies : FIRST_CONCURRENCY;
+    struct sp_trial_figures figures;
+    struct sp_sizes sizes;
+    if (is_given && traffic->concurrency < copies)
+        return SP_OK; /* some would have nothing to do */
+    enum sp_status status = sp_llm_prefill_sizes(&c->serving.llm, &sizes, err);
+    if (status == SP_OK)
+        status = try_sizes(c, cluster, copies, &sizes, "prefill", &figures, err);
+    if (status == SP_OK)
+        status = sp_llm_decode_sizes(&c->serving.llm, first, &sizes, err);
+    if (status == SP_OK)
+        status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
+    const int64_t found = figures.llm.concurrency;
+    if (status != SP_OK || is_given || found == first || found == 0)
+        return status;
+    status = sp_llm_decode_sizes(&c->serving.llm, found, &sizes, err);
+    return status == SP_OK ? try_sizes(c, cluster, copies, &sizes, "decode", &figures, err) : status;
+}
+
+static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
+                                 struct sp_error *err)
+{
+    const struct sp_traffic *traffic = c->serving.traffic;
+    struct sp_trial_figures figures;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++)
+        status = try_sizes(c, cluster, copies, &c->serving.phases[i], traffic->phases[i].name, &figures, err);
+    return status;
+}
+
+/* Of each size of copies so many as there is room for; for the fewest devices also fewer. */
+static enum sp_status try_all(struct choosing *c, struct sp_error *err)
+{
+    const struct sp_cluster *cluster = c->serving.cluster;
+    enum sp_status status = SP_OK;
+    for (uint32_t size = cluster->device_count; status == SP_OK && size > 0; size = next_size(cluster, size)) {
+        const struct sp_cluster *part =
+            size == cluster->device_count ? cluster : sp_cluster_prefix(c->serving.arena, cluster, size);
+        const uint32_t most = cluster->device_count / size;
+        if (part == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t copies = c->serving.objective == SP_OBJECTIVE_DEVICES ? 1 : most;
+             status == SP_OK && copies <= most; copies++)
+            status = c->serving.traffic->is_llm ? try_llm(c, part, copies, err) : try_phases(c, part, copies, err);
+    }
+    return status;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------------------- */
+
+/* Nothing keeps the limits, or fits. */
+static enum sp_status refuse(const struct choosing *c, struct sp_error *err)
+{
+    const struct sp_service_limit *worst = NULL;
+    double ratio = 0;
+    for (uint32_t i = 0; i < c->nearest.limit_count; i++) {
+        const struct sp_service_limit *limit = &c->nearest.limits[i];
+        const bool is_rate = strcmp(limit->name, "rate_per_second") == 0;
+        const double of = is_rate ? limit->limit / limit->figure.value : limit->figure.value / limit->limit;
+        if (of > ratio) {
+            ratio = of;
+            worst = limit;
+        }
+    }
+    if (worst == NULL) {
+        if (err != NULL)
+            *err = c->nofit;
+        return c->nofit.status != SP_OK
+                   ? c->nofit.status
+                   : sp_fail(err, SP_ERR_NOFIT, "SERVICE_NO_MEMORY",
+                             "Plans of one phase fit the devices, but none has memory for all phases of the workload: "
+                             "give it more devices, or fewer sequences in flight.");
+    }
+    return sp_fail(err, SP_ERR_NOFIT, "LIMIT_NOT_KEPT",
+                   "No plan keeps %s %.4g: the closest has %.4g (%.3g %% off), with %u copies of the model and %lld "
+                   "sequences in flight. Give it more or faster devices, or change the limit.",
+                   worst->name, worst->limit, worst->figure.value, 100 * (ratio - 1), c->nearest.copies,
+                   (long long)c->nearest.concurrency);
+}
+
+/* What a reader of the plan has to know of it. */
+static enum sp_status add_notes(const struct choosing *c, struct sp_plan *plan, struct sp_error *err)
+{
+    const struct sp_service *service = plan->service;
+    struct sp_bindings notes = {.arena = plan->arena};
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < plan->note_count; i++)
+        ok = sp_note_add(&notes, &plan->notes[i]);
+    if (service->is_llm)
+        ok = ok && sp_note_symbols(&c->serving.llm.symbols, c->serving.traffic, &notes);
+    ok = ok && sp_note_service(service, &notes);
+    plan->note_count = notes.note_count;
+    plan->notes = notes.notes;
+    return ok ? SP_OK : sp_fail_memory(err);
+}
+
+/* The chosen service, complete, as a part of its plan. */
+static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                              struct sp_error *err)
+{
+    struct sp_serving *serving = &c->serving;
+    struct sp_service *service = SP_NEW(serving->arena, struct sp_service);
+    enum sp_status status = SP_OK;
+    if (service == NULL)
+        return sp_fail_memory(err);
+    *service = c->figures.service;
+    service->devices = c->devices;
+    if (serving->traffic->is_llm) {
+        status = sp_serve_llm_limits(&c->best, service, err);
+        if (status == SP_OK)
+            status = sp_serve_llm_phases(&c->best, &c->figures, service, err);
+    } else {
+        status = sp_serve_phases_phases(&c->best, service, err);
+    }
+    if (status != SP_OK)
+        return status;
+    serving->candidates[c->best_candidate].is_chosen = true;
+    service->candidate_count = serving->candidate_count;
+    service->candidates = serving->candidates;
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        struct sp_service_phase *phase = (struct sp_service_phase *)(uintptr_t)&service->phases[i];
+        phase->is_planned = strcmp(phase->name, serving->candidates[c->best_candidate].planned) == 0;
+    }
+    service->objective = sp_objective_name(serving->objective);
+    sp_copy_take(c->best.copy, ret_job, ret_plan);
+    service->price_per_hour = service->copies * sp_plan_price(*ret_plan);
+    (*ret_plan)->service = service;
+    return add_notes(c, *ret_plan, err);
+}
+
+static enum sp_status begin(struct choosing *c, struct sp_error *err)
+{
+    struct sp_serving *serving = &c->serving;
+    const struct sp_traffic *traffic = serving->traffic;
+    if (traffic->is_llm)
+        return sp_llm_init(&serving->question, traffic, &serving->llm, err);
+    struct sp_sizes *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_sizes);
+    if (phases == NULL)
+        return sp_fail_memory(err);
+    serving->phases = phases;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++)
+        status = sp_copy_sizes(&serving->question, &traffic->phases[i].sizes, &phases[i], err);
+    return status;
+}
+
+enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_options *job_options,
+                               const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                               struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct choosing c = {.serving = {.arena = arena,
+                                     .traffic = options->traffic,
+                                     .cluster = cluster,
+                                     .objective = options->objective,
+                                     .tolerance = options->tolerance,
+                                     .options = *options}};
+    c.serving.question = (struct sp_copy_question){arena, job_options, &c.serving.options};
+    if (options->traffic->is_llm || options->objective == SP_OBJECTIVE_DEVICES)
+        c.serving.options.objective = options->traffic->is_llm ? SP_OBJECTIVE_LATENCY : SP_OBJECTIVE_THROUGHPUT;
+    if (options->traffic->states != NULL)
+        c.serving.options.sizes.given.states = options->traffic->states;
+    enum sp_status status = begin(&c, err);
+    if (status == SP_OK)
+        status = try_all(&c, err);
+    if (status == SP_OK && c.best.copy == NULL)
+        status = refuse(&c, err);
+    if (status == SP_OK)
+        status = deliver(&c, ret_job, ret_plan, err);
+    if (status != SP_OK)
+        sp_copy_destroy(c.best.copy);
+    return status;
+}

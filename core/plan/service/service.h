@@ -1,0 +1,99 @@
+#pragma once
+/*
+ * service - a plan for a service: so many copies of a model, each on a part of the devices, and what users see of them.
+ *
+ * A plan of a service is the plan of one copy at the sizes of one phase; the other phases run on the same placement of
+ * the weights, and the copies are equal. What is looked at:
+ *
+ *   copies      1, and every other number for which a copy's devices are a block whose links are those of the next
+ *               one's; copies divide the sequences in flight evenly. Only where all devices are of one group
+ *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
+ *               language model): the whole service is judged on each
+ *   concurrency where it is to be the best one: the most that memory and limits allow, or fewer where these give as
+ *               many requests within the tolerance. The placement is then planned again for so many
+ *
+ * Of those that keep the limits the objective decides: throughput, most requests a second (at a rate of their own: the
+ * shortest request); latency, the shortest request; devices, the fewest. Within the tolerance the fewest devices decide,
+ * then the request. Figures are means with the error bars of their times; a limit that the mean keeps and the upper end
+ * of its bar does not is said to be uncertain.
+ *
+ * Sources: service/generation.h, service/phases.h.
+ */
+#include "plan/job.h"
+#include "plan/service/traffic.h"
+
+enum sp_limit_state { SP_LIMIT_KEPT, SP_LIMIT_UNCERTAIN, SP_LIMIT_BROKEN };
+
+struct sp_service_limit {
+    const char *name; /* as in the request: "tpot_seconds" */
+    double limit;
+    struct sp_error_bar figure;
+    enum sp_limit_state state;
+};
+#define SP_SERVICE_LIMITS 4
+
+/* A phase on the placement of the plan. */
+struct sp_service_phase {
+    const char *name;
+    bool is_planned; /* the plan is at these sizes */
+    uint32_t dim_count;
+    const char *const *dim_names;
+    const int64_t *dim_values;
+    double runs; /* of it that a request needs, in the mean */
+    struct sp_error_bar latency_seconds, interval_seconds;
+    double memory_bytes; /* of the fullest device */
+    double time_share;   /* of what the devices do */
+    double moved_bytes;  /* of weights that would have to lie elsewhere at these sizes: 0, but where an operator cannot
+                            be split as the plan has it */
+    const char *bottleneck;
+};
+
+/* One that was looked at. */
+struct sp_service_candidate {
+    uint32_t copies, devices; /* of one copy */
+    const char *description;  /* of a copy, "1 stage of 4 devices" */
+    const char *planned;      /* the phase at whose sizes it was planned */
+    int64_t concurrency;      /* of all copies; 0: of phases */
+    double ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
+    double limit_ratio; /* the largest of figure / limit; 0: no limits. Above 1 it is no answer */
+    bool fits;          /* memory */
+    bool is_chosen;
+};
+
+struct sp_service {
+    const char *objective; /* that decided */
+    bool is_llm;
+    uint32_t copies, devices; /* of all copies */
+    int64_t concurrency;      /* of all copies */
+    uint32_t micro_batches;
+    bool has_rate;
+    double rate_per_second; /* asked for */
+    struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds;
+    struct sp_error_bar requests_per_second,
+        tokens_per_second;                         /* output tokens; at the rate asked for, where there is one */
+    struct sp_error_bar capacity_per_second;       /* requests, at most */
+    double price_per_hour;                         /* 0: not known */
+    double cache_bytes, memory_bytes;              /* of all copies; of the fullest device */
+    int64_t memory_concurrency, limit_concurrency; /* most sequences in flight; 0: not known */
+    uint32_t limit_count;
+    struct sp_service_limit limits[SP_SERVICE_LIMITS];
+    uint32_t phase_count;
+    const struct sp_service_phase *phases;
+    uint32_t candidate_count;
+    const struct sp_service_candidate *candidates;
+};
+
+/*
+ * Plans the service that options->traffic asks for; the plan has `service` set. All of it is in `arena`, which must
+ * outlive the plan. SP_ERR_NOFIT "LIMIT_NOT_KEPT": plans fit, and none keeps the limits; the message says which limit
+ * the closest one breaks, and by how much. Other errors are those of sp_job_plan().
+ */
+enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_options *job_options,
+                               const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                               struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+
+/* The member "service" of a plan's JSON; nothing where there is none. */
+void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json);
+
+/* The same for people. */
+void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf);

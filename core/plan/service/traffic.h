@@ -1,0 +1,82 @@
+#pragma once
+/*
+ * traffic - what a service is asked: the member "workload" of a request, and the file of `plan --workload`.
+ *
+ * For a language model, whose requests have one prefill and then decode steps:
+ *
+ *     {"llm": {"input": LENGTHS, "output": LENGTHS, "shared_prefix": N},
+ *      "concurrency": N or "best", "rate_per_second": R,
+ *      "limits": {"ttft_seconds", "tpot_seconds", "request_seconds"},
+ *      "symbols": {"batch": NAME, "positions": NAME, "past": NAME, "total": NAME}}
+ *
+ * and for any model, phases that share one placement of the weights:
+ *
+ *     {"phases": [{"name": "bulk", "dims": {"batch": 32}, "values": {}, "share": 0.2, "per_request": 1, "requests": 1}],
+ *      "rate_per_second": R, "limits": {"request_seconds": S}}
+ *
+ *   LENGTHS      tokens: a number, a list of observed ones, or {"mean": M, "p90": N} with one percentile (p51 to p99);
+ *                service/lengths.h
+ *   shared_prefix  tokens of each input that are in the cache already, because other requests have the same
+ *   concurrency  sequences in flight, on all devices together. "best": as many as give most within the limits. Without it
+ *                the fewest that serve the rate; without a rate "best"
+ *   rate         requests a second that come at random. Without it a request follows each that ends
+ *   limits       of means; a plan that does not keep them is none
+ *   symbols      dimensions as plan/sizes/sizes.h names them; those that are not given follow from the model's inputs
+ *                (symbols.h)
+ *   share        of the requests, which need this phase; 1 when not given
+ *   per_request  runs of the phase that such a request needs; 1 when not given
+ *   requests     that one run serves; 1 when not given
+ *
+ * `state` may stand in both forms, with pairs of names as in plan/sizes/given_states.h: it is that of the options. Unknown members,
+ * wrong types and numbers out of range are SP_ERR_REQUEST with a JSON pointer.
+ */
+#include <jansson.h>
+
+#include "base/json_writer.h"
+#include "plan/sizes/sizes.h"
+#include "service/lengths.h"
+
+#define SP_MAX_PHASES          64
+#define SP_MAX_LENGTHS         65536               /* of a list */
+#define SP_MAX_TOKENS          ((double)(1 << 24)) /* of an input or an output */
+#define SP_MAX_CONCURRENCY     (1 << 20)
+#define SP_MAX_TRAFFIC_SECONDS 1e9 /* of a limit */
+
+/* Phases of any model. */
+struct sp_traffic_phase {
+    const char *name;
+    struct sp_sizes sizes; /* dims and values alone */
+    double share, per_request, requests;
+};
+
+enum sp_traffic_symbol { SP_SYMBOL_BATCH, SP_SYMBOL_POSITIONS, SP_SYMBOL_PAST, SP_SYMBOL_TOTAL, SP_SYMBOL_COUNT };
+
+/* 0: there is none. */
+struct sp_traffic_limits {
+    double ttft_seconds, tpot_seconds, request_seconds;
+};
+
+struct sp_traffic {
+    bool is_llm;
+    struct sp_lengths input, output; /* with is_llm */
+    double shared_prefix;
+    const char *symbols[SP_SYMBOL_COUNT]; /* NULL: as the model's inputs say */
+    uint32_t phase_count;                 /* without is_llm */
+    const struct sp_traffic_phase *phases;
+    int64_t concurrency; /* 0: not given */
+    bool best_concurrency;
+    double rate_per_second; /* 0: none */
+    struct sp_traffic_limits limits;
+    const struct sp_given_states *states; /* or NULL */
+    const char *text;                     /* canonical JSON */
+};
+
+/* `pointer` is that of `given`, for errors' `where`. Everything is in `arena`. */
+enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, const char *pointer,
+                                const struct sp_traffic **ret_traffic, struct sp_error *err);
+
+/* As it was given, with members by name. */
+void sp_traffic_write(const struct sp_traffic *traffic, struct sp_json *json);
+
+/* "batch", "positions", "past", "total"; static. */
+const char *sp_traffic_symbol_name(enum sp_traffic_symbol symbol);

@@ -1,0 +1,321 @@
+/* A service as JSON and as text. */
+#include <math.h>
+#include <stdio.h>
+
+#include "plan/answer/readable_text.h"
+#include "plan/internal.h"
+#include "plan/service/service.h"
+
+#define NAME_COLUMNS        34
+#define DESCRIPTION_COLUMNS 40
+#define TEXT_COLUMNS        100
+#define TEXT_CANDIDATES     16 /* listed before they are only counted */
+#define HOUR                3600.0
+
+static const char *const states[] = {
+    [SP_LIMIT_KEPT] = "kept", [SP_LIMIT_UNCERTAIN] = "uncertain", [SP_LIMIT_BROKEN] = "broken"};
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+/* null where it has no end, or is not known. */
+static void write_figure(struct sp_json *json, const char *name, double value)
+{
+    sp_json_key(json, name);
+    if (isfinite(value))
+        sp_json_double(json, value);
+    else
+        sp_json_null(json);
+}
+
+static void write_bar(struct sp_json *json, const char *name, const char *range, const struct sp_error_bar *bar)
+{
+    write_figure(json, name, bar->value);
+    sp_json_key(json, range);
+    sp_json_begin_object(json);
+    write_figure(json, "value", bar->value);
+    write_figure(json, "low", bar->low);
+    write_figure(json, "high", bar->high);
+    sp_json_end_object(json);
+}
+
+static void write_rates(const struct sp_service *service, struct sp_json *json)
+{
+    write_bar(json, "requests_per_second", "requests_range", &service->requests_per_second);
+    write_figure(json, "requests_per_second_per_device", service->requests_per_second.value / service->devices);
+    if (service->is_llm) {
+        write_bar(json, "tokens_per_second", "tokens_range", &service->tokens_per_second);
+        write_figure(json, "tokens_per_second_per_device", service->tokens_per_second.value / service->devices);
+    }
+    write_bar(json, "capacity_per_second", "capacity_range", &service->capacity_per_second);
+    if (service->price_per_hour <= 0)
+        return;
+    write_figure(json, "price_per_hour", service->price_per_hour);
+    write_figure(json, "requests_per_dollar", service->requests_per_second.value * HOUR / service->price_per_hour);
+    if (service->is_llm)
+        write_figure(json, "tokens_per_dollar", service->tokens_per_second.value * HOUR / service->price_per_hour);
+}
+
+static void write_limits(const struct sp_service *service, struct sp_json *json)
+{
+    sp_json_key(json, "limits");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < service->limit_count; i++) {
+        const struct sp_service_limit *limit = &service->limits[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "name", limit->name);
+        write_figure(json, "limit", limit->limit);
+        write_bar(json, "value", "range", &limit->figure);
+        sp_json_member_string(json, "state", states[limit->state]);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_phases(const struct sp_service *service, struct sp_json *json)
+{
+    sp_json_key(json, "phases");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        const struct sp_service_phase *phase = &service->phases[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "name", phase->name);
+        sp_json_member_bool(json, "planned", phase->is_planned);
+        sp_json_key(json, "dims");
+        sp_json_begin_object(json);
+        for (uint32_t d = 0; d < phase->dim_count; d++)
+            sp_json_member_int(json, phase->dim_names[d], phase->dim_values[d]);
+        sp_json_end_object(json);
+        write_figure(json, "runs_per_request", phase->runs);
+        write_bar(json, "latency_seconds", "latency_range", &phase->latency_seconds);
+        write_bar(json, "interval_seconds", "interval_range", &phase->interval_seconds);
+        write_figure(json, "memory_bytes", phase->memory_bytes);
+        write_figure(json, "time_share", phase->time_share);
+        write_figure(json, "moved_weight_bytes", phase->moved_bytes);
+        sp_json_member_string(json, "bottleneck", phase->bottleneck);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+static void write_candidates(const struct sp_service *service, struct sp_json *json)
+{
+    sp_json_key(json, "candidates");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < service->candidate_count; i++) {
+        const struct sp_service_candidate *one = &service->candidates[i];
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "copies", one->copies);
+        sp_json_member_int(json, "devices_per_copy", one->devices);
+        sp_json_member_string(json, "description", one->description);
+        sp_json_member_string(json, "planned", one->planned);
+        if (service->is_llm) {
+            sp_json_member_int(json, "concurrency", one->concurrency);
+            write_figure(json, "ttft_seconds", one->ttft_seconds);
+            write_figure(json, "tpot_seconds", one->tpot_seconds);
+        }
+        write_figure(json, "request_seconds", one->request_seconds);
+        write_figure(json, "requests_per_second", one->requests_per_second);
+        sp_json_member_bool(json, "fits", one->fits);
+        sp_json_member_bool(json, "keeps_limits", one->limit_ratio <= 1);
+        sp_json_member_bool(json, "chosen", one->is_chosen);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
+void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
+{
+    const struct sp_service *service = plan->service;
+    if (service == NULL)
+        return;
+    sp_json_key(json, "service");
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "objective", service->objective);
+    sp_json_member_int(json, "copies", service->copies);
+    sp_json_member_int(json, "devices", service->devices);
+    if (service->is_llm) {
+        sp_json_member_int(json, "concurrency", service->concurrency);
+        sp_json_member_int(json, "micro_batches", service->micro_batches);
+        write_bar(json, "ttft_seconds", "ttft_range", &service->ttft_seconds);
+        write_bar(json, "tpot_seconds", "tpot_range", &service->tpot_seconds);
+    }
+    write_bar(json, "request_seconds", "request_range", &service->request_seconds);
+    write_rates(service, json);
+    write_figure(json, "cache_bytes", service->cache_bytes);
+    write_figure(json, "memory_bytes", service->memory_bytes);
+    if (service->is_llm) {
+        sp_json_member_int(json, "memory_concurrency", service->memory_concurrency);
+        sp_json_member_int(json, "limit_concurrency", service->limit_concurrency);
+    }
+    write_limits(service, json);
+    write_phases(service, json);
+    write_candidates(service, json);
+    sp_json_end_object(json);
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+static void text_rate(struct sp_buf *buf, double rate)
+{
+    sp_buf_printf(buf, "%.4g", rate);
+}
+
+/* "12.1 ms (90%: 10.9 ms to 14.2 ms)" */
+static void text_bar(struct sp_buf *buf, const struct sp_error_bar *bar, void (*write)(struct sp_buf *, double))
+{
+    write(buf, bar->value);
+    if (!(bar->low < bar->high))
+        return;
+    sp_buf_text(buf, " (90%: ");
+    write(buf, bar->low);
+    sp_buf_text(buf, " to ");
+    write(buf, bar->high);
+    sp_buf_text(buf, ")");
+}
+
+/* A line of a paragraph under a name of ten letters; `cell` is empty afterwards. */
+static void paragraph(struct sp_buf *buf, const char *name, struct sp_buf *cell)
+{
+    sp_buf_printf(buf, "%-12s", name);
+    sp_text_wrapped(buf, cell->size > 0 ? cell->data : "", 12, TEXT_COLUMNS);
+    sp_buf_clear(cell);
+}
+
+static void text_users(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    if (service->is_llm) {
+        sp_buf_text(cell, "first token after ");
+        text_bar(cell, &service->ttft_seconds, sp_text_seconds);
+        sp_buf_text(cell, ", then one every ");
+        text_bar(cell, &service->tpot_seconds, sp_text_seconds);
+        sp_buf_text(cell, "; ");
+    }
+    sp_buf_text(cell, "a request takes ");
+    text_bar(cell, &service->request_seconds, sp_text_seconds);
+    paragraph(buf, "Users see", cell);
+    text_bar(cell, &service->requests_per_second, text_rate);
+    sp_buf_text(cell, " requests per second");
+    if (service->is_llm) {
+        sp_buf_text(cell, ", ");
+        text_bar(cell, &service->tokens_per_second, text_rate);
+        sp_buf_text(cell, " tokens per second; of a device ");
+        text_rate(cell, service->tokens_per_second.value / service->devices);
+    }
+    if (service->has_rate) {
+        sp_buf_text(cell, "; at most ");
+        text_bar(cell, &service->capacity_per_second, text_rate);
+        sp_buf_text(cell, " requests per second");
+    }
+    if (service->price_per_hour > 0)
+        sp_buf_printf(cell, "; %.2f US dollars an hour, %.4g requests a dollar", service->price_per_hour,
+                      service->requests_per_second.value * HOUR / service->price_per_hour);
+    paragraph(buf, "Served", cell);
+}
+
+static void text_memory(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    sp_text_bytes(cell, service->memory_bytes);
+    sp_buf_text(cell, " on the fullest device; ");
+    sp_text_bytes(cell, service->cache_bytes);
+    sp_buf_text(cell, " of state on all of them");
+    if (service->is_llm)
+        sp_buf_printf(cell, "; memory allows %lld sequences in flight, memory and limits %lld",
+                      (long long)service->memory_concurrency, (long long)service->limit_concurrency);
+    paragraph(buf, "Memory", cell);
+}
+
+static void text_limits(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    for (uint32_t i = 0; i < service->limit_count; i++) {
+        const struct sp_service_limit *limit = &service->limits[i];
+        sp_buf_printf(cell, "%s%s %.4g is %s (%.4g)", i > 0 ? "; " : "", limit->name, limit->limit,
+                      states[limit->state], limit->figure.value);
+    }
+    if (service->limit_count > 0)
+        paragraph(buf, "Limits", cell);
+}
+
+static void cell_end(struct sp_buf *buf, struct sp_buf *cell, int width)
+{
+    sp_buf_printf(buf, "%*s", width, cell->size == 0 ? "" : cell->data);
+    sp_buf_clear(cell);
+}
+
+static void cell_seconds(struct sp_buf *buf, struct sp_buf *cell, double seconds)
+{
+    sp_text_seconds(cell, seconds);
+    cell_end(buf, cell, 11);
+}
+
+static void name_cell(struct sp_buf *buf, struct sp_buf *cell, const char *name, int width)
+{
+    sp_text_cut(cell, name, (size_t)width - 1);
+    sp_buf_printf(buf, "%-*s", width, cell->size == 0 ? "" : cell->data);
+    sp_buf_clear(cell);
+}
+
+static void text_phases(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    sp_buf_printf(buf, "\n%-34s%12s%11s%11s%11s%7s\n", "Phase", "Runs/request", "Latency", "Interval", "Memory",
+                  "Time");
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        const struct sp_service_phase *phase = &service->phases[i];
+        name_cell(buf, cell, phase->name, NAME_COLUMNS);
+        sp_buf_printf(buf, "%12.4g", phase->runs);
+        cell_seconds(buf, cell, phase->latency_seconds.value);
+        cell_seconds(buf, cell, phase->interval_seconds.value);
+        sp_text_bytes(cell, phase->memory_bytes);
+        cell_end(buf, cell, 11);
+        sp_buf_printf(buf, "%6.0f%%%s\n", 100 * phase->time_share, phase->is_planned ? "  planned" : "");
+        sp_buf_text(buf, "  ");
+        sp_text_wrapped(buf, phase->bottleneck, 2, TEXT_COLUMNS);
+    }
+}
+
+static void text_candidates(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    char name[256];
+    if (service->candidate_count < 2)
+        return;
+    sp_buf_printf(buf, "\n%-41s%-10s%11s%11s%12s\n", "Services that were looked at", "Planned", "In flight", "Request",
+                  "Requests/s");
+    for (uint32_t i = 0; i < service->candidate_count && i < TEXT_CANDIDATES; i++) {
+        const struct sp_service_candidate *one = &service->candidates[i];
+        (void)snprintf(name, sizeof name, "%u x %s", one->copies, one->description);
+        name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
+        name_cell(buf, cell, one->planned, 10);
+        sp_buf_printf(buf, "%11lld", (long long)one->concurrency);
+        cell_seconds(buf, cell, one->request_seconds);
+        sp_buf_printf(buf, "%12.4g%s\n", one->requests_per_second,
+                      one->is_chosen         ? "  this plan"
+                      : !one->fits           ? "  lacks memory"
+                      : one->limit_ratio > 1 ? "  breaks a limit"
+                                             : "");
+    }
+    if (service->candidate_count > TEXT_CANDIDATES)
+        sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", service->candidate_count - TEXT_CANDIDATES);
+}
+
+void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
+{
+    const struct sp_service *service = plan->service;
+    struct sp_buf cell;
+    if (service == NULL)
+        return;
+    sp_buf_init(&cell, SP_REASON_BYTES);
+    sp_buf_printf(buf, "\nService     %u %s of the model on %u devices", service->copies,
+                  service->copies == 1 ? "copy" : "copies", service->devices);
+    if (service->is_llm)
+        sp_buf_printf(buf, ", %lld sequences in flight", (long long)service->concurrency);
+    if (service->micro_batches > 1)
+        sp_buf_printf(buf, ", in %u micro-batches on each copy", service->micro_batches);
+    sp_buf_text(buf, "\n");
+    text_users(service, &cell, buf);
+    text_memory(service, &cell, buf);
+    text_limits(service, &cell, buf);
+    text_phases(service, &cell, buf);
+    text_candidates(service, &cell, buf);
+    if (sp_buf_failed(&cell))
+        buf->failed = true;
+    sp_buf_release(&cell);
+}

@@ -1,0 +1,49 @@
+#pragma once
+/*
+ * generation - a server that generates tokens with continuous batching, by a mean field.
+ *
+ * Model. One copy of a model has C sequences in flight. A decode step makes the next token of all of them; when a
+ * request comes, its prompt runs first (the prefill), and the sequences in flight wait. All times and lengths are means:
+ *
+ *   s   seconds of a decode step of the sequences in flight
+ *   p   seconds for which a prefill keeps the others waiting: of its slowest stage
+ *   t   seconds of a prefill from its start to its first token, t >= p
+ *   L   tokens of a request, the first of which the prefill makes
+ *
+ * In the L - 1 steps of a request each of the C - 1 others ends once, and another one follows it:
+ *
+ *   time per output token     TPOT = s + (C - 1) p / (L - 1)
+ *
+ * A request finds the devices at a prefill of another one for a share u of the time, at a decode step for a share d, and
+ * prompts go before steps. Its mean wait is that of a queue with priorities whose service is not interrupted (Cobham,
+ * Operations Research 2, 1954), where v is the squared coefficient of variation of prefills:
+ *
+ *   wait                      W = (u p (1 + v) + d s) / (2 (1 - u))
+ *   u = (C - 1) p / (p + (L - 1) TPOT),  d = 1 - u with others in flight, else 0
+ *   time to first token       TTFT = t + W
+ *   a whole request           R = TTFT + (L - 1) TPOT
+ *   requests a second         C / R, never more than the devices do: 1 / (p + (L - 1) s / C)
+ *
+ * A *closed loop* has C sequences at any time: an ended one is followed at once. With requests that come at a rate of
+ * their own, C is the least for which so many are served; where C is at its limit, requests wait for a place, as in a
+ * queue of one server that takes equally long for each (M/D/1): W' = r / (2 m (m - r)) for r of at most m a second.
+ */
+struct sp_generation {
+    double step_seconds;                    /* s */
+    double prompt_seconds, prefill_seconds; /* p, t */
+    double concurrency, output;             /* C, L: 1 or more */
+    double prompt_variation;                /* v */
+};
+
+struct sp_generation_figures {
+    double ttft_seconds, tpot_seconds, request_seconds; /* TPOT is 0 where a request has one token */
+    double wait_seconds;                                /* of TTFT */
+    double requests_per_second;
+    double prompt_share; /* of the time of the devices, in prefills */
+};
+
+void sp_generation_figures(const struct sp_generation *of, struct sp_generation_figures *ret_figures);
+
+/* Mean seconds for which a request waits for a place, at `rate` where at most `capacity` a second are served; INFINITY
+   where these are not enough. */
+double sp_generation_place_seconds(double rate, double capacity);
