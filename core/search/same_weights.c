@@ -194,7 +194,7 @@ enum sp_status sp_search_same_weights(struct sp_arena *arena, const struct sp_re
     if (result == NULL)
         return sp_fail_memory(err);
     if (placed->workload->node_count != problem->workload->node_count)
-        return sp_fail(err, SP_ERR_REQUEST, "OTHER_PLAN",
+        return sp_fail(err, SP_ERR_REQUEST, "PHASES_DIFFER",
                        "At these sizes the model has other nodes: its phases cannot share one placement.");
     result->placement = *placement;
     result->strategy = placed->result->strategy;

@@ -21,7 +21,7 @@ struct sp_placed_model {
 
 /*
  * Nodes of both workloads correspond by their numbers. *ret_result is as sp_joint_from_record()'s: it may not fit
- * (evaluation->worst_excess_bytes). Errors: SP_ERR_REQUEST "OTHER_PLAN" where the workloads are not of one model.
+ * (evaluation->worst_excess_bytes). Errors: SP_ERR_REQUEST "PHASES_DIFFER" where the workloads are not of one model.
  */
 enum sp_status sp_search_same_weights(struct sp_arena *arena, const struct sp_recorded_problem *problem,
                                       const struct sp_placed_model *placed, const struct sp_watch *watch,

@@ -89,16 +89,22 @@ static bool take_flag(const struct request *request, const char *name, bool *ret
 
 /* ---- the JSON form ---- */
 
-/* Constraints are kept among the options, where a plan has them: it is made again from what stands there. */
-static bool take_constraints(struct submission *submission, json_t *constraints, struct problem *problem)
+/* Constraints and the workload are kept among the options, where a plan has them: it is made again from what stands
+   there. */
+static bool take_beside(struct submission *submission, const json_t *body, const char *name, struct problem *problem)
 {
+    json_t *value = json_object_get(body, name);
     const json_t *given = json_object_get(submission->request, "options");
-    if (constraints == NULL || (given != NULL && !json_is_object(given)))
+    if (value == NULL || (given != NULL && !json_is_object(given)))
         return true; /* what is no object is refused with the options */
-    if (json_object_get(given, "constraints") != NULL)
-        return wrong_member(problem, "/constraints", "The constraints are given twice, here and among the options.");
+    if (json_object_get(given, name) != NULL) {
+        char pointer[32], message[96];
+        (void)snprintf(pointer, sizeof pointer, "/%s", name);
+        (void)snprintf(message, sizeof message, "\"%s\" is given twice, here and among the options.", name);
+        return wrong_member(problem, pointer, message);
+    }
     json_t *options = given != NULL ? json_copy((json_t *)(uintptr_t)given) : json_object();
-    if (options == NULL || json_object_set(options, "constraints", constraints) != 0 ||
+    if (options == NULL || json_object_set(options, name, value) != 0 ||
         json_object_set(submission->request, "options", options) != 0) {
         json_decref(options);
         return problem_no_memory(problem);
@@ -110,8 +116,8 @@ static bool take_constraints(struct submission *submission, json_t *constraints,
 /* Members that are no part of the question. */
 static bool is_ours(const char *key)
 {
-    static const char *const ours[] = {"model", "constraints",     "priority", "validate_only",
-                                       "from",  "horizon_seconds", "map"};
+    static const char *const ours[] = {"model",         "constraints", "workload",        "priority",
+                                       "validate_only", "from",        "horizon_seconds", "map"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         if (strcmp(key, ours[i]) == 0)
             return true;
@@ -190,7 +196,7 @@ static bool take_members(struct submission *submission, const json_t *body, stru
             strcmp(key, "options") != 0)
             return wrong_member(problem, pointer,
                                 "This member is not known; known are model, cluster, sweep, objective, options, "
-                                "constraints, priority, validate_only, from, horizon_seconds and map.");
+                                "constraints, workload, priority, validate_only, from, horizon_seconds and map.");
         if (json_object_set(submission->request, key, value) != 0)
             return problem_no_memory(problem);
     }
@@ -223,8 +229,8 @@ bool submission_from_body(const struct request *request, struct submission *subm
     submission->request = json_object();
     bool ok = take_flag(request, "validate_only", &submission->validate_only, problem) &&
               take_members(submission, body, problem) && take_treatment(submission, body, problem) &&
-              take_constraints(submission, json_object_get(body, "constraints"), problem) &&
-              check_request(submission->request, problem);
+              take_beside(submission, body, "constraints", problem) &&
+              take_beside(submission, body, "workload", problem) && check_request(submission->request, problem);
     json_decref(body);
     if (json_memory_was_short() && !ok) {
         *problem = (struct problem){0}; /* what was found wrong may be what there was no memory for */

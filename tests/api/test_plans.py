@@ -8,6 +8,7 @@ import time
 
 from daemon import TOP
 from cases import CLUSTER, MODELS, TINY, DaemonCase, model
+import decoder_graph
 import onnx_make
 
 QUERY = "/v1/plans?devices=2&device=a100-sxm4-80gb"
@@ -87,6 +88,21 @@ class Plans(DaemonCase):
         answer = self.problem("POST", "/v1/plans", body, 422, "CONSTRAINT_NO_NODE", Prefer="wait=20")
         self.assertIn("no-such-node", answer.text)
 
+    def test_a_workload(self):
+        decoder = json.dumps(decoder_graph.decoder(**decoder_graph.TINY)).encode()
+        answer = self.ask("POST", "/v1/models", decoder, (200, 201), Content_Type="application/json")
+        workload = {"llm": {"input": 40, "output": 20}, "concurrency": "best", "limits": {"tpot_seconds": 0.001}}
+        body = {"model": answer.json["id"], "cluster": CLUSTER, "workload": workload}
+        plan = self.ask("POST", "/v1/plans", body, 200, Prefer="wait=30").json
+        service = plan["plan"]["service"]
+        self.assertLessEqual(service["tpot_seconds"], 0.001)
+        self.assertEqual(plan["plan"]["options"]["workload"], workload)
+        self.assertGreater(service["limit_concurrency"], 0)
+        self.assertIn("Users see", self.ask("GET", f"/v1/plans/{plan['id']}", Accept="text/plain").text)
+        self.ask("GET", f"/v1/plans/{plan['id']}/model")  # the plan is made again from its record
+        body["workload"] = {**workload, "limits": {"tpot_seconds": 1e-9}}
+        self.problem("POST", "/v1/plans", body, 422, "LIMIT_NOT_KEPT", Prefer="wait=30")
+
     def test_a_plan_that_does_not_fit(self):
         big = onnx_make.encode(onnx_make.mlp(40, 8192, weights="external"))  # 10 GiB of weights, not in the file
         tiny = {"groups": [{"count": 2, "device": {"name": "small", "memory_bytes": 1e9, "memory_bandwidth": 1e12, "link_bandwidth": 1e10,
@@ -128,6 +144,8 @@ class Plans(DaemonCase):
             ({"model": name, "cluster": CLUSTER, "constraints": {"max_stages": 0}}, "/constraints/max_stages"),
             ({"model": name, "cluster": CLUSTER, "constraints": {"pins": [{"nodes": "a"}]}}, "/constraints/pins/0"),
             ({"model": name, "cluster": CLUSTER, "constraints": {}, "options": {"constraints": {}}}, "/constraints"),
+            ({"model": name, "cluster": CLUSTER, "workload": {}}, "/workload"),
+            ({"model": name, "cluster": CLUSTER, "workload": {"llm": {"input": 0, "output": 1}}}, "/workload/llm/input"),
         ):
             with self.subTest(pointer=pointer, body=body):
                 self.problem("POST", "/v1/plans", body, 422, pointer=pointer)

@@ -450,8 +450,29 @@ SWEEP = {
     "unknown": '{"devices": [1], "types": ["l4-24gb"], "chose": "best"}',
 }
 
+WORKLOAD = {
+    "llm": '{"llm": {"input": 20, "output": 8}, "concurrency": 4, "limits": {"ttft_seconds": 0.5, "tpot_seconds": 0.05}}',
+    "best": '{"llm": {"input": [5, 10, 60], "output": {"mean": 8, "p90": 20}}, "concurrency": "best"}',
+    "rate": '{"llm": {"input": 20, "output": 8, "shared_prefix": 8}, "rate_per_second": 100, "limits": {"request_seconds": 9}}',
+    "named": '{"llm": {"input": 20, "output": 8}, "symbols": {"batch": "batch", "positions": "seq", "past": "past"}, "concurrency": 1}',
+    "wrong-names": '{"llm": {"input": 20, "output": 8}, "symbols": {"batch": "no", "total": "input_embeds:7"}, "concurrency": 1}',
+    "no-plan": '{"llm": {"input": 20, "output": 8}, "concurrency": 4, "limits": {"tpot_seconds": 1e-9}}',
+    "one-token": '{"llm": {"input": 1, "output": 1}, "concurrency": 7}',
+    "phases": '{"phases": [{"name": "single", "dims": {"batch": 1, "seq": 4, "past": 0}, "share": 0.8}, {"name": "bulk", "dims": '
+              '{"batch": 32, "seq": 1, "past": 9}, "values": {}, "share": 0.2, "requests": 32, "per_request": 2}], "rate_per_second": 10}',
+    "state": '{"phases": [{"name": "a"}], "state": [["past_key_values.*", "present.*"]]}',
+    "both-forms": '{"llm": {"input": 1, "output": 1}, "phases": []}',
+    "neither": '{"concurrency": 1}',
+    "unknown": '{"llm": {"input": 1, "output": 1, "inputs": 2}}',
+    "wrong-types": '{"llm": {"input": "x", "output": []}, "concurrency": 0.5}',
+    "impossible-percentile": '{"llm": {"input": {"mean": 10, "p51": 9000}, "output": 1}}',
+    "huge": '{"llm": {"input": 16777216, "output": 16777216}, "concurrency": 1048576}',
+    "same-names": '{"phases": [{"name": "a"}, {"name": "a"}]}',
+}
+
 
 def main():
+    write_folder("workload", {name: text.encode() for name, text in WORKLOAD.items()})
     write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
     write_folder("hlo", {name: text.encode() for name, text in HLO.items()})
     write_folder("onnx_spec", {name: encode(notation) for name, notation in ONNX_SPEC.items()})

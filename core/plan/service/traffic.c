@@ -21,19 +21,25 @@ const char *sp_traffic_symbol_name(enum sp_traffic_symbol symbol)
 
 static const struct sp_members_range tokens = {"a number of tokens", 1, SP_MAX_TOKENS};
 
-/* An object below `pointer` that has no other members than these; *ret_object NULL where it is not there. */
-static enum sp_status open_object(struct sp_members_reader *r, json_t *json, const char *pointer, const char *member,
-                                  const char *const *members, size_t count, json_t **ret_object,
-                                  const char **ret_pointer)
+/* A member that is an object, and the members that it may have. */
+struct object_form {
+    const char *name;
+    size_t count;
+    const char *const *members;
+};
+
+/* *ret_object is NULL where it is not there; *ret_pointer is where it stands. */
+static enum sp_status open_object(struct sp_members_reader *r, json_t *json, const char *pointer,
+                                  const struct object_form *form, json_t **ret_object, const char **ret_pointer)
 {
-    json_t *object = json_object_get(json, member);
+    json_t *object = json_object_get(json, form->name);
+    char what[64];
     *ret_object = object;
-    *ret_pointer = sp_members_child(r, pointer, member);
+    *ret_pointer = sp_members_child(r, pointer, form->name);
     if (*ret_pointer == NULL)
         return sp_fail_memory(r->err);
-    char what[64];
-    (void)snprintf(what, sizeof what, "\"%s\"", member);
-    return object == NULL ? SP_OK : sp_members_check(r, object, *ret_pointer, what, members, count);
+    (void)snprintf(what, sizeof what, "\"%s\"", form->name);
+    return object == NULL ? SP_OK : sp_members_check(r, object, *ret_pointer, what, form->members, form->count);
 }
 
 /* ---- lengths ------------------------------------------------------------------------------------------------------ */
@@ -124,10 +130,11 @@ static enum sp_status read_llm(struct sp_members_reader *r, json_t *json, const 
                                struct sp_traffic *traffic)
 {
     static const char *const members[] = {"input", "output", "shared_prefix"};
+    static const struct object_form form = {"llm", COUNT_OF(members), members};
     static const struct sp_members_range prefix = {"a number of tokens", 0, SP_MAX_TOKENS};
     const char *at;
     json_t *llm;
-    enum sp_status status = open_object(r, json, pointer, "llm", members, COUNT_OF(members), &llm, &at);
+    enum sp_status status = open_object(r, json, pointer, &form, &llm, &at);
     if (status == SP_OK)
         status = read_lengths(r, llm, at, "input", &traffic->input);
     if (status == SP_OK)
@@ -144,9 +151,10 @@ static enum sp_status read_llm(struct sp_members_reader *r, json_t *json, const 
 static enum sp_status read_symbols(struct sp_members_reader *r, json_t *json, const char *pointer,
                                    struct sp_traffic *traffic)
 {
+    static const struct object_form form = {"symbols", SP_SYMBOL_COUNT, symbol_names};
     const char *at;
     json_t *symbols;
-    enum sp_status status = open_object(r, json, pointer, "symbols", symbol_names, SP_SYMBOL_COUNT, &symbols, &at);
+    enum sp_status status = open_object(r, json, pointer, &form, &symbols, &at);
     for (int i = 0; status == SP_OK && symbols != NULL && i < SP_SYMBOL_COUNT; i++)
         status = sp_members_text(r, symbols, at, symbol_names[i], SP_MAX_NAME_BYTES, &traffic->symbols[i]);
     return status;
@@ -233,10 +241,10 @@ static enum sp_status read_limits(struct sp_members_reader *r, json_t *json, con
     double *const values[] = {&traffic->limits.ttft_seconds, &traffic->limits.tpot_seconds,
                               &traffic->limits.request_seconds};
     const size_t first = traffic->is_llm ? 0 : 2; /* of phases there is no first token */
+    const struct object_form form = {"limits", COUNT_OF(of_llm) - first, of_llm + first};
     const char *at;
     json_t *limits;
-    enum sp_status status =
-        open_object(r, json, pointer, "limits", of_llm + first, COUNT_OF(of_llm) - first, &limits, &at);
+    enum sp_status status = open_object(r, json, pointer, &form, &limits, &at);
     for (size_t i = first; status == SP_OK && limits != NULL && i < COUNT_OF(of_llm); i++)
         status = sp_members_number(r, limits, at, of_llm[i], &seconds, false, values[i]);
     return status;

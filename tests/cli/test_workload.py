@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""`shardplan plan --workload`: a service on devices, its figures computed a second time from those of its phases."""
+
+import json
+import math
+import os
+import random
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import test_cli  # noqa: E402
+
+sys.path.insert(0, os.path.join(test_cli.TOP, "tests/tools"))
+sys.path.insert(0, os.path.join(test_cli.TOP, "tests/api"))
+
+import decoder_graph  # noqa: E402
+from contract import Contract  # noqa: E402
+
+SIDES = ("value", "low", "high")
+DEVICE = {"name": "small", "memory_bytes": 4e6, "memory_bandwidth": 1e10, "link_bandwidth": 1e9,
+          "flops": {"float16": 1e11, "float32": 1e11}}
+LLM = {"llm": {"input": 40, "output": 20}, "concurrency": 12}
+
+
+def generation(step, prompt, first, concurrency, output, variation=0.0):
+    """Mean (TTFT, TPOT, seconds of a request, requests a second) of core/service/generation.h, written anew."""
+    others, steps = concurrency - 1, output - 1
+    tpot = step + others * prompt / steps if steps else 0.0
+    asked = others * prompt / (prompt + steps * tpot)
+    if not steps:
+        asked = others / (others + 1)
+    decoding = 1 - asked if others and steps else 0.0
+    left = 0.5 * (asked * prompt * (1 + variation) + decoding * step)
+    ttft = first + left / (1 - asked)
+    request = ttft + steps * tpot
+    return ttft, tpot, request, min(concurrency / request, 1 / (prompt + steps * step / concurrency))
+
+
+class Workload(test_cli.Case):
+    def setUp(self):
+        super().setUp()
+        self.model = self.graph()
+
+    def graph(self, name="decoder.json", **more):
+        return self.file(name, json.dumps(decoder_graph.decoder(**{**decoder_graph.TINY, **more})).encode())
+
+    def cluster(self, count, **device):
+        group = {"count": count, "price_per_hour": 3, "device": {**DEVICE, **device}}
+        return self.file(f"cluster-{count}.json", json.dumps({"groups": [group]}).encode())
+
+    def workload(self, workload):
+        return self.file("workload.json", json.dumps(workload).encode())
+
+    def served(self, workload, *options, count=2, model=None, **device):
+        plan = self.json("plan", model or self.model, "--cluster", self.cluster(count, **device), "--workload",
+                         self.workload(workload), *options)
+        with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
+            Contract({"paths": {}}).validate(plan, json.load(file), "plan")
+        return plan
+
+    def refused(self, workload, code, where=None, status=2):
+        done = test_cli.run("plan", self.model, "--cluster", self.cluster(2), "--workload", self.workload(workload),
+                            "--json")
+        self.assertEqual(done.returncode, status, done.stderr)
+        error = json.loads(done.stdout)["error"]
+        self.assertEqual(error["code"], code)
+        if where is not None:
+            self.assertEqual(error["where"], where)
+        return error
+
+    def expect_generation(self, service, workload, variation=0.0):
+        """Every figure follows from the phases'."""
+        prefill, decode = service["phases"]
+        copies, output = service["copies"], workload["llm"]["output"]
+        of_copy, groups = service["concurrency"] / copies, service["micro_batches"]
+        expected = []
+        for side in SIDES:
+            step = max(decode["latency_range"][side], groups * decode["interval_range"][side])
+            expected.append(generation(step, prefill["interval_range"][side], prefill["latency_range"][side], of_copy,
+                                       output, variation))
+        for index, name in enumerate(("ttft", "tpot", "request")):
+            for side, figures in zip(SIDES, expected):
+                self.assertAlmostEqual(service[name + "_range"][side], figures[index], delta=1e-9 * figures[index])
+        for side, figures in zip(SIDES, (expected[0], expected[2], expected[1])):
+            self.assertAlmostEqual(service["requests_range"][side] / (copies * figures[3]), 1, 9)
+            self.assertAlmostEqual(service["tokens_range"][side] / (copies * output * figures[3]), 1, 9)
+        rate = service["requests_per_second"]
+        self.assertAlmostEqual(service["requests_per_second_per_device"] * service["devices"] / rate, 1, 9)
+        self.assertAlmostEqual(service["price_per_hour"], 3 * service["devices"])
+        self.assertAlmostEqual(service["requests_per_dollar"] / (rate * 3600 / service["price_per_hour"]), 1, 9)
+
+    def expect_best(self, service):
+        """No candidate that fits and keeps the limits serves more than the tolerance of 2 % more."""
+        rows = [row for row in service["candidates"] if row["fits"] and row["keeps_limits"]]
+        chosen, = (row for row in rows if row["chosen"])
+        self.assertLessEqual(max(row["requests_per_second"] for row in rows),
+                             chosen["requests_per_second"] * (1.02 + 1e-6))
+        self.assertEqual(chosen["copies"], service["copies"])
+
+    # ---- language models ----
+
+    def test_figures_follow_from_the_phases(self):
+        for count in (1, 2, 4):
+            with self.subTest(count):
+                plan = self.served(LLM, count=count)
+                service = plan["service"]
+                self.assertEqual(service["concurrency"], 12)
+                self.assertEqual([phase["name"] for phase in service["phases"]], ["prefill", "decode"])
+                prefill, decode = (phase["dims"] for phase in service["phases"])
+                self.assertEqual(prefill, {"batch_size": 1, "sequence_length": 40, "past_sequence_length": 0,
+                                           "total_sequence_length": 40})
+                batch = math.ceil(12 / service["copies"] / service["micro_batches"])
+                self.assertEqual(decode, {"batch_size": batch, "sequence_length": 1, "past_sequence_length": 50,
+                                          "total_sequence_length": 51})
+                self.expect_generation(service, LLM)
+                self.expect_best(service)
+                self.assertIn("WORKLOAD_SYMBOLS", [note["code"] for note in plan["diagnostics"]])
+
+    def test_phases_are_plans_at_their_sizes(self):
+        """On one device there is one placement: a phase takes what a plan of that step takes."""
+        service = self.served(LLM, count=1)["service"]
+        for phase in service["phases"]:
+            options = [word for name, value in phase["dims"].items() for word in ("--dim", f"{name}={value}")]
+            alone = self.json("plan", self.model, "--cluster", self.cluster(1), "--objective", "latency", *options)
+            self.assertEqual(phase["latency_range"], alone["estimate"]["latency_range"])
+            self.assertEqual(phase["interval_range"], alone["estimate"]["interval_range"])
+            self.assertEqual(phase["memory_bytes"], alone["devices"][0]["memory"]["total_bytes"])
+
+    def test_weights_stay(self):
+        """Where operators are split both phases have the same parts of the weights."""
+        service = self.served(LLM, "--strategy", "tensor", count=4, memory_bandwidth=1e8)["service"]
+        self.assertEqual([phase["moved_weight_bytes"] for phase in service["phases"]], [0, 0])
+        self.expect_generation(service, LLM)
+
+    def test_lengths(self):
+        lengths = [10, 20, 30, 100]
+        mean = sum(lengths) / len(lengths)
+        spread = sum(x * x for x in lengths) / len(lengths) / mean ** 2 - 1
+        service = self.served({"llm": {"input": lengths, "output": 20}, "concurrency": 12})["service"]
+        self.assertEqual(service["phases"][0]["dims"]["sequence_length"], mean)
+        self.expect_generation(service, LLM, spread)
+        # A log-normal distribution: 90 % are below exp(mu + 1.2815515655 sigma), and its mean is exp(mu + sigma^2 / 2).
+        sigma = 0.5
+        mu = math.log(40) - sigma ** 2 / 2
+        percentile = {"mean": 40, "p90": math.exp(mu + 1.2815515655446004 * sigma)}
+        service = self.served({"llm": {"input": percentile, "output": 20}, "concurrency": 12})["service"]
+        self.expect_generation(service, LLM, math.exp(sigma ** 2) - 1)
+        # Long outputs are in flight longer: the mean of what there is of them is that of all, weighted by their lengths.
+        outputs = [10, 50]
+        seen = sum(x * x / 2 for x in outputs) / sum(outputs)
+        service = self.served({"llm": {"input": 40, "output": outputs}, "concurrency": 12})["service"]
+        self.assertEqual(service["phases"][1]["dims"]["past_sequence_length"], round(40 + seen))
+        service = self.served({"llm": {"input": 40, "output": 20, "shared_prefix": 30}, "concurrency": 12})["service"]
+        self.assertEqual(service["phases"][0]["dims"]["sequence_length"], 10)
+        self.assertEqual(service["phases"][0]["dims"]["past_sequence_length"], 30)
+
+    def test_names_of_symbols(self):
+        names = {"batch": "B", "positions": "S", "past": "P", "total": "T"}
+        other = self.graph("other.json", names=names)
+        expected = self.served(LLM)["service"]
+        for workload in (LLM, {**LLM, "symbols": names}):
+            service = self.served(workload, model=other)["service"]
+            self.assertEqual(service["phases"][1]["dims"].keys(), {"B", "S", "P", "T"})
+            self.assertEqual(service["tpot_range"], expected["tpot_range"])
+        self.refused({**LLM, "symbols": {"batch": "nothing"}}, "UNKNOWN_DIMENSION")
+
+    def test_a_model_without_a_cache(self):
+        """Each step computes all positions again."""
+        model = os.path.join(os.environ["SHARDPLAN_TEST_DATA"], "models/llama_tiny_dyn.onnx")
+        plan = self.served({"llm": {"input": 30, "output": 20}, "concurrency": 4}, model=model, memory_bytes=1e9)
+        self.assertEqual(plan["service"]["phases"][1]["dims"], {"batch": math.ceil(4 / plan["service"]["copies"]),
+                                                                "seq": 41})
+        self.assertEqual(plan["service"]["cache_bytes"], 0)
+        note, = (note for note in plan["diagnostics"] if note["code"] == "WORKLOAD_SYMBOLS")
+        self.assertEqual(note["severity"], "warning")
+
+    # ---- limits ----
+
+    def test_the_concurrency_that_memory_allows(self):
+        """So many fit, and one more does not; at each of them the figures are those of a workload that says so."""
+        most = self.served(LLM, count=1)["service"]["memory_concurrency"]
+        self.assertEqual(self.served({**LLM, "concurrency": most}, count=1)["service"]["concurrency"], most)
+        more = most + 1 + most // 128
+        error = self.refused_on_one({**LLM, "concurrency": more})
+        self.assertIn(error["code"], ("SERVICE_NO_MEMORY", "NO_PLAN_FITS", "MODEL_TOO_LARGE"))
+
+    def refused_on_one(self, workload):
+        done = test_cli.run("plan", self.model, "--cluster", self.cluster(1), "--workload", self.workload(workload),
+                            "--json")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        return json.loads(done.stdout)["error"]
+
+    def test_limits_are_kept(self):
+        """A limit between what one and many sequences take: the best concurrency keeps it, and the next one would not."""
+        one, many = (self.served({**LLM, "concurrency": count}, count=1)["service"] for count in (1, 40))
+        for name in ("ttft_seconds", "tpot_seconds", "request_seconds"):
+            limit = 0.5 * (one[name] + many[name])
+            workload = {**LLM, "concurrency": "best", "limits": {name: limit}}
+            service = self.served(workload, count=1)["service"]
+            self.assertLessEqual(service[name], limit)
+            state, = service["limits"]
+            self.assertEqual((state["name"], state["limit"]), (name, limit))
+            self.assertEqual(state["state"], "uncertain" if state["range"]["high"] > limit else "kept")
+            count = service["limit_concurrency"]
+            self.assertLessEqual(self.served({**LLM, "concurrency": count}, count=1)["service"][name], limit)
+            self.assertGreater(self.served({**LLM, "concurrency": count + 1 + count // 128}, count=1)["service"][name],
+                               limit)
+            self.expect_generation(service, LLM)
+
+    def test_a_limit_that_nothing_keeps(self):
+        error = self.refused({**LLM, "limits": {"tpot_seconds": 1e-9}}, "LIMIT_NOT_KEPT", status=3)
+        self.assertIn("tpot_seconds", error["message"])
+
+    def test_a_rate(self):
+        """The fewest sequences that serve it; what is asked of more is refused."""
+        full = self.served({**LLM, "concurrency": "best"}, count=1)["service"]
+        rate = full["requests_per_second"] / 2
+        service = self.served({"llm": LLM["llm"], "rate_per_second": rate}, count=1)["service"]
+        self.assertAlmostEqual(service["requests_per_second"], rate)
+        self.assertGreaterEqual(service["capacity_per_second"], rate)
+        fewer = service["concurrency"] - 1
+        if fewer > 0:
+            self.assertLess(self.served({**LLM, "concurrency": fewer}, count=1)["service"]["requests_per_second"], rate)
+        self.refused({"llm": LLM["llm"], "rate_per_second": 1e6}, "LIMIT_NOT_KEPT", status=3)
+
+    def test_the_fewest_devices(self):
+        """For that objective: no fewer copies keep the limit."""
+        full = self.served({**LLM, "concurrency": "best"}, count=1)["service"]
+        workload = {"llm": LLM["llm"], "rate_per_second": 1.5 * full["capacity_per_second"]}
+        service = self.served(workload, "--objective", "devices", count=4)["service"]
+        self.assertEqual(service["devices"], 2)
+        with self.assertRaises(AssertionError):
+            self.served(workload, count=1)
+
+    def test_random_workloads_keep_their_limits(self):
+        """By their own figures; and no other candidate is better by more than the tolerance."""
+        draw = random.Random(11)
+        for turn in range(12):
+            workload = {"llm": {"input": draw.randint(1, 60), "output": draw.randint(1, 40)}, "concurrency": "best",
+                        "limits": {name: 10 ** draw.uniform(-3, 0) for name in ("ttft_seconds", "tpot_seconds",
+                                                                                "request_seconds") if draw.random() < 0.5}}
+            with self.subTest(turn, workload=workload):
+                done = test_cli.run("plan", self.model, "--cluster", self.cluster(draw.choice((1, 2, 4))), "--workload",
+                                    self.workload(workload), "--json")
+                if done.returncode == 3:
+                    self.assertEqual(json.loads(done.stdout)["error"]["code"], "LIMIT_NOT_KEPT")
+                    continue
+                service = json.loads(done.stdout)["service"]
+                for name, limit in workload["limits"].items():
+                    self.assertLessEqual(service[name], limit)
+                self.assertLessEqual(service["memory_bytes"], DEVICE["memory_bytes"])
+                self.expect_generation(service, workload)
+                self.expect_best(service)
+
+    # ---- phases ----
+
+    def test_phases_of_any_model(self):
+        phases = [{"name": "single", "dims": {"batch_size": 1, "sequence_length": 16, "past_sequence_length": 0,
+                                              "total_sequence_length": 16}, "share": 0.75},
+                  {"name": "bulk", "dims": {"batch_size": 8, "sequence_length": 16, "past_sequence_length": 0,
+                                            "total_sequence_length": 16}, "share": 0.25, "per_request": 2}]
+        service = self.served({"phases": phases})["service"]
+        single, bulk = service["phases"]
+        self.assertEqual((single["runs_per_request"], bulk["runs_per_request"]), (0.75, 0.5))
+        busy = 0.75 * single["interval_seconds"] + 0.5 * bulk["interval_seconds"]
+        self.assertAlmostEqual(service["requests_per_second"] * busy / service["copies"], 1, 9)
+        self.assertAlmostEqual(service["request_seconds"] / (2 * bulk["latency_seconds"]), 1, 9)
+        self.assertAlmostEqual(single["time_share"], 0.75 * single["interval_seconds"] / busy, 9)
+        # Pollaczek and Khinchine: half the load of the copies.
+        rate = 0.5 * service["requests_per_second"]
+        waited = self.served({"phases": phases, "rate_per_second": rate})["service"]
+        single, bulk = waited["phases"]
+        lengths = [single["interval_seconds"], 2 * bulk["interval_seconds"]]
+        each = rate / waited["copies"]
+        load = each * (0.75 * lengths[0] + 0.25 * lengths[1])
+        # Runs below 1 are shares: half of the requests need one run of the bulk, as the means have it.
+        squares = 0.75 * lengths[0] ** 2 + 0.5 * bulk["interval_seconds"] ** 2
+        wait = each * squares / (2 * (1 - load))
+        self.assertAlmostEqual(waited["request_seconds"] / (2 * bulk["latency_seconds"] + wait), 1, 9)
+
+    # ---- requests that are wrong ----
+
+    def test_what_is_refused(self):
+        llm = LLM["llm"]
+        for workload, code, where in (
+                ({}, "WORKLOAD_FORM", None), ({"llm": llm, "phases": []}, "WORKLOAD_FORM", None),
+                ({"llm": {"input": 5}}, "MEMBER_MISSING", "/llm"),
+                ({"llm": {**llm, "inputs": 5}}, "MEMBER_UNKNOWN", "/llm/inputs"),
+                ({"llm": {**llm, "input": []}}, "WORKLOAD_LENGTHS", "/llm/input"),
+                ({"llm": {**llm, "input": [5, -1]}}, "MEMBER_RANGE", "/llm/input/1"),
+                ({"llm": {**llm, "output": {"mean": 10, "p90": 2}}}, "WORKLOAD_LENGTHS", "/llm/output"),
+                ({"llm": llm, "concurrency": "most"}, "MEMBER_RANGE", "/concurrency"),
+                ({"llm": llm, "limits": {"ttft": 1}}, "MEMBER_UNKNOWN", "/limits/ttft"),
+                ({"phases": []}, "WORKLOAD_PHASES", "/phases"),
+                ({"phases": [{"name": "a"}, {"name": "a"}]}, "WORKLOAD_PHASES", "/phases/1/name"),
+                ({"phases": [{"name": "a", "dims": {"x": -1}}]}, "INVALID_OPTION", "/phases/0/dims/x"),
+                ({"phases": [{"name": "a"}], "concurrency": 1}, "MEMBER_UNKNOWN", "/concurrency")):
+            with self.subTest(workload):
+                self.refused(workload, code, where)
+        done = test_cli.run("plan", self.model, "--devices", "1,2", "--workload", self.workload(LLM))
+        self.assertEqual(done.returncode, 2)
+
+    def test_files_of_a_service(self):
+        """The plan is made again from its JSON, and its text says what users see."""
+        plan = self.path("plan.json")
+        cluster, workload = self.cluster(2), self.workload(LLM)
+        text = self.done("plan", self.model, "--cluster", cluster, "--workload", workload, "--plan", plan).stdout.decode()
+        for words in ("Users see   first token after", "tokens per second", "sequences in flight", "prefill", "decode"):
+            self.assertIn(words, text)
+        self.done("export", plan, "--model", self.model, "--format", "csv", "-o", self.path("plan.csv"))
+
+
+if __name__ == "__main__":
+    unittest.main()
