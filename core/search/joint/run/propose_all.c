@@ -107,22 +107,51 @@ enum sp_status sp_run_propose_fewest(struct sp_search_run *search, const struct 
     return status;
 }
 
-enum sp_status sp_run_propose_mixed(struct sp_search_run *search)
+/* Stages of any of these profiles that keep the pins, for an objective. */
+static enum sp_status propose_with_pins(struct sp_search_run *search, const struct sp_model_choice *const *profiles,
+                                        uint32_t count, enum sp_objective objective)
 {
     const enum sp_search_strategy strategy = search->joint.options->strategy;
-    const struct sp_proposal proposal = {.profile_count = search->profile_count,
-                                         .profiles = (const struct sp_model_choice *const *)search->profiles,
-                                         .objective = search->proposed,
+    const struct sp_proposal proposal = {.profile_count = count,
+                                         .profiles = profiles,
+                                         .objective = objective,
                                          .max_stages =
                                              sp_run_stage_limit(search, strategy == SP_STRATEGY_TENSOR ? 1 : 0),
                                          .max_replicas = search->joint.options->max_replicas};
     struct sp_joint_candidate *candidates[SP_PINNED_CANDIDATES];
-    uint32_t count = 0;
-    if (!sp_run_has_pins(search->joint.options->constraints) || !sp_run_goes_on(search, 0.92))
+    uint32_t found = 0;
+    if (!sp_run_goes_on(search, 0.92))
         return SP_OK;
-    enum sp_status status = sp_joint_propose_mixed(&search->joint, &proposal, candidates, &count, search->err);
-    for (uint32_t i = 0; i < count && status == SP_OK; i++)
+    enum sp_status status = sp_joint_propose_mixed(&search->joint, &proposal, candidates, &found, search->err);
+    for (uint32_t i = 0; i < found && status == SP_OK; i++)
         status = sp_run_take(search, candidates[i], strategy);
+    return status;
+}
+
+/* Single devices before blocks, and for a latency the stages for the throughput, too, as without pins: what one question
+   finds must not be better for another one than that one's own answer. */
+enum sp_status sp_run_propose_mixed(struct sp_search_run *search)
+{
+    const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
+    const struct sp_model_choice **single =
+        SP_NEW_ARRAY(search->joint.arena, search->profile_count, const struct sp_model_choice *);
+    const enum sp_objective objectives[] = {search->proposed, SP_OBJECTIVE_THROUGHPUT};
+    const uint32_t objective_count = search->proposed == SP_OBJECTIVE_LATENCY ? 2 : 1;
+    uint32_t count = 0;
+    enum sp_status status = SP_OK;
+    if (single == NULL)
+        return sp_fail_memory(search->err);
+    if (!sp_run_has_pins(search->joint.options->constraints))
+        return SP_OK;
+    for (uint32_t i = 0; i < search->profile_count; i++)
+        if (profiles[i]->table == NULL)
+            single[count++] = profiles[i];
+    for (uint32_t o = 0; o < objective_count && status == SP_OK; o++) {
+        if (count > 0 && count < search->profile_count)
+            status = propose_with_pins(search, single, count, objectives[o]);
+        if (status == SP_OK)
+            status = propose_with_pins(search, profiles, search->profile_count, objectives[o]);
+    }
     return status;
 }
 
