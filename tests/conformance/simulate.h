@@ -8,6 +8,9 @@
  *
  *     FOLDER/list.jsonl      the lines
  *     FOLDER/NAME.onnx       simulations, and models that were changed
+ *     FOLDER/NAME.onnx.TARGET.json           where they are asked for: the manifest of the devices' models, or
+ *                                            {"failure": "CODE: .."}
+ *     FOLDER/NAME.onnx.TARGET.device-0.onnx  the models that it names
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -73,9 +76,21 @@ enum sp_status simulate_tell_parts(struct sp_arena *arena, struct sp_model *mode
                                    const struct sp_assignment *assignment, struct simulate_account *account,
                                    bool tells_notes, struct sp_error *err);
 
-/* Goes through the partition and writes the simulation to `path`. The model's bytes are read where they lie. */
+/* Goes through the partition and writes the simulation to `path`, and the models of the devices where they are asked for.
+   The model's bytes are read where they lie. */
 enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
                               const char *path, struct simulate_account *account, struct sp_error *err);
+
+/* Asks for the models of the devices beside each simulation or one of so many (NULL or "0": none), for each target ("all",
+   or NULL), for one of them in turn ("turn"), or for the one that is named. False where there is no such target. */
+bool simulate_ask_devices(const char *every, const char *targets);
+/* Writes these; simulate_write() does it. */
+enum sp_status simulate_write_devices(struct sp_arena *arena, struct sp_model *model,
+                                      const struct sp_assignment *assignment, const char *path, struct sp_error *err);
+
+/* The recipe's file. */
+enum sp_status simulate_stream(const struct sp_recipe *recipe, struct sp_model *model, const char *path,
+                               struct sp_error *err);
 
 /* One line of the list; takes the object over. */
 void simulate_tell(FILE *list, json_t *line);

@@ -20,12 +20,15 @@
 // or run the model although it runs the original), "runtime" (it does not run the original either, or has no
 // kernels for operators so old), "crashed" (the
 // process died, and not on the original), "skipped" (the binding cannot feed or hand out the types). error is the
-// largest relative error. Runs are independent; a few processes share them, and one that dies is started again.
+// largest relative error. "devices", where the models of the devices are beside the model (MODEL.TARGET.json, their
+// manifest): [{"target", "status", "why", "counts"}], whose status is "ok", "wrong" or "passed over": the binding cannot
+// take the inputs or the outputs, or the runtime has no kernels for operators so old. Runs are independent; a few processes share them, and one that dies is started again.
 import { fork } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
+import { runDevices, withPrefix } from './device_run.mjs';
 import { changeModel, difference, isFed, isReal, makeTensor, partsOf, readContainer, readTensor, toFeed } from './simulate_tensor.mjs';
 
 const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, executionMode: 'sequential',
@@ -38,6 +41,9 @@ const inParallel = { ...options, executionMode: 'parallel', interOpNumThreads: 2
 
 // Operator sets that are not released yet are taken too.
 const env = { ...process.env, ALLOW_RELEASED_ONNX_OPSET_ONLY: '0' };
+
+// Whom devices' models are written for.
+export const targets = ['ort', 'tensorrt', 'sessions'];
 
 /* ---- one run ---- */
 
@@ -78,7 +84,7 @@ export function prepare(file, run) {
   const isPacked = [...constants.values(), ...run.outputs].some(({ type }) => packed.has(type));
   const isChanged = constants.size + casts.size + containers.size + sequences.size > 0;
   const bytes = isChanged ? changeModel(fs.readFileSync(file), { constants, casts, containers, sequences }) : fs.readFileSync(file);
-  return { bytes, feeds, fetches, isPacked };
+  return { bytes, feeds, fetches, isPacked, isChanged };
 }
 
 export async function compute(file, run) {
@@ -117,8 +123,8 @@ async function referenceOf(run) {
 
 // The runtime has no kernels for most operators of sets before 7, which a simulation of such a node is written in too; and
 // it cannot tell the type that a Cast before 6 gives.
-const isOld = (why) => Number(why.match(/Could not find an implementation for \w+\((\d+)\)/)?.[1] ?? 7) < 7 ||
-  /Op \(Cast\) output arg .* type inference failed/.test(why);
+const hasNoKernel = (why) => Number(why.match(/Could not find an implementation for \w+\((\d+)\)/)?.[1] ?? 7) < 7;
+const isOld = (why) => hasNoKernel(why) || /Op \(Cast\) output arg .* type inference failed/.test(why);
 
 async function runOne(run, reference) {
   if (reference.failure) return { status: 'runtime', why: reference.failure };
@@ -135,6 +141,28 @@ async function runOne(run, reference) {
   return { status: why ? 'wrong' : 'ok', why, error: largest.error, published: reference.published };
 }
 
+// What the devices' models give together, for each target that they are there for, beside what the original gives.
+async function runTargets(run, reference) {
+  const results = [];
+  for (const target of targets.filter((name) => fs.existsSync(`${run.model}.${name}.json`))) {
+    const result = { target, status: 'passed over', why: reference.failure ?? 'the binding does not take the original as it is' };
+    results.push(result);
+    if (reference.failure) continue;
+    try {
+      const { feeds, isChanged } = prepare(run.original, run);
+      if (isChanged) continue;
+      const expected = Object.fromEntries(run.outputs.map(({ name }, i) => [name, reference.results[i]]));
+      const { results: own, counts } = await runDevices(withPrefix(`${run.model}.${target}`), feeds, expected);
+      const why = Object.entries(expected).map(([name, tensor]) => [name, difference(own[name], tensor, run)]).find(([, text]) => text);
+      Object.assign(result, { counts, status: why ? 'wrong' : 'ok', why: why ? `output '${why[0]}': ${why[1]}` : null });
+    } catch (error) {
+      const why = textOf(error);
+      Object.assign(result, { why, status: hasNoKernel(why) || why.startsWith('Non tensor type is') ? 'passed over' : 'wrong' });
+    }
+  }
+  return results;
+}
+
 // A process that runs what it is sent: runs that have the original in common.
 function work() {
   process.on('message', async ({ runs, skip }) => {
@@ -143,7 +171,7 @@ function work() {
     for (let i = skip; i < runs.length; i++) {
       process.send({ starts: i });
       const result = await runOne(runs[i], reference);
-      process.send({ result: { name: runs[i].name, ...result } });
+      process.send({ result: { name: runs[i].name, ...result, devices: await runTargets(runs[i], reference) } });
     }
     process.send({ done: true });
   });

@@ -1,7 +1,8 @@
 /*
- * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N] [--further N] [--shares N]:
- * every way of splitting the operators of ONNX's backend tests, or one of N ways, as simulations for the real ONNX
- * Runtime. With --further one of N ways that follow the first one of each factor.
+ * simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] [--every N] [--further N] [--shares N]
+ *     [--devices N] [--targets all|turn|NAME]: every way of splitting the operators of ONNX's backend tests, or one of N
+ * ways, as simulations for the real ONNX Runtime, and the models of the devices of one of N simulations
+ * (simulate_ask_devices()). With --further one of N ways that follow the first one of each factor.
  *
  * For each published case of one node: each factor that may be split, in 2, 3 and 4 shards on as many devices, and each
  * two factors on 2 x 2 devices, the operands as the rule has them (simulate_give()); each reduction also with its
@@ -189,7 +190,9 @@ static bool read_arguments(struct simulate_program *program, int count, char **a
             program->further = (unsigned)strtoul(arguments[i + 1], NULL, 10);
         else if (strcmp(arguments[i], "--shares") == 0)
             program->shares = (unsigned)strtoul(arguments[i + 1], NULL, 10);
-        else
+        else if (strcmp(arguments[i], "--devices") == 0)
+            (void)simulate_ask_devices(arguments[i + 1], NULL);
+        else if (strcmp(arguments[i], "--targets") != 0 || !simulate_ask_devices(NULL, arguments[i + 1]))
             return false;
     }
     (void)snprintf(program->folder, sizeof(program->folder), "%.700s", count > 1 ? arguments[1] : "");
@@ -237,7 +240,7 @@ int main(int count, char **arguments)
     int status = 0;
     if (!read_arguments(&program, count, arguments)) {
         (void)fprintf(stderr, "usage: simulate_cases FOLDER [--only OPERATOR] [--case NAME] [--pairs all|some|none] "
-                              "[--every N] [--further N] [--shares N]\n");
+                              "[--every N] [--further N] [--shares N] [--devices N] [--targets all|turn|NAME]\n");
         return 2;
     }
     struct simulate_progress *progress =

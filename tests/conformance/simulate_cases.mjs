@@ -1,7 +1,7 @@
 // Every way of splitting the operators of ONNX's backend tests in the real ONNX Runtime; TAP on standard output.
 //
 //     node simulate_cases.mjs [--program PATH] [--cases FOLDER] [--only OPERATOR] [--case NAME] [--pairs all|some|none]
-//         [--every N] [--further N] [--shares N] [--verbose]
+//         [--every N] [--further N] [--shares N] [--devices N] [--targets T] [--verbose]
 //
 // OPERATOR may be a whole domain, "com.microsoft.".
 //
@@ -18,21 +18,28 @@
 // of models of several nodes, one of --further N is run, of 3 unless given, all where a part of the cases is asked for.
 // Of ways with shards of unequal size one of --shares N is run, of 24 unless given, all with SHARDPLAN_TEST_THOROUGH;
 // "--every 1000000 --shares 1" runs these alone.
+//
+// The models of the devices of one of --devices simulations, of 11 unless given, run as their manifest says (device_run.mjs),
+// for one of the targets in turn unless T names one or says "all", as with SHARDPLAN_TEST_THOROUGH. What they give together
+// must be what the original gives, too. Not counted: what the runtime has no kernel for in old operator sets, and models
+// whose inputs or outputs the binding cannot take.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readLines, simulate } from './simulate.mjs';
+import { readLines, simulate, targets } from './simulate.mjs';
 import { keep, readArguments, run } from './simulate_tools.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data');
 const archive = path.join(data, 'onnx-backend-tests.tar.gz');
-const asked = readArguments(['program', 'cases', 'only', 'case', 'pairs', 'every', 'further', 'shares'], ['verbose']);
+const asked = readArguments(['program', 'cases', 'only', 'case', 'pairs', 'every', 'further', 'shares', 'devices', 'targets'], ['verbose']);
 const values = {
   program: path.join(here, '../../build/sanitized/tests/conformance/simulate_cases'),
   shares: process.env.SHARDPLAN_TEST_THOROUGH ? '1' : '24',
   further: process.env.SHARDPLAN_TEST_THOROUGH || asked.only || asked.case || asked.every ? '1' : '3',
+  devices: asked.only || asked.case ? '1' : '11',
+  targets: process.env.SHARDPLAN_TEST_THOROUGH ? 'all' : 'turn',
   ...asked };
 
 // What is a sample says nothing of a factor that is whole in all of it.
@@ -173,6 +180,19 @@ function contribTable(operators) {
   return count.missing;
 }
 
+// For each target, what the devices' models gave; how many targets failed.
+function reportDevices(lines, results) {
+  const all = lines.flatMap(({ name }) => (results.get(name)?.devices ?? []).map((result) => ({ name, ...result })));
+  const isPart = asked.only !== undefined || asked.case !== undefined;
+  return targets.filter((target) => !targets.includes(values.targets) || target === values.targets).filter((target) => {
+    const own = all.filter((result) => result.target === target), count = (status) => own.filter((result) => result.status === status).length;
+    const isFine = count('wrong') === 0 && (count('ok') > 0 || isPart);
+    console.log(`${isFine ? 'ok' : 'not ok'} operators on devices, ${target}: ${count('ok')} right, ${count('wrong')} wrong, ${count('passed over')} passed over`);
+    for (const { name, why } of own.filter(({ status }) => status === 'wrong')) console.log(`  ${name}: ${why}`);
+    return !isFine;
+  }).length;
+}
+
 // A product in the place of a difference has to be found wrong, or nothing above says anything.
 async function canary(folder) {
   const file = (name, rest) => path.join(folder, 'onnx-backend-tests/node', name, rest);
@@ -194,7 +214,7 @@ if (!fs.existsSync(archive)) {
     const started = Date.now();
     if (values.cases) fs.symlinkSync(path.join(values.cases, 'onnx-backend-tests'), path.join(folder, 'onnx-backend-tests'));
     else run('tar', '-xzf', archive, '-C', folder);
-    const args = ['only', 'case', 'pairs', 'every', 'further', 'shares'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
+    const args = ['only', 'case', 'pairs', 'every', 'further', 'shares', 'devices', 'targets'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : []));
     process.stdout.write(run(values.program, folder, ...args));
     const written = Date.now();
     const lines = readLines(path.join(folder, 'list.jsonl'));
@@ -203,6 +223,7 @@ if (!fs.existsSync(archive)) {
     console.log(`# seconds: ${((written - started) / 1000).toFixed(1)} to write, ${((Date.now() - written) / 1000).toFixed(1)} to run`);
     const operators = report(lines, results);
     let failed = tap(operators);
+    failed += reportDevices(lines, results);
     if (!values.case && !values.every && (values.only ?? 'com.microsoft.') === 'com.microsoft.') failed += contribTable(operators);
     process.exitCode = failed + (await canary(folder)) ? 1 : 0;
   } finally {

@@ -1,9 +1,9 @@
 /*
- * simulate_models FOLDER [--only TEXT] [--seeds N] [--every N] [--nodes FIRST-LAST]: complete models of the test data
- * split in the ways of simulate_strategies.c, or one of N ways, as simulations for the real ONNX Runtime. The
- * simulations and the list of them go to FOLDER (simulate.h); simulate_models.mjs runs them and reports. TEXT is a part
- * of the file's name or of the strategy's. Of random ways there are N instead of one, and only the nodes FIRST to LAST
- * are split where that is given.
+ * simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST] [--devices N] [--targets T]: complete models of the test data
+ * split in the ways of simulate_strategies.c, as simulations for the real ONNX Runtime. The simulations and the list of
+ * them go to FOLDER (simulate.h), with the models of the devices of one of N ways where that is given
+ * (simulate_ask_devices()); simulate_models.mjs runs them and reports. TEXT is a part of the file's name or of the
+ * strategy's. Of random ways there are N instead of one, and only the nodes FIRST to LAST are split where that is given.
  *
  * Said of each, too: whether every device is told the weights that the assignment's shardings give it, and no others.
  */
@@ -37,7 +37,6 @@ struct options {
     const char *folder, *only;
     uint32_t first, last; /* nodes that are split in a random way */
     int64_t seeds;        /* random ways of each model and number of devices */
-    unsigned every;       /* of so many ways one is written */
     bool has_large;       /* large models are split, too */
 };
 
@@ -486,14 +485,13 @@ static void run(const struct options *options, const struct simulate_strategy *s
 
 static void run_all(const struct options *options, const struct simulate_strategy *strategy, bool is_large, FILE *list)
 {
-    unsigned ways = 0;
     for (; strategy->file != NULL; strategy++) {
         struct simulate_strategy own = *strategy;
         for (int64_t i = 0; i < (strategy->seed == 0 ? 1 : options->seeds); i++) {
             char name[200];
             own.seed = strategy->seed == 0 ? 0 : strategy->seed + (uint64_t)i * SEED_STEP;
             name_strategy(&own, name, sizeof(name));
-            if (strstr(name, options->only) != NULL && ways++ % options->every == 0)
+            if (strstr(name, options->only) != NULL)
                 run(options, &own, is_large, list);
         }
     }
@@ -501,16 +499,17 @@ static void run_all(const struct options *options, const struct simulate_strateg
 
 static bool read_arguments(struct options *options, int count, char **arguments)
 {
-    *options = (struct options){
-        .folder = count > 1 ? arguments[1] : "", .only = "", .last = UINT32_MAX, .seeds = 1, .every = 1};
+    *options = (struct options){.folder = count > 1 ? arguments[1] : "", .only = "", .last = UINT32_MAX, .seeds = 1};
     for (int i = 2; i + 1 < count; i += 2) {
         char *end;
         if (strcmp(arguments[i], "--only") == 0) {
             options->only = arguments[i + 1];
         } else if (strcmp(arguments[i], "--seeds") == 0) {
             options->seeds = strtoll(arguments[i + 1], NULL, 10);
-        } else if (strcmp(arguments[i], "--every") == 0 && strtoul(arguments[i + 1], NULL, 10) > 0) {
-            options->every = (unsigned)strtoul(arguments[i + 1], NULL, 10);
+        } else if (strcmp(arguments[i], "--devices") == 0) {
+            (void)simulate_ask_devices(arguments[i + 1], NULL);
+        } else if (strcmp(arguments[i], "--targets") == 0 && simulate_ask_devices(NULL, arguments[i + 1])) {
+            continue;
         } else if (strcmp(arguments[i], "--large") == 0) {
             options->has_large = strcmp(arguments[i + 1], "yes") == 0;
         } else if (strcmp(arguments[i], "--nodes") == 0) {
@@ -528,8 +527,8 @@ int main(int count, char **arguments)
     char path[SIMULATE_MAX_PATH + 64];
     struct options options;
     if (!read_arguments(&options, count, arguments)) {
-        (void)fprintf(stderr, "usage: simulate_models FOLDER [--only TEXT] [--seeds N] [--every N] "
-                              "[--nodes FIRST-LAST] [--large yes|no]\n");
+        (void)fprintf(stderr, "usage: simulate_models FOLDER [--only TEXT] [--seeds N] [--nodes FIRST-LAST] "
+                              "[--large yes|no] [--devices N] [--targets all|turn|NAME]\n");
         return 2;
     }
     (void)snprintf(path, sizeof(path), "%.1000s/list.jsonl", options.folder);

@@ -1,6 +1,6 @@
 // Complete models split in many ways in the real ONNX Runtime; TAP on standard output.
 //
-//     node simulate_models.mjs [--program PATH] [--only TEXT] [--seeds N] [--nodes FIRST-LAST] [--verbose]
+//     node simulate_models.mjs [--program PATH] [--only TEXT] [--seeds N] [--nodes FIRST-LAST] [--devices N] [--targets T] [--verbose]
 //
 // TEXT is a part of a name; of random ways there are N of each kind, and only the nodes FIRST to LAST are split.
 // PATH is the built simulate_models, build/sanitized/tests/conformance/simulate_models unless given. Each way of splitting
@@ -16,9 +16,12 @@ import { readLines, simulate } from './simulate.mjs';
 import { keep, readArguments, run } from './simulate_tools.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
+const asked = readArguments(['program', 'only', 'seeds', 'nodes', 'devices', 'targets'], ['verbose']);
+const thorough = Boolean(process.env.SHARDPLAN_TEST_THOROUGH);
 const values = {
+  devices: thorough || asked.only ? '1' : '2', targets: thorough ? 'all' : 'turn',
   program: path.join(here, '../../build/sanitized/tests/conformance/simulate_models'),
-  ...readArguments(['program', 'only', 'seeds', 'nodes'], ['verbose']) };
+  ...asked };
 
 // A node that cannot be split as it is stated needs more than its part.
 const needsMore = new Set(['FACTOR_WHOLE', 'OPERANDS_DISAGREE', 'SHARDS_UNEVEN']);
@@ -61,10 +64,20 @@ function report(line, result, number) {
   return !why;
 }
 
+// Lines of TAP for the devices' models; how many there are, and how many are right.
+function reportDevices(lines, results) {
+  const all = lines.flatMap(({ name }) => (results.get(name)?.devices ?? []).map((result) => ({ name, ...result })));
+  for (const [i, { name, target, status, why, counts }] of all.entries()) {
+    if (status === 'ok') console.log(`ok ${i + 1} devices ${name}, ${target}: ${counts.models} models in ${counts.sessions} turns, ${counts.collectives} collectives`);
+    else console.log(`not ok ${i + 1} devices ${name}, ${target}\n  ${status}: ${why}`);
+  }
+  return { count: all.length, passed: all.filter(({ status }) => status === 'ok').length };
+}
+
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-simulate-'));
 try {
   const started = Date.now();
-  run(values.program, folder, '--large', 'yes', ...['only', 'seeds', 'nodes'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : [])));
+  run(values.program, folder, '--large', 'yes', ...['only', 'seeds', 'nodes', 'devices', 'targets'].flatMap((name) => (values[name] ? [`--${name}`, values[name]] : [])));
   const written = Date.now();
   const lines = readLines(path.join(folder, 'list.jsonl'));
   const results = new Map();
@@ -73,10 +86,14 @@ try {
   for (const { name } of lines.filter(({ isLarge }) => isLarge)) results.set(name, { status: 'ok' });
   const lost = { status: 'lost', why: 'no result' };
   const passed = lines.filter((line, i) => report(line, results.get(line.name) ?? lost, i + 1)).length;
+  const devices = reportDevices(lines, results);
+  const isMissing = values.devices !== '0' && devices.count === 0 && lines.some(({ failure, isLarge }) => !failure && !isLarge);
+  if (isMissing) console.log('not ok devices: no models are there');
   if (lines.length === 0) console.log('ok simulate_models # SKIP the models are not there');
-  console.log(`# simulate_models: ${passed} passed, ${lines.length - passed} failed; seconds: ` +
+  console.log(`# simulate_models: ${passed} passed, ${lines.length - passed} failed; ` +
+    `devices' models: ${devices.passed} passed, ${devices.count - devices.passed} failed; seconds: ` +
     `${((written - started) / 1000).toFixed(1)} to write, ${((Date.now() - written) / 1000).toFixed(1)} to run`);
-  process.exitCode = passed < lines.length ? 1 : 0;
+  process.exitCode = passed < lines.length || devices.passed < devices.count || isMissing ? 1 : 0;
 } finally {
   fs.rmSync(folder, { recursive: true });
 }

@@ -136,8 +136,8 @@ static bool write_file(void *context, const void *bytes, size_t size)
     return fwrite(bytes, 1, size, context) == size;
 }
 
-static enum sp_status stream(const struct sp_recipe *recipe, struct sp_model *model, const char *path,
-                             struct sp_error *err)
+enum sp_status simulate_stream(const struct sp_recipe *recipe, struct sp_model *model, const char *path,
+                               struct sp_error *err)
 {
     struct sp_recipe_reader reader = {read_model, model};
     FILE *file = fopen(path, "wb");
@@ -189,9 +189,9 @@ enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, co
     if (status == SP_OK)
         status = sp_realize_simulation(&request, &recipe, err);
     if (status == SP_OK)
-        status = stream(recipe, model, path, err);
+        status = simulate_stream(recipe, model, path, err);
     sp_recipe_destroy(recipe);
-    return status;
+    return status == SP_OK ? simulate_write_devices(arena, model, assignment, path, err) : status;
 }
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */

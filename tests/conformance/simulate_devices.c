@@ -1,19 +1,34 @@
-/*
- * What simulate_write() is, and beside each simulation PATH the models of the devices, for each target:
- *
- *     PATH.TARGET.json           the manifest, or {"failure": "CODE: .."}
- *     PATH.TARGET.device-0.onnx  the models that it names
- */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "simulate.h"
 
-enum sp_status write_simulation(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
-                                const char *path, struct simulate_account *account, struct sp_error *err);
-#define simulate_write write_simulation
-#include "simulate_write.c"
-#undef simulate_write
+static const char *const target_names[] = {
+    [SP_TARGET_ORT] = "ort", [SP_TARGET_TENSORRT] = "tensorrt", [SP_TARGET_SESSIONS] = "sessions"};
+#define TARGETS (sizeof target_names / sizeof *target_names)
+
+static struct {
+    unsigned every; /* of so many simulations one has devices' models; 0: none */
+    bool is_in_turn;
+    const char *only;                  /* a target's name, or NULL */
+    uint32_t simulations, with_models; /* written before */
+} devices;
+
+bool simulate_ask_devices(const char *every, const char *targets)
+{
+    if (every != NULL)
+        devices.every = (unsigned)strtoul(every, NULL, 10);
+    if (targets == NULL)
+        return true;
+    devices.is_in_turn = strcmp(targets, "turn") == 0;
+    devices.only = devices.is_in_turn || strcmp(targets, "all") == 0 ? NULL : targets;
+    for (size_t i = 0; i < TARGETS && devices.only != NULL; i++) {
+        if (strcmp(devices.only, target_names[i]) == 0)
+            return true;
+    }
+    return devices.only == NULL;
+}
 
 static enum sp_status write_device(const struct sp_realize_request *request, const struct sp_device_plan *plan,
                                    int64_t device, const char *prefix, struct sp_error *err)
@@ -28,7 +43,7 @@ static enum sp_status write_device(const struct sp_realize_request *request, con
         if (recipes[i] == NULL)
             continue;
         (void)snprintf(path, sizeof(path), "%s.%s", prefix, sp_device_plan_model(device, i, model));
-        status = stream(recipes[i], request->partition.model, path, err);
+        status = simulate_stream(recipes[i], request->partition.model, path, err);
     }
     for (uint32_t i = 0; i < parts; i++)
         sp_recipe_destroy(recipes[i]);
@@ -53,34 +68,33 @@ static enum sp_status write_target(struct sp_arena *arena, const struct sp_reali
     return sp_json_finish(&json, err);
 }
 
-/* Whether this model is written for the target: with DEVICE_TARGETS=turn each is for one of them, and not for the same
-   one every third time, as models are split in several ways one behind the other. */
-static bool is_turn(uint32_t model, uint32_t target, uint32_t targets)
+/* Whether these devices' models are written for the target: in turn each are for one of them, and not for the same one every
+   third time, as models are split in several ways one behind the other. */
+static bool is_written(uint32_t number, uint32_t target)
 {
-    const char *asked = getenv("DEVICE_TARGETS");
-    return asked == NULL || strcmp(asked, "turn") != 0 || (model + model / targets) % targets == target;
+    if (devices.only != NULL)
+        return strcmp(devices.only, target_names[target]) == 0;
+    return !devices.is_in_turn || (number + number / TARGETS) % TARGETS == target;
 }
 
-enum sp_status simulate_write(struct sp_arena *arena, struct sp_model *model, const struct sp_assignment *assignment,
-                              const char *path, struct simulate_account *account, struct sp_error *err)
+enum sp_status simulate_write_devices(struct sp_arena *arena, struct sp_model *model,
+                                      const struct sp_assignment *assignment, const char *path, struct sp_error *err)
 {
-    static const char *const names[] = {
-        [SP_TARGET_ORT] = "ort", [SP_TARGET_TENSORRT] = "tensorrt", [SP_TARGET_SESSIONS] = "sessions"};
-    enum sp_status status = write_simulation(arena, model, assignment, path, account, err);
     const struct sp_realize_request request = {.partition = {.model = model, .assignment = assignment}};
-    static uint32_t models; /* written before */
-    const uint32_t targets = sizeof names / sizeof *names, number = models++;
-    for (uint32_t i = 0; status == SP_OK && i < targets; i++) {
-        if (!is_turn(number, i, targets))
+    enum sp_status status = SP_OK;
+    if (devices.every == 0 || devices.simulations++ % devices.every != 0)
+        return SP_OK;
+    const uint32_t number = devices.with_models++;
+    for (uint32_t i = 0; status == SP_OK && i < TARGETS; i++) {
+        if (!is_written(number, i))
             continue;
-        const enum sp_realize_target target = (enum sp_realize_target)i;
         struct sp_error why = {0};
         struct sp_buf text;
         char prefix[SIMULATE_MAX_PATH + 32], file[SIMULATE_MAX_PATH + 64];
         sp_buf_init(&text, (size_t)1 << 28);
-        (void)snprintf(prefix, sizeof(prefix), "%s.%s", path, names[i]);
+        (void)snprintf(prefix, sizeof(prefix), "%s.%s", path, target_names[i]);
         (void)snprintf(file, sizeof(file), "%s.json", prefix);
-        if (write_target(arena, &request, target, prefix, &text, &why) != SP_OK) {
+        if (write_target(arena, &request, (enum sp_realize_target)i, prefix, &text, &why) != SP_OK) {
             sp_buf_clear(&text);
             sp_buf_printf(&text, "{\"failure\": \"%s: %s\"}", why.code, why.message);
         }
