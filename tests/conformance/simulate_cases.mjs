@@ -152,7 +152,16 @@ function tap(operators) {
   }
   console.log(`# simulate_cases: ${operators.length} operators, ${failed} failed, ${unsupported} that the runtime does not have; ` +
     `${total.split} simulations split, ${total.whole} whole, ${total.constant} constant, ${total.failed} failed`);
+  console.log(`# simulate_cases: ${inShares(operators)}`);
   return failed;
+}
+
+// Of what is run in shards of unequal size alone: factors of operators, and simulations of them.
+function inShares(operators) {
+  const rows = operators.flatMap(([, operator]) => [...operator.rows]).filter(([key, { single }]) => single && key.endsWith('\tin shares')).map(([, row]) => row);
+  const sum = (key) => rows.reduce((all, row) => all + row[key], 0);
+  return `${rows.length} factors in shares of 3/1, 2/1 or 1/2/1, ${rows.filter(({ split }) => split > 0).length} of them split somewhere; ` +
+    `${sum('split')} simulations split, ${sum('whole')} whole, ${sum('constant')} constant, ${sum('failed')} failed`;
 }
 
 /* ---- the table of contrib operators ---- */
