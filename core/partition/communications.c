@@ -224,7 +224,7 @@ static enum sp_status on_exchange(void *context, const struct sp_exchange *excha
                                   .node = exchange->node,
                                   .producer = exchange->purpose == SP_COMMUNICATE_RESHARD ? value->producer : NULL,
                                   .tensor = value->name,
-                                  .steps = sp_collective_name(exchange->kind),
+                                  .steps = sp_exchange_name(exchange),
                                   .group_size = sent.group_size,
                                   .group_count = exchange->group_count,
                                   .bytes = sent.bytes,

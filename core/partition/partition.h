@@ -143,6 +143,13 @@ struct sp_exchange_grid {
 enum sp_status sp_exchange_cells(struct sp_arena *arena, const struct sp_exchange *exchange, uint32_t member,
                                  struct sp_exchange_grid *ret_grid, struct sp_error *err);
 
+/* What an exchange is called: its kind, or where devices have unequal shares of one axis "all-gather-v" and
+   "all-to-all-v", whatever kind tells it. Pieces that differ in the last one's padding alone are even. */
+const char *sp_exchange_name(const struct sp_exchange *exchange);
+/* A collective's name on pieces of unequal sizes, after MPI's: "all-gather-v", "all-to-all-v", "reduce-scatter-v"; the
+   other kinds keep theirs. Static. */
+const char *sp_uneven_collective_name(enum sp_collective kind);
+
 /*
  * Control flow (an If of two branches, Loop, Scan) whose graphs are split: one node on all its devices, which take the
  * same branches and turns. It is told as: begin; for each graph body, what is in it, body end; end. Whatever is told

@@ -163,7 +163,7 @@ enum sp_status sp_part_cut_outside(struct sp_partitioner *part, const struct sp_
 enum sp_status sp_part_bring(struct sp_partitioner *part, const struct sp_value *value,
                              const struct sp_part_target *target, const struct sp_piece **ret_pieces);
 
-/* ---- exchange.c ---- */
+/* ---- exchange_kind.c ---- */
 
 /* Sets is_regular, axis and other_axis where the exchange is what its kind says, on one axis. */
 void sp_exchange_classify(struct sp_exchange *exchange);

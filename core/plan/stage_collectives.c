@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "partition/partition.h"
 #include "plan/internal.h"
 
 #define RECENT_RESHARDS 64 /* of different tensors or layouts: layers repeat */
@@ -26,8 +27,19 @@ struct telling {
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
+/* What a collective of a stage is called: its own name where devices have unequal shares. */
+static const char *name_of(const struct sp_sharded_stage *sharded, enum sp_collective kind)
+{
+    const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
+    for (uint32_t m = 1; m < mesh->member_count; m++)
+        if (mesh->members[m].share != mesh->members[0].share)
+            return sp_uneven_collective_name(kind);
+    return sp_collective_name(kind);
+}
+
 /* What the strategy's collectives are: all of a node's reductions are of one kind. */
-static const char *kind_of(const struct sp_rule *rule, const struct sp_strategy *strategy, uint32_t axes)
+static const char *kind_of(const struct sp_sharded_stage *sharded, const struct sp_rule *rule,
+                           const struct sp_strategy *strategy, uint32_t axes)
 {
     const char *kind = "exchange";
     for (uint32_t a = 0; a < axes; a++) {
@@ -35,7 +47,8 @@ static const char *kind_of(const struct sp_rule *rule, const struct sp_strategy 
         if (factor == SP_STRATEGY_NO_FACTOR || rule == NULL)
             continue;
         if (rule->factors[factor].kind == SP_FACTOR_REDUCTION)
-            return strategy->scatter_of[a] != SP_STRATEGY_NO_FACTOR ? "reduce-scatter" : "all-reduce";
+            return name_of(sharded,
+                           strategy->scatter_of[a] != SP_STRATEGY_NO_FACTOR ? SP_REDUCE_SCATTER : SP_ALL_REDUCE);
         if (rule->factors[factor].kind == SP_FACTOR_HALO)
             kind = "halo";
     }
@@ -62,7 +75,7 @@ static enum sp_status tell_node(struct telling *telling, const struct sp_mesh *m
     if (strategy == NULL || strategy->communication_seconds <= 0)
         return SP_OK;
     const struct sp_plan_collective collective = {
-        .kind = kind_of(strategies->rule, strategy, mesh->axis_count),
+        .kind = kind_of(telling->sharded, strategies->rule, strategy, mesh->axis_count),
         .tensor = work->output_count > 0 ? work->outputs[0] : SP_NO_WORK,
         .node = node,
         .group_size = group_of(strategies->rule, strategy, mesh),
@@ -152,8 +165,14 @@ static enum sp_status tell_use(struct telling *telling, const struct sp_intra_us
                                             .is_before = true,
                                             .bytes = use->bytes,
                                             .seconds = use->seconds};
+    const uint32_t members = sp_strategy_table_mesh(telling->sharded->table)->member_count;
     if (use->seconds <= 0)
         return SP_OK;
+    if (members > 0) { /* as the search counts it: one collective among all of them */
+        collective.kind = name_of(telling->sharded, use->to == 0 ? SP_ALL_GATHER : SP_ALL_TO_ALL);
+        collective.group_size = members;
+        return telling->tell(telling->context, &collective, err);
+    }
     enum sp_status status = keep_steps(telling, use, &reshard, err);
     if (status != SP_OK)
         return status;

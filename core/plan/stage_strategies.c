@@ -39,11 +39,28 @@ uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tens
     return operand != UINT32_MAX ? strategy->layouts[operand] : 0;
 }
 
+/* Of the unequal device with the largest share. */
+static double largest_bytes(struct sp_strategy_table *table, uint32_t tensor, uint32_t layout)
+{
+    const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(table);
+    const uint32_t counted = mesh->counted;
+    uint32_t largest = 0;
+    for (uint32_t m = 1; m < mesh->member_count; m++)
+        largest = mesh->members[m].share > mesh->members[largest].share ? m : largest;
+    sp_strategy_count_member(table, largest);
+    const double bytes = sp_strategy_local_bytes(table, tensor, layout);
+    sp_strategy_count_member(table, counted);
+    return bytes;
+}
+
 double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t tensor)
 {
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
-    return sharded == NULL || layout == 0 ? plan->workload->tensors[tensor].bytes
-                                          : sp_strategy_local_bytes(sharded->table, tensor, layout);
+    if (sharded == NULL || layout == 0)
+        return plan->workload->tensors[tensor].bytes;
+    return sp_strategy_table_mesh(sharded->table)->member_count > 0
+               ? largest_bytes(sharded->table, tensor, layout)
+               : sp_strategy_local_bytes(sharded->table, tensor, layout);
 }
 
 /* Of the devices of a node's stage. */

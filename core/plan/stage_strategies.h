@@ -26,7 +26,7 @@ const struct sp_strategy *sp_plan_strategy(const struct sp_plan *plan, uint32_t 
 /* The layout in which a node has one of its operands. */
 uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tensor);
 
-/* What one device of the stage has of a tensor, in bytes. */
+/* What one device of the stage has of a tensor, in bytes; of unequal ones the one with the largest share. */
 double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t tensor);
 
 /* What one device does of a node: seconds without collectives, with what it takes more where its kernel is cut. 0 for a
@@ -96,10 +96,11 @@ bool sp_plan_places(const struct sp_plan *plan, uint32_t tensor, struct sp_place
 
 /* One exchange between the devices of a block. */
 struct sp_plan_collective {
-    const char *kind;    /* "all-reduce", "reduce-scatter", "halo", "exchange", or a reshard's step: "all-gather", .. */
-    uint32_t tensor;     /* what is joined or brought; of a node with several outputs, the first */
-    uint32_t node;       /* that it is done for: after it, or before it */
-    bool is_before;      /* a reshard of one of the node's inputs */
+    const char *kind; /* "all-reduce", "reduce-scatter", "halo", "exchange", or a reshard's step: "all-gather", ..; of
+                            unequal shares "all-gather-v", .. (sp_uneven_collective_name()) */
+    uint32_t tensor;  /* what is joined or brought; of a node with several outputs, the first */
+    uint32_t node;    /* that it is done for: after it, or before it */
+    bool is_before;   /* a reshard of one of the node's inputs */
     uint32_t group_size; /* devices of one group, of which the block has block / group_size; 0: not groups */
     double bytes;        /* sent by one device */
     double seconds;

@@ -150,7 +150,7 @@ enum sp_status sp_device_tell_form(struct sp_device_walk *walk, const struct sp_
         (void)snprintf(text, sizeof text,
                        "The %s of %s has no form in the target: all devices of its world exchange all pieces, and each "
                        "does the rest alone.",
-                       sp_collective_name(exchange->kind), subject);
+                       sp_exchange_name(exchange), subject);
     else
         (void)snprintf(text, sizeof text,
                        "The devices exchange %s as outputs and inputs of their models instead of by a collective, "

@@ -1,6 +1,6 @@
 // Plans on devices of unequal speed or memory, in which one stage, or one of several, has shares of unequal size: what
 // `plan --emit` writes computes what the model does, in the simulation and in the devices' models, and no operator that
-// the plan splits is whole there. TAP on standard output.
+// the plan splits is whole there. Collectives on unequal pieces have a name of their own. TAP on standard output.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,6 +52,9 @@ async function check(file, name) {
   if ((stages.length > 1) !== (name === SEVERAL)) throw new Error(`${stages.length} stages`);
   if (Math.min(...shares) === Math.max(...shares)) throw new Error(`the shares are equal: ${shares}`);
   for (const { memory } of plan.devices) if (memory.total_bytes > memory.capacity_bytes) throw new Error('a device has too little memory');
+  for (const { kind } of plan.collectives) uneven.add(kind);
+  const plain = plan.collectives.find(({ kind }) => ['all-gather', 'all-to-all', 'reduce-scatter', 'send-receive'].includes(kind));
+  if (plain && stages.length === 1) throw new Error(`the pieces of ${plain.tensor} are unequal, but the plan says ${plain.kind}`);
   const whole = (notes ?? []).find(({ code }) => ['OPERANDS_DISAGREE', 'FACTOR_WHOLE', 'LOCAL_FORM', 'SHARDS_UNEVEN'].includes(code));
   if (whole) throw new Error(whole.message);
   const original = await ort.InferenceSession.create(join(models, file), options);
@@ -63,6 +66,7 @@ async function check(file, name) {
   return shares;
 }
 
+const uneven = new Set(); // kinds of collectives
 let failures = 0;
 if (!existsSync(models)) console.log(`ok unequal_plans # SKIP ${models} is not there`);
 else
@@ -74,5 +78,9 @@ else
         failures++;
         console.log(`not ok unequal_plans: ${file}, ${name}\n  ${String(error.stderr ?? error).trim()}`);
       }
+if (existsSync(models) && ![...uneven].some((kind) => kind.endsWith('-v'))) {
+  failures++;
+  console.log(`not ok unequal_plans: no collective is of unequal pieces: ${[...uneven].join(', ')}`);
+}
 rmSync(folder, { recursive: true, force: true });
 process.exit(failures > 0 ? 1 : 0);

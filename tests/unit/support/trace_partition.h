@@ -63,7 +63,7 @@ static inline enum sp_status trace_exchange(void *context, const struct sp_excha
 {
     (void)context, (void)err;
     static const char *const combiners[] = {"", " sum", " max", " min", " product", "", "", ""};
-    sp_buf_printf(&trace, "%s%s %s:", sp_collective_name(exchange->kind), combiners[exchange->combiner],
+    sp_buf_printf(&trace, "%s%s %s:", sp_exchange_name(exchange), combiners[exchange->combiner],
                   exchange->value ? exchange->value->name : "a statistic");
     for (uint32_t i = 0; i < exchange->member_count; i++) {
         const struct sp_exchange_member *member = &exchange->members[i];
