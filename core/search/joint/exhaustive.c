@@ -7,11 +7,13 @@
 #include "search/joint/exhaustive_strategies.h"
 #include "search/joint/pareto_front.h"
 #include "search/joint/rechoose.h"
+#include "search/joint/run/divisions.h"
 #include "search/joint/run/near_best.h"
+#include "search/joint/unequal/unequal.h"
 #include "search/joint/violations.h"
 #include "search/states.h"
 
-#define MAX_FORMS 64 /* options times replicas of a stage */
+#define MAX_FORMS 128 /* options times replicas of a stage */
 
 /* What a stage is: blocks of an option, so many of them. */
 struct form {
@@ -24,16 +26,17 @@ struct exhaust {
     uint32_t live[SP_EXHAUST_NODES], live_count;
     uint32_t before[SP_EXHAUST_NODES]; /* per live node: which must not be in a later stage */
     bool is_left_out[SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES], leaves_out; /* options; anything */
-    uint32_t form_count;
+    uint32_t form_count, usable_count;
     struct form forms[MAX_FORMS];
-    struct sp_ways *ways; /* per option and set of nodes */
+    uint32_t usable[MAX_FORMS]; /* forms that leave a device for each other stage */
+    struct sp_ways *ways;       /* per option and set of nodes */
     struct sp_joint_candidate *best, *trial;
     bool is_heard; /* somebody listens, and is told every plan */
     struct sp_error *err;
     /* The stages at hand. */
     uint32_t stage_count;
     uint32_t stage_of[SP_EXHAUST_NODES];                         /* per live node */
-    uint32_t mask[SP_EXHAUST_DEVICES], form[SP_EXHAUST_DEVICES]; /* per stage */
+    uint32_t mask[SP_EXHAUST_DEVICES], form[SP_EXHAUST_DEVICES]; /* per stage; of usable forms */
     uint32_t device[SP_EXHAUST_DEVICES], way[SP_EXHAUST_DEVICES];
 };
 
@@ -49,6 +52,25 @@ static void list_forms(struct exhaust *e)
         for (uint32_t r = 1; r <= room && (most == 0 || r <= most) && e->form_count < MAX_FORMS; r++)
             e->forms[e->form_count++] = (struct form){option, i, r};
     }
+}
+
+static const struct form *form_of(const struct exhaust *e, uint32_t stage)
+{
+    return &e->forms[e->usable[e->form[stage]]];
+}
+
+static uint32_t devices_of(const struct form *form)
+{
+    return form->option == NULL ? 0 : form->replicas * form->option->size;
+}
+
+static void list_usable(struct exhaust *e)
+{
+    const uint32_t most = e->joint->cluster->device_count + 1 - e->stage_count;
+    e->usable_count = 0;
+    for (uint32_t f = 0; f < e->form_count; f++)
+        if (devices_of(&e->forms[f]) <= most)
+            e->usable[e->usable_count++] = f;
 }
 
 static void list_nodes(struct exhaust *e)
@@ -80,8 +102,56 @@ static void add_meshes(struct sp_space *space)
     }
 }
 
+/* Whether two shares or more are not all multiples of some number: else fewer blocks are the same. */
+static bool are_reduced(const uint32_t *shares, uint32_t count)
+{
+    for (uint32_t divisor = 2; divisor <= SP_EXHAUST_BLOCKS_OF_TWO; divisor++) {
+        uint32_t d = 0;
+        while (d < count && shares[d] % divisor == 0)
+            d++;
+        if (d == count)
+            return false;
+    }
+    return true;
+}
+
+/* A row of devices in all shares that some operator can be cut in, as options that stand beside the others. */
+static void add_row(struct exhaust *e, uint32_t first, uint32_t size, const double *undivided)
+{
+    const struct sp_joint *joint = e->joint;
+    const uint32_t most = joint->cluster->device_count == 2 ? SP_EXHAUST_BLOCKS_OF_TWO : SP_EXHAUST_BLOCKS;
+    uint32_t shares[SP_EXHAUST_DEVICES] = {1, 1, 1, 1}, d = 0;
+    while (d < size) {
+        uint32_t blocks = 0;
+        for (d = 0; d < size; d++)
+            blocks += shares[d];
+        if (blocks <= most && undivided[blocks] < 1 && are_reduced(shares, size)) {
+            const uint32_t at = joint->space->option_count;
+            if (sp_space_add_shares(joint->space, joint->workload, first, size, shares) != NULL)
+                joint->space->options[at].is_further = true;
+        }
+        for (d = 0; d < size && ++shares[d] > most; d++)
+            shares[d] = 1;
+    }
+}
+
+/* Rows of unequal devices, in every share. */
+static enum sp_status add_shares(struct exhaust *e)
+{
+    const struct sp_joint *joint = e->joint;
+    const uint32_t devices = joint->cluster->device_count;
+    double undivided[SP_SHARES_BLOCKS + 1] = {0};
+    enum sp_status status = sp_undivided_find(joint, undivided, e->err);
+    for (uint32_t size = 2; status == SP_OK && size <= devices; size++)
+        for (uint32_t first = 0; first + size <= devices; first++)
+            if (sp_space_is_unequal(joint->space, joint->workload, first, size))
+                add_row(e, first, size, undivided);
+    sp_space_lay(joint->space, UINT32_MAX, false);
+    return status;
+}
+
 /* Whether nodes and devices are few enough; makes the tables, and leaves options out that have too many strategies. */
-static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
+static enum sp_status is_tiny(struct exhaust *e, bool shares, bool *ret_tiny)
 {
     const struct sp_joint *joint = e->joint;
     const uint32_t most = joint->options->strategy == SP_STRATEGY_GROUPING ? SP_EXHAUST_NODES : SP_EXHAUST_OTHERS;
@@ -97,11 +167,14 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
         return SP_OK;
     list_nodes(e);
     add_meshes(joint->space);
+    enum sp_status status = shares && places <= SP_EXHAUST_SHARED_PLACES ? add_shares(e) : SP_OK;
+    if (status != SP_OK)
+        return status;
     e->is_heard = joint->options->listener != NULL;
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
         struct sp_strategy_table *table = NULL;
         uint64_t ways = 1;
-        enum sp_status status = sp_joint_table(e->joint, &joint->space->options[i], &table, e->err);
+        status = sp_joint_table(e->joint, &joint->space->options[i], &table, e->err);
         if (status != SP_OK)
             return status;
         for (uint32_t n = 0; table != NULL && n < e->live_count; n++)
@@ -116,7 +189,7 @@ static enum sp_status is_tiny(struct exhaust *e, bool *ret_tiny)
 
 static enum sp_status ways_of(struct exhaust *e, uint32_t stage, struct sp_ways **ret_ways)
 {
-    const struct form *form = &e->forms[e->form[stage]];
+    const struct form *form = form_of(e, stage);
     struct sp_ways *ways = &e->ways[((size_t)form->option_index << e->live_count) + e->mask[stage]];
     enum sp_status status = SP_OK;
     if (!ways->made)
@@ -136,7 +209,7 @@ static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
         trial->placement.stage_of[e->live[i]] = e->stage_of[i];
     sp_place_folded(e->joint->workload, trial->placement.stage_of);
     for (uint32_t s = 0; s < e->stage_count; s++) {
-        const struct form *form = &e->forms[e->form[s]];
+        const struct form *form = form_of(e, s);
         const struct sp_way *way = &ways[s]->items[e->way[s]];
         trial->placement.stage_device[s] = e->device[s];
         trial->placement.stage_size[s] = form->option->size;
@@ -210,7 +283,7 @@ static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bo
         return false;
     for (uint32_t s = 0; s < e->stage_count; s++) {
         const double seconds = ways[s]->items[of_fastest ? 0 : e->way[s]].seconds;
-        interval = fmax(interval, seconds / e->forms[e->form[s]].replicas);
+        interval = fmax(interval, seconds / form_of(e, s)->replicas);
         latency = fmax(latency, seconds);
     }
     const bool is_latency = e->joint->options->objective == SP_OBJECTIVE_LATENCY;
@@ -245,17 +318,12 @@ static enum sp_status try_ways(struct exhaust *e)
     return SP_OK;
 }
 
-static uint32_t devices_of(const struct form *form)
-{
-    return form->option == NULL ? 0 : form->replicas * form->option->size;
-}
-
 /* Devices of the stages' blocks: all that may begin there, none twice. */
 static bool are_free(const struct exhaust *e)
 {
     uint32_t used = 0;
     for (uint32_t s = 0; s < e->stage_count; s++) {
-        const struct form *form = &e->forms[e->form[s]];
+        const struct form *form = form_of(e, s);
         if (sp_space_place(e->joint->space, form->option, form->replicas, e->device[s]) != e->device[s])
             return false;
         for (uint32_t d = 0; d < devices_of(form); d++) {
@@ -284,7 +352,7 @@ static bool stand_in_order(struct exhaust *e)
 {
     uint32_t next = 0;
     for (uint32_t s = 0; s < e->stage_count; s++) {
-        const struct form *form = &e->forms[e->form[s]];
+        const struct form *form = form_of(e, s);
         e->device[s] = sp_space_place(e->joint->space, form->option, form->replicas, next);
         if (e->device[s] == UINT32_MAX)
             return false;
@@ -302,7 +370,7 @@ static enum sp_status try_forms(struct exhaust *e)
     do {
         uint32_t used = 0;
         for (uint32_t s = 0; s < e->stage_count; s++)
-            used += devices_of(&e->forms[e->form[s]]);
+            used += devices_of(form_of(e, s));
         if (used > devices)
             continue;
         if (is_uniform && stand_in_order(e)) { /* all places are the same */
@@ -317,7 +385,7 @@ static enum sp_status try_forms(struct exhaust *e)
             if (status != SP_OK)
                 return status;
         } while (count_up(e->device, e->stage_count, devices));
-    } while (count_up(e->form, e->stage_count, e->form_count));
+    } while (count_up(e->form, e->stage_count, e->usable_count));
     return SP_OK;
 }
 
@@ -347,6 +415,7 @@ static enum sp_status try_placements(struct exhaust *e)
         most = 1;
     for (e->stage_count = 1; e->stage_count <= most; e->stage_count++) {
         memset(e->stage_of, 0, sizeof e->stage_of);
+        list_usable(e);
         do {
             if (!sp_watch_tick(e->joint->options->watch, "search", 0, 0, 0)) {
                 e->leaves_out = true;
@@ -360,21 +429,29 @@ static enum sp_status try_placements(struct exhaust *e)
     return SP_OK;
 }
 
-enum sp_status sp_joint_exhaust(struct sp_joint *joint, struct sp_joint_candidate **ret_best, bool *ret_tried,
-                                struct sp_error *err)
+/* With what there is. */
+static enum sp_status try_all(struct exhaust *e, bool *ret_tried)
+{
+    struct sp_joint *joint = e->joint;
+    list_forms(e);
+    e->ways = SP_NEW_ARRAY(joint->arena, (size_t)joint->space->option_count << e->live_count, struct sp_ways);
+    e->trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
+    if (e->ways == NULL || e->trial == NULL)
+        return sp_fail_memory(e->err);
+    const enum sp_status status = try_placements(e);
+    *ret_tried = !e->leaves_out;
+    return status;
+}
+
+enum sp_status sp_joint_exhaust(struct sp_joint *joint, bool shares, struct sp_joint_candidate **ret_best,
+                                bool *ret_tried, struct sp_error *err)
 {
     struct exhaust e = {.joint = joint, .err = err};
     *ret_best = NULL;
-    enum sp_status status = is_tiny(&e, ret_tried);
-    if (status != SP_OK || !*ret_tried)
-        return status;
-    list_forms(&e);
-    e.ways = SP_NEW_ARRAY(joint->arena, (size_t)joint->space->option_count << e.live_count, struct sp_ways);
-    e.trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
-    if (e.ways == NULL || e.trial == NULL)
-        return sp_fail_memory(err);
-    status = try_placements(&e);
-    *ret_tried = !e.leaves_out;
+    enum sp_status status = is_tiny(&e, shares, ret_tried);
+    if (status == SP_OK && *ret_tried)
+        status = try_all(&e, ret_tried);
+    sp_space_lay(joint->space, 0, true);
     if (status == SP_OK)
         *ret_best = e.best;
     return status;

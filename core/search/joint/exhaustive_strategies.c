@@ -59,7 +59,10 @@ static void find_border(const struct sp_workload *workload, const struct sp_ways
 
 static bool beats(const struct sp_way *a, const struct sp_way *b, const struct border *border)
 {
-    return a->seconds <= b->seconds && a->bytes <= b->bytes && !border->is_full &&
+    for (uint32_t d = 0; d < SP_EXHAUST_DEVICES; d++)
+        if (a->bytes[d] > b->bytes[d])
+            return false;
+    return a->seconds <= b->seconds && !border->is_full &&
            (border->count == 0 || memcmp(a->border, b->border, border->count * sizeof *a->border) == 0);
 }
 
@@ -77,6 +80,32 @@ static void keep(struct sp_ways *ways, const struct sp_way *way, const struct bo
     }
     ways->items[kept] = *way;
     ways->count = kept + 1;
+}
+
+static double bytes_of(const struct sp_intra_result *intra)
+{
+    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
+}
+
+/* What each unequal device takes. */
+static enum sp_status count_members(struct sp_joint *joint, struct sp_strategy_table *table, const struct sp_ways *ways,
+                                    const uint32_t *strategy_of, double *ret_bytes, struct sp_error *err)
+{
+    const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(table);
+    const uint32_t counted = mesh->counted;
+    enum sp_status status = SP_OK;
+    for (uint32_t m = 0; status == SP_OK && m < mesh->member_count; m++) {
+        struct sp_arena_mark mark = sp_arena_mark(joint->arena);
+        struct sp_intra_result *intra;
+        sp_strategy_count_member(table, m);
+        status = sp_intra_evaluate(joint->arena, table, ways->node_count, ways->nodes, strategy_of, &intra, err);
+        if (status == SP_OK)
+            ret_bytes[m] = bytes_of(intra);
+        sp_arena_rewind(joint->arena, mark);
+    }
+    if (mesh->member_count > 0)
+        sp_strategy_count_member(table, counted);
+    return status;
 }
 
 static enum sp_status make_way(struct sp_joint *joint, struct sp_strategy_table *table, const struct sp_ways *ways,
@@ -99,8 +128,8 @@ static enum sp_status make_way(struct sp_joint *joint, struct sp_strategy_table 
                                .intra = intra,
                                .border = layouts,
                                .seconds = intra->compute_seconds + intra->communication_seconds,
-                               .bytes = intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes};
-    return SP_OK;
+                               .bytes = {bytes_of(intra)}};
+    return count_members(joint, table, ways, strategy_of, ret_way->bytes, err);
 }
 
 /* The next combination of strategies; false after the last one. */

@@ -7,8 +7,8 @@
 struct sp_way {
     const uint32_t *strategy_of; /* per node of the set, ascending */
     const struct sp_intra_result *intra;
-    const uint32_t *border; /* layouts of what crosses the set's border */
-    double seconds, bytes;
+    const uint32_t *border;                    /* layouts of what crosses the set's border */
+    double seconds, bytes[SP_EXHAUST_DEVICES]; /* of one device; of each unequal one */
 };
 
 struct sp_ways {

@@ -124,13 +124,13 @@ static enum sp_status move_nodes(struct sp_search_run *search)
     return status == SP_OK ? sp_run_take(search, moved, whole->strategy) : status;
 }
 
-/* Tiny models: *ret_done where everything was tried and something fits. Not of shares or blocks with too many strategies,
-   which may still be better. */
+/* Tiny models: *ret_done where everything was tried and something fits. Not of finer shares or blocks with too many
+   strategies, which may still be better. */
 static enum sp_status try_everything(struct sp_search_run *search, bool *ret_done)
 {
     struct sp_joint_candidate *best;
     bool tried;
-    enum sp_status status = sp_joint_exhaust(&search->joint, &best, &tried, search->err);
+    enum sp_status status = sp_joint_exhaust(&search->joint, sp_run_tries_shares(search), &best, &tried, search->err);
     *ret_done = false;
     if (status != SP_OK || best == NULL)
         return status;

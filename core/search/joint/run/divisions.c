@@ -115,27 +115,43 @@ static void relieve(const struct sp_device_row *row, struct sp_shares *shares)
     }
 }
 
+/* Puts a division among the `kept` best ones, of which there are at most `most`. Returns how many there are then. */
+static uint32_t keep(struct sp_shares *best, uint32_t kept, uint32_t most, const struct sp_shares *own)
+{
+    uint32_t at = kept;
+    while (at > 0 && own->seconds < best[at - 1].seconds)
+        at--;
+    if (at == most)
+        return kept;
+    kept += kept < most;
+    memmove(&best[at + 1], &best[at], (kept - 1 - at) * sizeof *best);
+    best[at] = *own;
+    return kept;
+}
+
+static bool is_kept(const struct sp_shares *best, uint32_t kept, const struct sp_shares *own)
+{
+    for (uint32_t i = 0; i < kept; i++)
+        if (memcmp(best[i].of, own->of, sizeof own->of) == 0)
+            return true;
+    return false;
+}
+
 uint32_t sp_row_divisions(const struct sp_device_row *row, double part, uint32_t most, struct sp_shares *ret_best)
 {
-    uint32_t kept = 0;
+    uint32_t kept = 0, finer = 0;
     for (uint32_t blocks = row->size; blocks <= SP_SHARES_BLOCKS; blocks++) {
         struct sp_shares own;
-        uint32_t at = 0;
         if (!divide(row, blocks, part, &own))
             continue;
         relieve(row, &own);
         reduce(row, &own);
-        while (at < kept && memcmp(ret_best[at].of, own.of, sizeof own.of) != 0)
-            at++;
-        if (at < kept)
+        if (is_kept(ret_best, kept + finer, &own))
             continue;
-        while (at > 0 && own.seconds < ret_best[at - 1].seconds)
-            at--;
-        if (at == most)
-            continue;
-        kept += kept < most;
-        memmove(&ret_best[at + 1], &ret_best[at], (kept - 1 - at) * sizeof *ret_best);
-        ret_best[at] = own;
+        if (blocks <= SP_SHARES_COARSE)
+            kept = keep(ret_best, kept, most, &own);
+        else if (own.blocks > SP_SHARES_COARSE && (kept == 0 || own.seconds < SP_SHARES_GAIN * ret_best[0].seconds))
+            finer = keep(ret_best + kept, finer, SP_SHARES_FINER, &own);
     }
-    return kept;
+    return kept + finer;
 }

@@ -7,8 +7,11 @@
  */
 #include "search/joint/candidate.h"
 
-#define SP_SHARES_BLOCKS 32
-#define SP_SHARES_TRIED  6 /* numbers of blocks at once */
+#define SP_SHARES_BLOCKS 64 /* as many as sp_strategy_divisors() tells */
+#define SP_SHARES_COARSE 32 /* more are tried where they take less than SP_SHARES_GAIN of what these do at best */
+#define SP_SHARES_GAIN   0.99
+#define SP_SHARES_TRIED  6 /* numbers of blocks at once, */
+#define SP_SHARES_FINER  2 /* and of more than SP_SHARES_COARSE */
 #define SP_SHARES_ROUNDS 3 /* of them: what devices hold beside weights is known when plans were evaluated */
 
 struct sp_shares {
@@ -28,7 +31,7 @@ struct sp_device_row {
     bool is_known;                     /* some plan was evaluated */
     bool lacks;                        /* some plan had too little memory */
     uint32_t tried_count;
-    struct sp_shares tried[SP_SHARES_ROUNDS * SP_SHARES_TRIED];
+    struct sp_shares tried[SP_SHARES_ROUNDS * (SP_SHARES_TRIED + SP_SHARES_FINER)];
     double seconds; /* of the best division: about; then, with communication, of its strategies */
     uint32_t class_bit;
 };
@@ -40,6 +43,6 @@ double sp_device_speed(const struct sp_joint *joint, uint32_t device);
 enum sp_status sp_undivided_find(const struct sp_joint *joint, double undivided[SP_SHARES_BLOCKS + 1],
                                  struct sp_error *err);
 
-/* The divisions that take least where the row has `part` of the weights, ascending by that; *ret_best has room for
-   `most`. */
+/* The divisions that take least where the row has `part` of the weights, ascending by that: up to `most` in a few blocks,
+   and behind them those in more that gain something. *ret_best has room for SP_SHARES_FINER more. */
 uint32_t sp_row_divisions(const struct sp_device_row *row, double part, uint32_t most, struct sp_shares *ret_best);

@@ -25,10 +25,7 @@ static bool differ(const struct sp_joint *joint, uint32_t a, uint32_t b)
 
 static bool are_unequal(const struct sp_joint *joint, uint32_t first, uint32_t size)
 {
-    for (uint32_t d = first + 1; d < first + size; d++)
-        if (differ(joint, d, first))
-            return true;
-    return false;
+    return sp_space_is_unequal(joint->space, joint->workload, first, size);
 }
 
 /* Of the memory of all devices, what the row has. */
@@ -67,7 +64,7 @@ static bool make_row(const struct rows *rows, uint32_t first, uint32_t size, str
 {
     const struct sp_joint *joint = &rows->search->joint;
     struct sp_device_row row = {.joint = joint, .undivided = rows->undivided, .first = first, .size = size};
-    struct sp_shares best;
+    struct sp_shares best[1 + SP_SHARES_FINER];
     if (!are_unequal(joint, first, size))
         return false;
     for (uint32_t d = 0; d < size; d++) {
@@ -75,9 +72,9 @@ static bool make_row(const struct rows *rows, uint32_t first, uint32_t size, str
         if (row.speeds[d] <= 0)
             return false;
     }
-    if (sp_row_divisions(&row, 1, 1, &best) == 0 && sp_row_divisions(&row, memory_part(&row), 1, &best) == 0)
+    if (sp_row_divisions(&row, 1, 1, best) == 0 && sp_row_divisions(&row, memory_part(&row), 1, best) == 0)
         return false;
-    row.seconds = best.seconds;
+    row.seconds = best[0].seconds;
     *ret_row = row;
     return true;
 }
@@ -208,7 +205,7 @@ static enum sp_status try_shares(struct sp_search_run *search, struct sp_device_
 /* The divisions of a row where it has a part of the weights that were not tried before. */
 static enum sp_status try_best(struct sp_search_run *search, struct sp_device_row *row, double part, uint32_t most)
 {
-    struct sp_shares best[SP_SHARES_TRIED];
+    struct sp_shares best[SP_SHARES_TRIED + SP_SHARES_FINER];
     const uint32_t kept = sp_row_divisions(row, part, most, best), before = row->tried_count;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; i < kept && status == SP_OK && sp_run_goes_on(search, 0.9); i++) {

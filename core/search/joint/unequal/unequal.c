@@ -12,6 +12,15 @@ static bool is_like(const struct sp_space *space, const struct sp_workload *work
            sp_cluster_memory(space->cluster, a) == sp_cluster_memory(space->cluster, b);
 }
 
+bool sp_space_is_unequal(const struct sp_space *space, const struct sp_workload *workload, uint32_t first,
+                         uint32_t size)
+{
+    for (uint32_t d = first + 1; d < first + size; d++)
+        if (!is_like(space, workload, d, first))
+            return true;
+    return false;
+}
+
 /* Whether the block behind `first` has the same devices over the same links. */
 static bool is_repeated(const struct sp_space *space, const struct sp_workload *workload, uint32_t first, uint32_t size)
 {

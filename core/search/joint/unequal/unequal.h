@@ -20,6 +20,10 @@
 const struct sp_space_option *sp_space_add_shares(struct sp_space *space, const struct sp_workload *workload,
                                                   uint32_t first, uint32_t size, const uint32_t *shares);
 
+/* Whether some of the devices are of another kind or have other memory than the first one. */
+bool sp_space_is_unequal(const struct sp_space *space, const struct sp_workload *workload, uint32_t first,
+                         uint32_t size);
+
 /* Lays the classes of unequal blocks that have a bit, by their number behind those of equal devices, and takes the
    others up. With `is_apart` the classes of equal devices give their devices up, and keep the longest row that is left;
    else devices are in both, for those who see to it that no device is used twice. */
