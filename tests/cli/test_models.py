@@ -175,7 +175,28 @@ class Blocks(Made):
         self.assertNotIn(" from node ", said)
 
 
-class Clusters(test_cli.Case):
+class Clusters(Made):
+    def plan(self, model, cluster, *options):
+        file = os.path.join(test_cli.TOP, "tests/bench/clusters", f"{cluster}.json")
+        return self.json("plan", model, "--cluster", file, "--tolerance", "0", *options)
+
+    def test_unequal_shares_are_near_the_bound(self):
+        """70B on two devices that have 115 and 43 GB, the larger one twice as fast: a step within a tenth of the bound,
+        where a pipeline takes half as long again; the devices share all operators but few, and fill their memory."""
+        model = self.make("--model", "llama3-70b", "--style", "fused", "--dtype", "float16", "--sequence", "1",
+                          "--kv-cache", "2048")
+        plan = self.plan(model, "unequal-115-43", "--objective", "latency")
+        estimate = plan["estimate"]
+        self.assertLess(estimate["latency_seconds"], 1.1 * estimate["lower_bound_seconds"])
+        pipeline = self.plan(model, "unequal-115-43", "--objective", "latency", "--strategy", "pipeline")
+        self.assertGreater(pipeline["estimate"]["latency_seconds"], 1.5 * estimate["latency_seconds"])
+        self.assertEqual(plan["stages"][0]["devices"], [0, 1])
+        large, small = plan["outline"]["stages"][0]["shares"]
+        self.assertGreater(large, 2 * small)
+        # Both together compute little more than the model is: a share of an operator is no multiple of what is whole.
+        flops = sum(device["flops"] for device in plan["devices"])
+        self.assertLess(flops, 1.1 * plan["model"]["flops"])
+
     def test_each_is_planned_on(self):
         model = self.mlp(2)
         files = sorted(glob.glob(os.path.join(test_cli.TOP, "tests/bench/clusters/*.json")))

@@ -179,7 +179,8 @@ static bool is_split(void *context, uint32_t stage)
     return evaluator->sharded != NULL && evaluator->sharded[stage].table != NULL;
 }
 
-/* What a member computes: a strategy's FLOPs are those of the member with the largest share. */
+/* What a member computes: a strategy's FLOPs are those of the member with the largest share, and what is not cut all of
+   them compute. */
 static double flops_of(const struct sp_sharded_stage *sharded, const struct sp_strategy_member *member)
 {
     const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(sharded->table);
@@ -189,8 +190,8 @@ static double flops_of(const struct sp_sharded_stage *sharded, const struct sp_s
         largest = mesh->members[m].share > largest ? mesh->members[m].share : largest;
     for (uint32_t i = 0; i < sharded->node_count; i++) {
         const struct sp_strategy *items = sp_strategy_of(sharded->table, sharded->nodes[i])->items;
-        const double own = items[sharded->strategy_of[i]].flops;
-        flops += own < items[0].flops ? own * member->share / largest : own;
+        const double own = items[sharded->strategy_of[i]].flops, whole = items[0].flops;
+        flops += whole - (whole - own) * (mesh->size[0] - member->share) / (mesh->size[0] - largest);
     }
     return flops;
 }

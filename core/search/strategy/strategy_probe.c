@@ -50,36 +50,57 @@ static double operand_bytes(const struct sp_strategy_way *way, uint32_t operand,
                     : (double)bytes;
 }
 
+/* What a node computes in shards of factors, with the operands' shares of their bytes. */
+static struct sp_kernel_work work_of(const struct sp_strategy_way *way, const struct sp_node_kernel *of,
+                                     const struct sp_device *device, const int64_t *shards, const double *shares,
+                                     double kept_bytes)
+{
+    return sp_kernel_work_of(&(struct sp_kernel_part){.node = way->model_node,
+                                                      .rule = way->rule,
+                                                      .shards = shards,
+                                                      .shares = shares,
+                                                      .caches = sp_device_runtime(device)->caches,
+                                                      .kernel = of,
+                                                      .kept_bytes = kept_bytes});
+}
+
+/* Of so many blocks, from what one of `blocks` is and all of them are: what is not cut is in both. */
+static double of_share(double one, double all, uint32_t share, uint32_t blocks)
+{
+    return all - (all - one) * (blocks - share) / (blocks - 1);
+}
+
 /* What the slowest of unequal devices takes for its share. Of the one with the most blocks are the way's FLOPs and
-   bytes. */
-static double slowest_member(struct sp_strategy_way *way, const struct sp_node_kernel *of, double *shares)
+   bytes. False without memory. */
+static bool slowest_member(struct sp_strategy_way *way, const struct sp_node_kernel *of, double *shares,
+                           double *ret_seconds)
 {
     const struct sp_strategy_mesh *mesh = &way->table->mesh;
     const struct sp_work_node *work = &way->table->workload->nodes[way->node];
-    double slowest = 0;
+    const double kept = sp_cache_local_bytes(work->cache, way->rule, way->shards);
+    int64_t *whole = SP_NEW_ARRAY(way->table->scratch, way->rule->factor_count, int64_t);
+    *ret_seconds = 0;
+    if (whole == NULL)
+        return false;
+    for (uint32_t f = 0; f < way->rule->factor_count; f++)
+        whole[f] = 1;
     for (uint32_t m = 0; m < mesh->member_count; m++) {
         const struct sp_strategy_member *member = &mesh->members[m];
+        const uint32_t share = member->share, blocks = mesh->size[0];
         for (uint32_t i = 0; i < way->operand_count; i++)
             if (shares[i] > 0 && way->layouts[i] != 0)
-                shares[i] = (double)member->share / mesh->size[0];
-        const double kept = sp_cache_local_bytes(work->cache, way->rule, way->shards);
-        struct sp_kernel_work kernel = sp_kernel_work_of(
-            &(struct sp_kernel_part){.node = way->model_node,
-                                     .rule = way->rule,
-                                     .shards = way->shards,
-                                     .shares = shares,
-                                     .caches = sp_device_runtime(member->device)->caches,
-                                     .kernel = of,
-                                     .kept_bytes = kept < work->resident_bytes ? kept * member->share : kept});
-        const bool is_cut = kernel.flops < work->flops;
-        kernel.flops *= is_cut ? member->share : 1;
-        kernel.functions *= is_cut ? member->share : 1;
+                shares[i] = (double)share / blocks;
+        const double own = kept < work->resident_bytes ? kept * share : kept;
+        struct sp_kernel_work kernel = work_of(way, of, member->device, way->shards, shares, own);
+        const struct sp_kernel_work all = work_of(way, of, member->device, whole, shares, own);
+        kernel.flops = of_share(kernel.flops, all.flops, share, blocks);
+        kernel.functions = of_share(kernel.functions, all.functions, share, blocks);
         way->flops = fmax(way->flops, kernel.flops);
         way->bytes = fmax(way->bytes, kernel.bytes);
-        slowest = fmax(slowest, sp_roofline_seconds(member->device, mesh->cluster,
-                                                    sp_node_dtype(member->device, way->model_node), &kernel));
+        *ret_seconds = fmax(*ret_seconds, sp_roofline_seconds(member->device, mesh->cluster,
+                                                              sp_node_dtype(member->device, way->model_node), &kernel));
     }
-    return slowest;
+    return true;
 }
 
 /* The same as in cost/node_cost.c, with what is cut divided. */
@@ -99,18 +120,12 @@ static bool find_work(struct sp_strategy_way *way, double *ret_seconds)
         shares[i] = value != NULL ? sp_strategy_layout_share(way->table, value, way->layouts[i]) : 0;
     }
     if (mesh->member_count > 0) {
-        *ret_seconds = slowest_member(way, of, shares);
+        const bool is_found = slowest_member(way, of, shares, ret_seconds);
         way->bytes = narrows ? 0 : way->bytes;
-        return true;
+        return is_found;
     }
-    const struct sp_kernel_work kernel = sp_kernel_work_of(
-        &(struct sp_kernel_part){.node = node,
-                                 .rule = way->rule,
-                                 .shards = way->shards,
-                                 .shares = shares,
-                                 .caches = sp_device_runtime(mesh->device)->caches,
-                                 .kernel = of,
-                                 .kept_bytes = sp_cache_local_bytes(work->cache, way->rule, way->shards)});
+    const struct sp_kernel_work kernel =
+        work_of(way, of, mesh->device, way->shards, shares, sp_cache_local_bytes(work->cache, way->rule, way->shards));
     way->flops = kernel.flops;
     way->bytes = narrows ? 0 : kernel.bytes; /* as the node's own, which is a view */
     *ret_seconds = sp_roofline_seconds(mesh->device, mesh->cluster, sp_node_dtype(mesh->device, node), &kernel);
