@@ -24,7 +24,7 @@ struct axis {
 struct counting {
     const struct sp_plan *plan;
     const struct sp_dataflow *dataflow;
-    uint32_t devices;                   /* in the largest group of equal ones */
+    uint32_t parts;                     /* devices of a group of equal ones, or blocks that unequal ones share */
     double undivided[MOST_DEVICES + 1]; /* FLOPs, by number of devices */
     uint32_t axis_count;
     struct axis axes[MOST_AXES];
@@ -74,7 +74,7 @@ static void name_axis(struct counting *all, const struct sp_node *node, uint32_t
             continue;
         found = (struct axis){value->name, a, dim.value, flops, flops};
     }
-    if (found.extent > 0 && found.extent % all->devices != 0)
+    if (found.extent > 0 && found.extent % all->parts != 0)
         add_axis(all, &found);
 }
 
@@ -84,7 +84,7 @@ static void count_node(struct counting *all, const struct sp_node *node, const s
     const uint64_t numbers = sp_strategy_divisors(rule, weight == UINT32_MAX ? NULL : &rule->inputs[weight]);
     for (uint32_t d = 2; d <= MOST_DEVICES; d++)
         all->undivided[d] += (numbers >> (d - 1) & 1) != 0 ? 0 : flops;
-    if ((numbers >> (all->devices - 1) & 1) == 0 && node->input_count > 0)
+    if ((numbers >> (all->parts - 1) & 1) == 0 && node->input_count > 0)
         name_axis(all, node, weight, flops);
 }
 
@@ -143,33 +143,61 @@ static void list_numbers(const struct counting *all, double flops, struct sp_buf
     sp_buf_printf(text, count > 0 ? " could." : "; no number up to %d could.", MOST_DEVICES);
 }
 
-enum sp_status sp_note_undivided(const struct sp_plan *plan, const struct sp_dataflow *dataflow,
-                                 struct sp_bindings *bindings, struct sp_error *err)
+/* So many devices, or the blocks that the unequal devices of a stage have shares of. */
+static enum sp_status note_parts(const struct sp_plan *plan, const struct sp_dataflow *dataflow, uint32_t parts,
+                                 bool are_blocks, struct sp_bindings *bindings, struct sp_error *err)
 {
-    const bool splits = strcmp(plan->strategy, "auto") == 0 || strcmp(plan->strategy, "tensor") == 0;
-    struct counting all = {.plan = plan, .dataflow = dataflow};
+    struct counting all = {.plan = plan, .dataflow = dataflow, .parts = parts};
     struct sp_buf text;
-    if (dataflow == NULL || plan->model == NULL || !splits || plan->result->routes != NULL ||
-        plan->workload->flops <= 0)
-        return SP_OK;
-    all.devices = largest_group(plan);
-    if (all.devices < 2 || all.devices > MOST_DEVICES)
+    if (parts < 2 || parts > MOST_DEVICES)
         return SP_OK;
     enum sp_status status = count_all(&all, err);
-    const double share = all.undivided[all.devices] / plan->workload->flops;
+    const double share = all.undivided[parts] / plan->workload->flops;
     if (status != SP_OK || share < SHARE_TOLD || all.axis_count == 0)
         return status;
     sp_buf_init(&text, SP_ERROR_MESSAGE_SIZE);
-    sp_buf_printf(&text, "%.0f %% of the FLOPs are in operators that %" PRIu32 " devices cannot share evenly",
-                  100 * share, all.devices);
+    sp_buf_printf(&text,
+                  are_blocks ? "%.0f %% of the FLOPs are in operators that shares of %" PRIu32 " blocks do not divide"
+                             : "%.0f %% of the FLOPs are in operators that %" PRIu32 " devices cannot share evenly",
+                  100 * share, parts);
     list_axes(&all, plan->workload->flops, &text);
     list_numbers(&all, plan->workload->flops, &text);
     const struct sp_plan_note note = {
         .code = "AXIS_NOT_DIVISIBLE",
         .severity = "note",
         .message = sp_buf_failed(&text) ? NULL : sp_arena_string(bindings->arena, text.data, text.size),
-        .hint = "Use one of these numbers of devices, or pad the axis, to split these operators over all of them.",
+        .tensor = all.axes[0].tensor,
+        .hint = are_blocks ? "Pad the axis to a multiple, to split these operators over all devices of the stage."
+                           : "Use one of these numbers of devices, or pad the axis, to split these operators over all "
+                             "of them.",
     };
     sp_buf_release(&text);
     return note.message != NULL && sp_note_add(bindings, &note) ? SP_OK : sp_fail_memory(err);
+}
+
+/* The blocks of a stage of unequal devices; 0: it has none. */
+static uint32_t blocks_of(const struct sp_plan *plan, uint32_t stage)
+{
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
+    const struct sp_strategy_mesh *mesh = sharded == NULL ? NULL : sp_strategy_table_mesh(sharded->table);
+    return mesh == NULL || mesh->member_count == 0 ? 0 : mesh->size[0];
+}
+
+enum sp_status sp_note_undivided(const struct sp_plan *plan, const struct sp_dataflow *dataflow,
+                                 struct sp_bindings *bindings, struct sp_error *err)
+{
+    const bool splits = strcmp(plan->strategy, "auto") == 0 || strcmp(plan->strategy, "tensor") == 0;
+    bool is_told[MOST_DEVICES + 1] = {false};
+    if (dataflow == NULL || plan->model == NULL || !splits || plan->result->routes != NULL ||
+        plan->workload->flops <= 0)
+        return SP_OK;
+    enum sp_status status = note_parts(plan, dataflow, largest_group(plan), false, bindings, err);
+    for (uint32_t s = 0; status == SP_OK && s < plan->result->placement.stage_count; s++) {
+        const uint32_t blocks = blocks_of(plan, s);
+        if (blocks > MOST_DEVICES || is_told[blocks])
+            continue;
+        is_told[blocks] = true;
+        status = note_parts(plan, dataflow, blocks, true, bindings, err);
+    }
+    return status;
 }

@@ -11,8 +11,8 @@
 
 /*
  * Adds the note AXIS_NOT_DIVISIBLE where a tenth of the FLOPs or more cannot be split evenly over the largest group of
- * equal devices: which axes of what that are, and which numbers of devices would divide them. Nothing where the
- * strategy splits no operators. Only memory is an error.
+ * equal devices, or in the blocks that a stage of unequal devices shares: which axes of what that are, and which numbers
+ * of devices, or blocks, would divide them. Nothing where the strategy splits no operators. Only memory is an error.
  */
 enum sp_status sp_note_undivided(const struct sp_plan *plan, const struct sp_dataflow *dataflow,
                                  struct sp_bindings *bindings, struct sp_error *err);
