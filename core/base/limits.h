@@ -104,6 +104,11 @@
 #define SP_RESHARD_MAX_ORDERS     16                 /* orders of prime factors of mesh axes that are tried */
 
 /* Completing and checking shardings. */
+/* Of verification: numbers of one tensor, items of the original that others are recognised by, failures told. */
+#define SP_MAX_EVALUATED_NUMBERS  (1 << 26)
+#define SP_MAX_RECOGNISED_NUMBERS (1 << 26)
+#define SP_MAX_VERIFY_FAILURES    20
+
 #define SP_MAX_STOPS         4096      /* places where propagation stopped that are told */
 #define SP_MAX_SET_SPECS     4096      /* specs that one request sets, patterns counted by what they match */
 #define SP_MAX_SPEC_PLACES   1024      /* different lists of devices that the specs of one model name */

@@ -29,6 +29,8 @@ MAY_INCLUDE = {
     "search": ["base", "graph", "ops", "sharding", "cost", "infer", "solvers"],
     "partition": ["base", "graph", "onnx", "ops", "sharding", "infer"],
     "realize": ["base", "graph", "onnx", "ops", "sharding", "infer", "partition"],
+    # The files of plans are read as any other's are: nothing that made them is used.
+    "verify": ["base", "graph", "onnx", "ops"],
     "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
              "service"],
     "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",

@@ -1,0 +1,247 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "cli.h"
+#include "verify/verify.h"
+
+static const char help[] =
+    "Usage: shardplan verify ORIGINAL RANK0.onnx RANK1.onnx .. [OPTIONS]\n"
+    "       shardplan verify ORIGINAL --manifest FOLDER/manifest.json [OPTIONS]\n"
+    "       shardplan verify ORIGINAL --simulation FILE [OPTIONS]\n"
+    "\n"
+    "Says whether the models of several ranks together compute what the original computes. Nothing is run: both are\n"
+    "evaluated in a finite field, with variables for inputs and weights, so that equal results prove equality up to\n"
+    "the order of sums. Otherwise the first node is named that computes something else, or what is not decided.\n"
+    "\n"
+    "Without a manifest, a tensor of a rank is its part of the original's of the same name, in the order of the\n"
+    "ranks, where one axis is a fraction of the original's.\n"
+    "\n"
+    "  --manifest FILE     the models that it lists, beside it ('plan --emit' writes one)\n"
+    "  --simulation FILE   one model with the original's inputs and outputs\n"
+    "  --dim NAME=N        bind a dimension; may be repeated. Others are taken for 3\n"
+    "  --json              for machines, with what each collective makes\n"
+    "\n"
+    "Exit status: 0 proved; 1 refuted; 2 wrong usage or unreadable input; 3 undecided; 4 I/O failure, memory.\n";
+
+#define MAX_BINDINGS 64
+
+struct files {
+    const char *folder; /* of the manifest */
+    uint32_t count, capacity;
+    struct input *items;
+};
+
+struct question {
+    struct input original;
+    struct files files;
+    struct sp_arena *arena;
+    json_t *manifest;
+    const char *manifest_path, *simulation;
+    uint32_t binding_count;
+    const char *names[MAX_BINDINGS];
+    int64_t values[MAX_BINDINGS];
+    uint32_t program_count;
+    struct sp_verify_program *programs;
+};
+
+static enum sp_status open_file(struct files *files, const char *path, const struct input **ret, struct sp_error *err)
+{
+    if (files->count == files->capacity) {
+        const uint32_t capacity = files->capacity > 0 ? 2 * files->capacity : 16;
+        struct input *items = realloc(files->items, capacity * sizeof *items);
+        if (items == NULL)
+            return sp_fail_memory(err);
+        files->items = items;
+        files->capacity = capacity;
+    }
+    struct input *input = &files->items[files->count];
+    *input = (struct input){.fd = -1};
+    enum sp_status status = input_open(path, input, err);
+    if (status == SP_OK) {
+        *ret = input;
+        files->count++;
+    }
+    return status;
+}
+
+static enum sp_status find_model(void *context, const char *name, const void **ret_bytes, uint64_t *ret_size,
+                                 struct sp_error *err)
+{
+    struct files *files = context;
+    const struct input *input = NULL;
+    if (strchr(name, '/') != NULL)
+        return sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST", "The manifest names a model in another folder: '%s'.",
+                       name);
+    char *path = path_in(files->folder, name);
+    enum sp_status status = path != NULL ? open_file(files, path, &input, err) : sp_fail_memory(err);
+    free(path);
+    if (status == SP_OK) {
+        *ret_bytes = input->bytes;
+        *ret_size = input->size;
+    }
+    return status;
+}
+
+static enum sp_status read_manifest(struct question *question, struct sp_error *err)
+{
+    struct sp_buf text;
+    json_error_t why;
+    char *folder = NULL;
+    const char *slash = strrchr(question->manifest_path, '/');
+    enum sp_status status =
+        read_small_file(question->manifest_path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, err);
+    if (status == SP_OK && (question->manifest = json_loadb(text.data, text.size, 0, &why)) == NULL)
+        status = sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST", "The manifest is not JSON: %s.", why.text);
+    if (status == SP_OK && slash != NULL &&
+        (folder = strndup(question->manifest_path, (size_t)(slash - question->manifest_path + 1))) == NULL)
+        status = sp_fail_memory(err);
+    question->files.folder = folder != NULL ? folder : ".";
+    if (status == SP_OK)
+        status = sp_verify_read_manifest(question->arena, question->manifest, find_model, &question->files,
+                                         &question->program_count, &question->programs, err);
+    question->files.folder = NULL;
+    free(folder);
+    sp_buf_release(&text);
+    return status;
+}
+
+/* The ranks' models, in their order; a simulation is one rank. */
+static enum sp_status open_ranks(struct question *question, int count, char **paths, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    char *one[] = {(char *)(uintptr_t)question->simulation};
+    paths = question->simulation != NULL ? one : paths;
+    question->program_count = question->simulation != NULL ? 1 : (uint32_t)count;
+    question->programs = SP_NEW_ARRAY(question->arena, question->program_count, struct sp_verify_program);
+    if (question->programs == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; status == SP_OK && i < question->program_count; i++) {
+        const struct input *input = NULL;
+        status = open_file(&question->files, paths[i], &input, err);
+        if (status == SP_OK)
+            question->programs[i] = (struct sp_verify_program){
+                .name = paths[i], .bytes = input->bytes, .size = input->size, .device = i, .rank = i};
+    }
+    return status;
+}
+
+static enum sp_status print_answer(const struct common *common, const struct sp_verification *verification,
+                                   struct sp_error *err)
+{
+    struct sp_buf text;
+    if (common->json) {
+        struct sp_json json;
+        sp_json_init(&json, false, write_stdout, NULL);
+        sp_verification_json(verification, &json);
+        (void)sp_json_finish(&json, NULL);
+        (void)write_stdout(NULL, "\n", 1);
+        return finish_stdout(err);
+    }
+    sp_buf_init(&text, CLI_MAX_TEXT_BYTES);
+    sp_verification_text(verification, &text);
+    enum sp_status status = print_buf(&text, err);
+    sp_buf_release(&text);
+    return status;
+}
+
+static int answer(struct common *common, struct question *question, int count, char **paths)
+{
+    static const int codes[] = {[SP_PROVED] = EXIT_DONE, [SP_REFUTED] = EXIT_MODEL, [SP_UNDECIDED] = EXIT_NOFIT};
+    struct sp_error err = {0};
+    struct sp_verification *verification = NULL;
+    struct progress progress;
+    enum sp_status status = input_open(paths[0], &question->original, &err);
+    if (status == SP_OK && (question->arena = sp_arena_create(NULL)) == NULL)
+        status = sp_fail_memory(&err);
+    if (status == SP_OK)
+        status = question->manifest_path != NULL ? read_manifest(question, &err)
+                                                 : open_ranks(question, count - 1, paths + 1, &err);
+    progress_init(&progress, 0);
+    const struct sp_verify_request request = {.bytes = question->original.bytes,
+                                              .size = question->original.size,
+                                              .program_count = question->program_count,
+                                              .programs = question->programs,
+                                              .binding_count = question->binding_count,
+                                              .binding_names = question->names,
+                                              .binding_values = question->values,
+                                              .watch = &progress.watch,
+                                              .explains = common->json};
+    if (status == SP_OK)
+        status = sp_verify(&request, &verification, &err);
+    progress_clear(&progress);
+    if (status == SP_OK)
+        status = print_answer(common, verification, &err);
+    const int code = status == SP_OK ? codes[sp_verification_verdict(verification)] : report_error(common, &err, NULL);
+    sp_verification_destroy(verification);
+    return code;
+}
+
+static bool take_dim(struct question *question, char *text)
+{
+    char *equals = strrchr(text, '=');
+    if (equals == NULL || equals == text || question->binding_count == MAX_BINDINGS ||
+        !parse_integer(equals + 1, 0, &question->values[question->binding_count]))
+        return false;
+    *equals = '\0';
+    question->names[question->binding_count++] = text;
+    return true;
+}
+
+int cmd_verify(int argc, char **argv, struct common *common)
+{
+    enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_DIM };
+    static const struct option options[] = {
+        {"help", no_argument, NULL, OPT_HELP},
+        {"json", no_argument, NULL, OPT_JSON},
+        {"manifest", required_argument, NULL, OPT_MANIFEST},
+        {"simulation", required_argument, NULL, OPT_SIMULATION},
+        {"dim", required_argument, NULL, OPT_DIM},
+        SERVER_OPTIONS,
+        {NULL, 0, NULL, 0},
+    };
+    struct sp_error err = {0};
+    struct question question = {.original = {.fd = -1}};
+    int option, code = EXIT_DONE;
+    opterr = 0;
+    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        switch (option) {
+        case 'h':
+        case OPT_HELP:
+            (void)fputs(help, stdout);
+            return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+        case OPT_JSON:
+            break;
+        case OPT_MANIFEST:
+            question.manifest_path = optarg;
+            break;
+        case OPT_SIMULATION:
+            question.simulation = optarg;
+            break;
+        case OPT_DIM:
+            if (!take_dim(&question, optarg))
+                return report_usage(common, "--dim takes NAME=N.");
+            break;
+        default:
+            if (!take_server_option(common, option, optarg))
+                return report_bad_option(common, option, argv[optind - 1]);
+        }
+    }
+    const int given = argc - optind,
+              ways = (question.manifest_path != NULL) + (question.simulation != NULL) + (given > 1);
+    if (given < 1)
+        return report_usage(common, "The original model is missing.");
+    if (ways != 1)
+        return report_usage(common,
+                            "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
+    code = answer(common, &question, given, argv + optind);
+    for (uint32_t i = 0; i < question.files.count; i++)
+        input_close(&question.files.items[i]);
+    free(question.files.items);
+    input_close(&question.original);
+    json_decref(question.manifest);
+    sp_arena_destroy(question.arena);
+    return code;
+}

@@ -1,0 +1,675 @@
+/*
+ * Operators on elements: arithmetic, functions of one number, comparisons, choices.
+ */
+#include <string.h>
+
+#include "base/hash_map.h"
+#include "base/limits.h"
+#include "verify/evaluate.h"
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+
+uint64_t sp_tag(const char *name)
+{
+    return sp_digest(name, strlen(name), 0);
+}
+
+struct sp_number sp_number_add(struct sp_number a, struct sp_number b)
+{
+    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field);
+    return (struct sp_number){are_finite                    ? sp_field_add(a.field, b.field)
+                              : sp_field_is_finite(a.field) ? b.field
+                              : sp_field_is_finite(b.field) ? a.field
+                              : a.field == b.field          ? a.field
+                                                            : sp_field_hash(1, 1),
+                              a.real + b.real};
+}
+
+static struct sp_number negate(struct sp_number a)
+{
+    return (struct sp_number){a.field == SP_FIELD_LEAST      ? SP_FIELD_GREATEST
+                              : a.field == SP_FIELD_GREATEST ? SP_FIELD_LEAST
+                                                             : sp_field_negate(a.field),
+                              -a.real};
+}
+
+struct sp_number sp_number_subtract(struct sp_number a, struct sp_number b)
+{
+    return sp_number_add(a, negate(b));
+}
+
+struct sp_number sp_number_multiply(struct sp_number a, struct sp_number b)
+{
+    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field);
+    return (struct sp_number){are_finite ? sp_field_multiply(a.field, b.field) : sp_field_of_real(a.real * b.real),
+                              a.real * b.real};
+}
+
+struct sp_number sp_number_divide(struct sp_number a, struct sp_number b)
+{
+    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field) && b.field != 0;
+    return (struct sp_number){are_finite ? sp_field_multiply(a.field, sp_field_inverse(b.field))
+                                         : sp_field_of_real(a.real / b.real),
+                              a.real / b.real};
+}
+
+struct sp_number sp_number_max(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){sp_field_is_less(a.field, b.field) ? b.field : a.field,
+                              a.real < b.real ? b.real : a.real};
+}
+
+struct sp_number sp_number_min(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){sp_field_is_less(a.field, b.field) ? a.field : b.field,
+                              a.real < b.real ? a.real : b.real};
+}
+
+struct sp_number sp_integer_add(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){a.field + b.field, a.real + b.real};
+}
+
+static struct sp_number integer_subtract(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){a.field - b.field, a.real - b.real};
+}
+
+struct sp_number sp_integer_multiply(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){a.field * b.field, a.real * b.real};
+}
+
+static int64_t quotient(int64_t a, int64_t b)
+{
+    return b == 0 || (a == INT64_MIN && b == -1) ? 0 : a / b;
+}
+
+static struct sp_number integer_divide(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(uint64_t)quotient((int64_t)a.field, (int64_t)b.field), trunc(a.real / b.real)};
+}
+
+static int64_t modulo(int64_t a, int64_t b)
+{
+    const int64_t rest = b == 0 || b == -1 ? 0 : a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+static struct sp_number integer_modulo(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(uint64_t)modulo((int64_t)a.field, (int64_t)b.field),
+                              a.real - b.real * floor(a.real / b.real)};
+}
+
+struct sp_number sp_integer_max(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(int64_t)a.field < (int64_t)b.field ? b.field : a.field, fmax(a.real, b.real)};
+}
+
+struct sp_number sp_integer_min(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(int64_t)a.field < (int64_t)b.field ? a.field : b.field, fmin(a.real, b.real)};
+}
+
+#define COMPARE(name_, field_, real_)                                                                                  \
+    static struct sp_number name_(struct sp_number a, struct sp_number b)                                              \
+    {                                                                                                                  \
+        return (struct sp_number){(field_) ? 1 : 0, (real_) ? 1 : 0};                                                  \
+    }
+COMPARE(is_equal, a.field == b.field, a.real == b.real)
+COMPARE(is_less, sp_field_is_less(a.field, b.field), a.real < b.real)
+COMPARE(is_less_equal, !sp_field_is_less(b.field, a.field), a.real <= b.real)
+COMPARE(is_greater, sp_field_is_less(b.field, a.field), a.real > b.real)
+COMPARE(is_greater_equal, !sp_field_is_less(a.field, b.field), a.real >= b.real)
+COMPARE(integer_less, (int64_t)a.field < (int64_t)b.field, a.real < b.real)
+COMPARE(integer_less_equal, (int64_t)a.field <= (int64_t)b.field, a.real <= b.real)
+COMPARE(integer_greater, (int64_t)a.field > (int64_t)b.field, a.real > b.real)
+COMPARE(integer_greater_equal, (int64_t)a.field >= (int64_t)b.field, a.real >= b.real)
+COMPARE(known_less, a.real < b.real, a.real < b.real)
+COMPARE(known_less_equal, a.real <= b.real, a.real <= b.real)
+COMPARE(known_greater, a.real > b.real, a.real > b.real)
+COMPARE(known_greater_equal, a.real >= b.real, a.real >= b.real)
+COMPARE(logical_and, a.field != 0 && b.field != 0, a.real != 0 && b.real != 0)
+COMPARE(logical_or, a.field != 0 || b.field != 0, a.real != 0 || b.real != 0)
+COMPARE(logical_xor, (a.field != 0) != (b.field != 0), (a.real != 0) != (b.real != 0))
+
+static struct sp_number known_max(struct sp_number a, struct sp_number b)
+{
+    return a.real < b.real ? b : a;
+}
+
+static struct sp_number known_min(struct sp_number a, struct sp_number b)
+{
+    return a.real < b.real ? a : b;
+}
+
+struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool is_known, struct sp_number a)
+{
+    const double value = real != NULL ? real(a.real) : NAN;
+    return is_known && real != NULL ? sp_number_of_real(value) : (struct sp_number){sp_field_hash(tag, a.field), value};
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_numbers_broadcast(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
+                                    uint32_t *ret_rank, struct sp_index_axis *ret_axes, struct sp_error *err)
+{
+    const uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
+    const struct sp_index_axis one = sp_index_all(1);
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
+        const struct sp_index_axis *x = i + a->rank >= rank ? &a->axes[i + a->rank - rank] : &one;
+        const struct sp_index_axis *y = i + b->rank >= rank ? &b->axes[i + b->rank - rank] : &one;
+        if (x->extent == 1)
+            ret_axes[i] = *y;
+        else if (y->extent == 1)
+            ret_axes[i] = *x;
+        else if (x->extent != y->extent)
+            status =
+                sp_fail(err, SP_ERR_MODEL, "SHAPES_DIFFER", "Its operands have %lld and %lld elements on one axis.",
+                        (long long)x->extent, (long long)y->extent);
+        else
+            status = sp_index_common(arena, x, y, &ret_axes[i], err);
+    }
+    *ret_rank = rank;
+    return status;
+}
+
+/* Where each index of an axis is in another one of the same extent, of one element, or absent. */
+static enum sp_status places_of(struct sp_arena *arena, const struct sp_index_axis *axis,
+                                const struct sp_index_axis *own, uint32_t **ret, struct sp_error *err)
+{
+    uint32_t *places = SP_NEW_ARRAY(arena, axis->count, uint32_t);
+    if (places == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < axis->count; i++)
+        places[i] = own->extent == 1 ? 0 : (uint32_t)sp_index_find(own, sp_index_at(axis, i));
+    *ret = places;
+    return SP_OK;
+}
+
+/* The tensor with the indices of these axes on each axis of more than one element. */
+static enum sp_status restrict_to(struct sp_arena *arena, const struct sp_numbers *x, uint32_t rank,
+                                  const struct sp_index_axis *axes, const struct sp_numbers **ret, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
+        const struct sp_index_axis *axis = &axes[i + rank - x->rank];
+        uint32_t *places = NULL;
+        struct sp_numbers *next;
+        if (x->axes[i].extent == 1 || sp_index_equal(&x->axes[i], axis))
+            continue;
+        status = places_of(arena, axis, &x->axes[i], &places, err);
+        if (status == SP_OK)
+            status = sp_numbers_take(arena, x, i, axis, places, &next, err);
+        if (status == SP_OK)
+            x = next;
+    }
+    *ret = x;
+    return status;
+}
+
+static void aim(struct sp_strides *walk, uint32_t k, const struct sp_numbers *x, uint32_t rank)
+{
+    int64_t strides[SP_MAX_RANK];
+    sp_numbers_strides(x, strides);
+    for (uint32_t i = 0; i < rank; i++)
+        walk->steps[k][i] =
+            i + x->rank < rank || x->axes[i + x->rank - rank].extent == 1 ? 0 : strides[i + x->rank - rank];
+}
+
+void sp_numbers_settle(struct sp_numbers *x)
+{
+    if (!x->is_known || !sp_dtype_is_float(x->dtype))
+        return;
+    for (uint64_t i = 0; i < x->count; i++)
+        x->items[i].field = sp_field_of_real(x->items[i].real);
+}
+
+enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
+                                 enum sp_dtype dtype, sp_number2 function, struct sp_numbers **ret,
+                                 struct sp_error *err)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    struct sp_strides walk = {.tensors = 2};
+    struct sp_numbers *out;
+    uint32_t rank;
+    enum sp_status status = sp_numbers_broadcast(arena, a, b, &rank, axes, err);
+    if (status == SP_OK)
+        status = restrict_to(arena, a, rank, axes, &a, err);
+    if (status == SP_OK)
+        status = restrict_to(arena, b, rank, axes, &b, err);
+    if (status == SP_OK)
+        status = sp_numbers_create(arena, dtype, rank, axes, &out, err);
+    if (status != SP_OK)
+        return status;
+    walk.rank = rank;
+    for (uint32_t i = 0; i < rank; i++)
+        walk.counts[i] = axes[i].count;
+    aim(&walk, 0, a, rank);
+    aim(&walk, 1, b, rank);
+    for (uint64_t i = 0; i < out->count; i++, sp_strides_step(&walk))
+        out->items[i] = function(a->items[walk.index[0]], b->items[walk.index[1]]);
+    out->is_known = a->is_known && b->is_known;
+    *ret = out;
+    return SP_OK;
+}
+
+/* ---- operators of two and more ---------------------------------------------------------------------------------- */
+
+struct binary {
+    const char *name;
+    sp_number2 on_floats, on_integers, on_known; /* of known floats, where these have an order */
+    bool is_bool;
+};
+
+static const struct binary binaries[] = {
+    {"Add", sp_number_add, sp_integer_add, NULL, false},
+    {"Sum", sp_number_add, sp_integer_add, NULL, false},
+    {"Sub", sp_number_subtract, integer_subtract, NULL, false},
+    {"Mul", sp_number_multiply, sp_integer_multiply, NULL, false},
+    {"Div", sp_number_divide, integer_divide, NULL, false},
+    {"Max", sp_number_max, sp_integer_max, known_max, false},
+    {"Min", sp_number_min, sp_integer_min, known_min, false},
+    {"Mod", NULL, integer_modulo, NULL, false},
+    {"And", NULL, logical_and, NULL, true},
+    {"Or", NULL, logical_or, NULL, true},
+    {"Xor", NULL, logical_xor, NULL, true},
+    {"Equal", is_equal, is_equal, NULL, true},
+    {"Less", is_less, integer_less, known_less, true},
+    {"LessOrEqual", is_less_equal, integer_less_equal, known_less_equal, true},
+    {"Greater", is_greater, integer_greater, known_greater, true},
+    {"GreaterOrEqual", is_greater_equal, integer_greater_equal, known_greater_equal, true},
+};
+
+static enum sp_status evaluate_binary(struct sp_call *call)
+{
+    const struct binary *binary = binaries;
+    while (strcmp(binary->name, call->node->op_type) != 0)
+        binary++;
+    const struct sp_numbers *sum = sp_call_in(call, 0);
+    enum sp_status status = sum != NULL ? SP_OK : sp_call_refuse(call, "an operand is missing");
+    if (status == SP_OK && call->in_count == 1)
+        status = sp_numbers_view(call->arena, sum, sum->rank, sum->axes, &call->out[0], call->err);
+    for (uint32_t i = 1; status == SP_OK && i < call->in_count; i++) {
+        const struct sp_numbers *x = call->in[i];
+        if (x == NULL)
+            return sp_call_refuse(call, "an operand is missing");
+        const bool are_known = sum->is_known && x->is_known, is_float = sp_dtype_is_float(x->dtype);
+        const sp_number2 function = !is_float                               ? binary->on_integers
+                                    : are_known && binary->on_known != NULL ? binary->on_known
+                                                                            : binary->on_floats;
+        if (function == NULL)
+            return sp_evaluate_by_rule(call);
+        status = sp_numbers_binary(call->arena, sum, x, binary->is_bool ? SP_DTYPE_BOOL : x->dtype, function,
+                                   &call->out[0], call->err);
+        sum = call->out[0];
+    }
+    return status;
+}
+
+static enum sp_status evaluate_mean(struct sp_call *call)
+{
+    const struct sp_numbers *sum = sp_call_in(call, 0);
+    struct sp_numbers *count;
+    enum sp_status status = sum != NULL ? SP_OK : sp_call_refuse(call, "an operand is missing");
+    for (uint32_t i = 1; status == SP_OK && i < call->in_count; i++) {
+        status = sp_numbers_binary(call->arena, sum, call->in[i], sum->dtype, sp_number_add, &call->out[0], call->err);
+        sum = call->out[0];
+    }
+    if (status == SP_OK)
+        status = sp_numbers_create(call->arena, sum->dtype, 0, NULL, &count, call->err);
+    if (status != SP_OK)
+        return status;
+    count->items[0] = sp_number_of_real(call->in_count);
+    count->is_known = true;
+    return sp_numbers_binary(call->arena, sum, count, sum->dtype, sp_number_divide, &call->out[0], call->err);
+}
+
+/* Powers by small integers are products. */
+static enum sp_status evaluate_pow(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0), *y = sp_call_in(call, 1);
+    if (x == NULL || y == NULL || !y->is_known || y->count != 1)
+        return sp_evaluate_by_rule(call);
+    const double exponent = y->items[0].real;
+    const bool is_integer = exponent == floor(exponent) && fabs(exponent) <= 64;
+    const uint64_t tag = sp_tag("Pow") ^ sp_field_of_real(exponent);
+    enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
+        const struct sp_number a = x->items[i];
+        const double real = pow(a.real, exponent);
+        uint64_t field = exponent == 0.5 ? sp_field_hash(sp_tag("Sqrt"), a.field) : sp_field_hash(tag, a.field);
+        if (is_integer && sp_field_is_finite(a.field)) {
+            field = sp_field_power(a.field, (uint64_t)fabs(exponent));
+            field = exponent < 0 ? sp_field_inverse(field) : field;
+        }
+        call->out[0]->items[i] = !sp_dtype_is_float(x->dtype) ? sp_number_of_int((int64_t)real)
+                                 : x->is_known                ? sp_number_of_real(real)
+                                                              : (struct sp_number){field, real};
+    }
+    if (status == SP_OK)
+        call->out[0]->is_known = x->is_known;
+    return status;
+}
+
+/* ---- functions of one number ------------------------------------------------------------------------------------ */
+
+double sp_real_exp(double x)
+{
+    return exp(x);
+}
+static double real_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double real_softplus(double x)
+{
+    return x > 30 ? x : log1p(exp(x));
+}
+static double real_softsign(double x)
+{
+    return x / (1 + fabs(x));
+}
+static double real_gelu(double x)
+{
+    return x * 0.5 * (1 + erf(x * M_SQRT1_2));
+}
+static double real_mish(double x)
+{
+    return x * tanh(real_softplus(x));
+}
+static double real_hard_swish(double x)
+{
+    return x * fmax(0, fmin(1, x / 6 + 0.5));
+}
+static double real_sign(double x)
+{
+    return (x > 0) - (x < 0);
+}
+static double real_not(double x)
+{
+    return x == 0;
+}
+
+struct unary {
+    const char *name;
+    double (*real)(double);
+    bool is_bool;
+};
+static const struct unary unaries[] = {
+    {"Exp", sp_real_exp, false},
+    {"Log", log, false},
+    {"Sqrt", sqrt, false},
+    {"Tanh", tanh, false},
+    {"Erf", erf, false},
+    {"Sigmoid", real_sigmoid, false},
+    {"Abs", fabs, false},
+    {"Floor", floor, false},
+    {"Ceil", ceil, false},
+    {"Round", nearbyint, false},
+    {"Sin", sin, false},
+    {"Cos", cos, false},
+    {"Tan", tan, false},
+    {"Asin", asin, false},
+    {"Acos", acos, false},
+    {"Atan", atan, false},
+    {"Sinh", sinh, false},
+    {"Cosh", cosh, false},
+    {"Asinh", asinh, false},
+    {"Acosh", acosh, false},
+    {"Atanh", atanh, false},
+    {"Softplus", real_softplus, false},
+    {"Softsign", real_softsign, false},
+    {"Mish", real_mish, false},
+    {"HardSwish", real_hard_swish, false},
+    {"Sign", real_sign, false},
+    {"Not", real_not, true},
+};
+
+static enum sp_status evaluate_unary(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    const struct unary *unary = unaries;
+    if (x == NULL)
+        return sp_call_refuse(call, "an operand is missing");
+    while (strcmp(unary->name, call->node->op_type) != 0)
+        unary++;
+    const uint64_t tag = sp_tag(unary->name);
+    enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
+        const struct sp_number a = x->items[i];
+        struct sp_number *out = &call->out[0]->items[i];
+        if (!sp_dtype_is_float(x->dtype)) /* each part on its own, as branches of the two parts may differ */
+            *out = (struct sp_number){(uint64_t)(int64_t)unary->real((double)(int64_t)a.field), unary->real(a.real)};
+        else if (unary->real == sp_real_exp && a.field == SP_FIELD_LEAST)
+            *out = (struct sp_number){0, unary->real(a.real)};
+        else
+            *out = sp_number_function(tag, unary->real, x->is_known, a);
+    }
+    if (status == SP_OK)
+        call->out[0]->is_known = x->is_known;
+    return status;
+}
+
+static enum sp_status evaluate_negative(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    enum sp_status status = x == NULL
+                                ? sp_call_refuse(call, "an operand is missing")
+                                : sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++)
+        call->out[0]->items[i] = sp_dtype_is_float(x->dtype)
+                                     ? negate(x->items[i])
+                                     : (struct sp_number){-x->items[i].field, -x->items[i].real};
+    if (status == SP_OK)
+        call->out[0]->is_known = x->is_known;
+    return status;
+}
+
+static enum sp_status evaluate_reciprocal(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    struct sp_numbers *one;
+    enum sp_status status = x == NULL ? sp_call_refuse(call, "an operand is missing")
+                                      : sp_numbers_create(call->arena, x->dtype, 0, NULL, &one, call->err);
+    if (status != SP_OK)
+        return status;
+    one->items[0] = (struct sp_number){1, 1};
+    one->is_known = true;
+    return sp_numbers_binary(call->arena, one, x, x->dtype, sp_number_divide, &call->out[0], call->err);
+}
+
+static enum sp_status evaluate_relu(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    struct sp_numbers *zero;
+    enum sp_status status = x == NULL ? sp_call_refuse(call, "an operand is missing")
+                                      : sp_numbers_create(call->arena, x->dtype, 0, NULL, &zero, call->err);
+    if (status != SP_OK)
+        return status;
+    zero->is_known = true;
+    return sp_numbers_binary(call->arena, x, zero, x->dtype,
+                             !sp_dtype_is_float(x->dtype) ? sp_integer_max
+                             : x->is_known                ? known_max
+                                                          : sp_number_max,
+                             &call->out[0], call->err);
+}
+
+static enum sp_status evaluate_clip(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    enum sp_status status = SP_OK;
+    if (x == NULL || call->version < 11)
+        return sp_evaluate_by_rule(call);
+    for (uint32_t i = 1; status == SP_OK && i < 3; i++) {
+        const struct sp_numbers *bound = sp_call_in(call, i);
+        if (bound == NULL)
+            continue;
+        const bool is_float = sp_dtype_is_float(x->dtype), are_known = x->is_known && bound->is_known;
+        const sp_number2 max = !is_float   ? sp_integer_max
+                               : are_known ? known_max
+                                           : sp_number_max,
+                         min = !is_float   ? sp_integer_min
+                               : are_known ? known_min
+                                           : sp_number_min;
+        status = sp_numbers_binary(call->arena, x, bound, x->dtype, i == 1 ? max : min, &call->out[0], call->err);
+        x = call->out[0];
+    }
+    return status == SP_OK && call->out[0] == NULL
+               ? sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err)
+               : status;
+}
+
+static struct sp_number converted(const struct sp_numbers *x, struct sp_number a, enum sp_dtype to)
+{
+    const bool from_float = sp_dtype_is_float(x->dtype), to_float = sp_dtype_is_float(to);
+    if (to == SP_DTYPE_BOOL)
+        return (struct sp_number){a.field != 0, a.real != 0};
+    if (from_float == to_float)
+        return a;
+    if (to_float)
+        return (struct sp_number){sp_field_of_int((int64_t)a.field), a.real};
+    if (x->is_known)
+        return sp_number_of_int(isfinite(a.real) && fabs(a.real) < 0x1p62 ? (int64_t)a.real : INT64_MAX);
+    return (struct sp_number){sp_field_hash(sp_tag("Cast"), a.field) & 0xffff, trunc(a.real)};
+}
+
+static enum sp_status cast_to(struct sp_call *call, const struct sp_numbers *x, enum sp_dtype to)
+{
+    enum sp_status status = sp_numbers_create(call->arena, to, x->rank, x->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++)
+        call->out[0]->items[i] = converted(x, x->items[i], to);
+    if (status == SP_OK)
+        call->out[0]->is_known = x->is_known;
+    return status;
+}
+
+static enum sp_status evaluate_cast(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0), *like = sp_call_in(call, 1);
+    const int64_t to = like != NULL ? (int64_t)like->dtype : sp_node_int(call->node, "to", 0);
+    if (x == NULL || to <= 0 || to >= SP_DTYPE_COUNT || to == SP_DTYPE_STRING)
+        return sp_call_refuse(call, "the type is not one of numbers");
+    return cast_to(call, x, (enum sp_dtype)to);
+}
+
+static enum sp_status evaluate_where(struct sp_call *call)
+{
+    const struct sp_numbers *c = sp_call_in(call, 0), *x = sp_call_in(call, 1), *y = sp_call_in(call, 2);
+    struct sp_index_axis axes[SP_MAX_RANK];
+    struct sp_numbers shape = {0}, *both;
+    struct sp_strides walk = {.tensors = 3};
+    if (c == NULL || x == NULL || y == NULL)
+        return sp_call_refuse(call, "an operand is missing");
+    enum sp_status status = sp_numbers_binary(call->arena, x, y, x->dtype, sp_number_max, &both, call->err);
+    if (status == SP_OK)
+        status = sp_numbers_broadcast(call->arena, c, both, &shape.rank, axes, call->err);
+    if (status == SP_OK)
+        status = restrict_to(call->arena, c, shape.rank, axes, &c, call->err);
+    if (status == SP_OK)
+        status = restrict_to(call->arena, x, shape.rank, axes, &x, call->err);
+    if (status == SP_OK)
+        status = restrict_to(call->arena, y, shape.rank, axes, &y, call->err);
+    if (status == SP_OK)
+        status = sp_numbers_create(call->arena, x->dtype, shape.rank, axes, &call->out[0], call->err);
+    if (status != SP_OK)
+        return status;
+    walk.rank = shape.rank;
+    for (uint32_t i = 0; i < shape.rank; i++)
+        walk.counts[i] = axes[i].count;
+    aim(&walk, 0, c, shape.rank);
+    aim(&walk, 1, x, shape.rank);
+    aim(&walk, 2, y, shape.rank);
+    for (uint64_t i = 0; i < call->out[0]->count; i++, sp_strides_step(&walk)) {
+        const struct sp_number which = c->items[walk.index[0]], a = x->items[walk.index[1]],
+                               b = y->items[walk.index[2]];
+        call->out[0]->items[i] =
+            (struct sp_number){which.field != 0 ? a.field : b.field, which.real != 0 ? a.real : b.real};
+    }
+    call->out[0]->is_known = c->is_known && x->is_known && y->is_known;
+    return SP_OK;
+}
+
+static enum sp_status evaluate_same(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    return x == NULL ? sp_call_refuse(call, "an operand is missing")
+                     : sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err);
+}
+
+static enum sp_status evaluate_gelu(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    if (x == NULL || call->in_count != 1 || strcmp(sp_node_string(call->node, "approximate", "none"), "none") != 0)
+        return sp_evaluate_by_rule(call);
+    /* x / 2 (1 + erf(x / sqrt 2)), as files write it that spell it out */
+    const uint64_t erf_tag = sp_tag("Erf"), root = sp_field_of_real((float)M_SQRT2), half = sp_field_of_real(0.5);
+    enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
+        const uint64_t a = x->items[i].field,
+                       inner = sp_field_hash(erf_tag, sp_field_multiply(a, sp_field_inverse(root)));
+        call->out[0]->items[i] = (struct sp_number){
+            sp_field_multiply(sp_field_multiply(a, sp_field_add(1, inner)), half), real_gelu(x->items[i].real)};
+    }
+    return status;
+}
+
+const struct sp_evaluator_entry sp_evaluators_elements[] = {
+    {"Add", evaluate_binary},
+    {"Sum", evaluate_binary},
+    {"Sub", evaluate_binary},
+    {"Mul", evaluate_binary},
+    {"Div", evaluate_binary},
+    {"Max", evaluate_binary},
+    {"Min", evaluate_binary},
+    {"Mod", evaluate_binary},
+    {"And", evaluate_binary},
+    {"Or", evaluate_binary},
+    {"Xor", evaluate_binary},
+    {"Equal", evaluate_binary},
+    {"Less", evaluate_binary},
+    {"LessOrEqual", evaluate_binary},
+    {"Greater", evaluate_binary},
+    {"GreaterOrEqual", evaluate_binary},
+    {"Mean", evaluate_mean},
+    {"Pow", evaluate_pow},
+    {"Exp", evaluate_unary},
+    {"Log", evaluate_unary},
+    {"Sqrt", evaluate_unary},
+    {"Tanh", evaluate_unary},
+    {"Erf", evaluate_unary},
+    {"Sigmoid", evaluate_unary},
+    {"Abs", evaluate_unary},
+    {"Floor", evaluate_unary},
+    {"Ceil", evaluate_unary},
+    {"Round", evaluate_unary},
+    {"Sin", evaluate_unary},
+    {"Cos", evaluate_unary},
+    {"Tan", evaluate_unary},
+    {"Asin", evaluate_unary},
+    {"Acos", evaluate_unary},
+    {"Atan", evaluate_unary},
+    {"Sinh", evaluate_unary},
+    {"Cosh", evaluate_unary},
+    {"Asinh", evaluate_unary},
+    {"Acosh", evaluate_unary},
+    {"Atanh", evaluate_unary},
+    {"Softplus", evaluate_unary},
+    {"Softsign", evaluate_unary},
+    {"Mish", evaluate_unary},
+    {"HardSwish", evaluate_unary},
+    {"Sign", evaluate_unary},
+    {"Not", evaluate_unary},
+    {"Neg", evaluate_negative},
+    {"Reciprocal", evaluate_reciprocal},
+    {"Relu", evaluate_relu},
+    {"Clip", evaluate_clip},
+    {"Cast", evaluate_cast},
+    {"CastLike", evaluate_cast},
+    {"Where", evaluate_where},
+    {"Identity", evaluate_same},
+    {"Gelu", evaluate_gelu},
+    {NULL, NULL},
+};

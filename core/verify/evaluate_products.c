@@ -1,0 +1,272 @@
+/*
+ * Sums of products: MatMul, Gemm, Einsum.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "verify/evaluate.h"
+
+/* ---- contraction ------------------------------------------------------------------------------------------------ */
+
+struct contraction {
+    struct sp_arena *arena;
+    uint32_t count, label_count;
+    struct sp_index_axis axes[SP_LABELS]; /* of each label; extent -1: none yet */
+    struct sp_strides walk;               /* over the result's labels, then those that are summed over */
+    uint8_t order[SP_LABELS];
+    struct sp_error *err;
+};
+
+static enum sp_status find_axes(struct contraction *work, const struct sp_labelled *operands)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < SP_LABELS; i++)
+        work->axes[i].extent = -1;
+    for (uint32_t k = 0; k < work->count; k++) {
+        for (uint32_t i = 0; status == SP_OK && i < operands[k].x->rank; i++) {
+            struct sp_index_axis *axis = &work->axes[operands[k].labels[i]];
+            const struct sp_index_axis *own = &operands[k].x->axes[i];
+            if (axis->extent == -1 || axis->extent == 1)
+                *axis = *own;
+            else if (own->extent != 1 && own->extent != axis->extent)
+                status = sp_fail(work->err, SP_ERR_MODEL, "SHAPES_DIFFER",
+                                 "Its operands have %lld and %lld elements on one axis.", (long long)axis->extent,
+                                 (long long)own->extent);
+            else if (own->extent != 1)
+                status = sp_index_common(work->arena, axis, own, axis, work->err);
+        }
+    }
+    return status;
+}
+
+/* The operand with the labels' indices on each axis. */
+static enum sp_status fit(struct contraction *work, const struct sp_labelled *operand, const struct sp_numbers **ret)
+{
+    const struct sp_numbers *x = operand->x;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
+        const struct sp_index_axis *axis = &work->axes[operand->labels[i]];
+        struct sp_numbers *next;
+        if (x->axes[i].extent == 1 || sp_index_equal(axis, &x->axes[i]))
+            continue;
+        uint32_t *from = SP_NEW_ARRAY(work->arena, axis->count, uint32_t);
+        if (from == NULL)
+            return sp_fail_memory(work->err);
+        for (uint32_t j = 0; j < axis->count; j++)
+            from[j] = (uint32_t)sp_index_find(&x->axes[i], sp_index_at(axis, j));
+        status = sp_numbers_take(work->arena, x, i, axis, from, &next, work->err);
+        x = next;
+    }
+    *ret = x;
+    return status;
+}
+
+enum sp_status sp_numbers_contract(struct sp_arena *arena, uint32_t count, const struct sp_labelled *operands,
+                                   uint32_t rank, const uint8_t *labels, struct sp_numbers **ret, struct sp_error *err)
+{
+    struct contraction work = {.arena = arena, .count = count, .err = err};
+    struct sp_index_axis axes[SP_LABELS];
+    const struct sp_numbers *x[SP_STRIDES_MAX];
+    struct sp_numbers *out;
+    uint64_t sums = 1;
+    bool is_known = true;
+    enum sp_status status = count <= SP_STRIDES_MAX && rank < SP_LABELS
+                                ? find_axes(&work, operands)
+                                : sp_fail(err, SP_ERR_UNSUPPORTED, "TOO_MANY_OPERANDS", "it has too many operands");
+    for (uint32_t k = 0; status == SP_OK && k < count; k++) {
+        status = fit(&work, &operands[k], &x[k]);
+        is_known = is_known && operands[k].x->is_known;
+    }
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
+        axes[i] = work.axes[labels[i]];
+        if (axes[i].extent < 0)
+            axes[i] = sp_index_all(1);
+        work.order[work.walk.rank++] = labels[i];
+    }
+    for (uint32_t label = 0; label < SP_LABELS; label++) {
+        if (work.axes[label].extent < 0 || memchr(labels, (int)label, rank) != NULL)
+            continue;
+        sums *= work.axes[label].count;
+        work.order[work.walk.rank++] = (uint8_t)label;
+    }
+    if (status == SP_OK)
+        status = sp_numbers_create(arena, operands[0].x->dtype, rank, axes, &out, err);
+    if (status != SP_OK)
+        return status;
+    work.walk.tensors = count;
+    for (uint32_t i = 0; i < work.walk.rank; i++)
+        work.walk.counts[i] = work.axes[work.order[i]].extent < 0 ? 1 : work.axes[work.order[i]].count;
+    for (uint32_t k = 0; k < count; k++) {
+        int64_t strides[SP_MAX_RANK];
+        sp_numbers_strides(x[k], strides);
+        for (uint32_t i = 0; i < x[k]->rank; i++) {
+            for (uint32_t j = 0; j < work.walk.rank; j++) /* a label that stands twice is a diagonal */
+                work.walk.steps[k][j] +=
+                    work.order[j] == operands[k].labels[i] && x[k]->axes[i].extent != 1 ? strides[i] : 0;
+        }
+    }
+    const bool is_float = sp_dtype_is_float(out->dtype);
+    for (uint64_t i = 0; i < out->count; i++) {
+        struct sp_number sum = {0, 0};
+        for (uint64_t j = 0; j < sums; j++, sp_strides_step(&work.walk)) {
+            struct sp_number product = x[0]->items[work.walk.index[0]];
+            for (uint32_t k = 1; k < count; k++)
+                product = is_float ? sp_number_multiply(product, x[k]->items[work.walk.index[k]])
+                                   : sp_integer_multiply(product, x[k]->items[work.walk.index[k]]);
+            sum = is_float ? sp_number_add(sum, product) : sp_integer_add(sum, product);
+        }
+        out->items[i] = sum;
+    }
+    out->is_known = is_known;
+    *ret = out;
+    return SP_OK;
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------- */
+
+enum { M = 40, N = 41, K = 42 };
+
+static enum sp_status scale(struct sp_call *call, const struct sp_numbers *x, double factor, struct sp_numbers **ret)
+{
+    struct sp_numbers *number;
+    if (factor == 1)
+        return sp_numbers_view(call->arena, x, x->rank, x->axes, ret, call->err);
+    enum sp_status status = sp_numbers_create(call->arena, x->dtype, 0, NULL, &number, call->err);
+    if (status != SP_OK)
+        return status;
+    number->items[0] = sp_number_of_real(factor);
+    number->is_known = true;
+    return sp_numbers_binary(call->arena, x, number, x->dtype, sp_number_multiply, ret, call->err);
+}
+
+/* MatMul, and FusedMatMul with turned operands and a factor. */
+static enum sp_status evaluate_matmul(struct sp_call *call)
+{
+    const struct sp_numbers *a = sp_call_in(call, 0), *b = sp_call_in(call, 1);
+    struct sp_labelled operands[2] = {{.x = a}, {.x = b}};
+    uint8_t labels[SP_LABELS];
+    uint32_t rank = 0;
+    if (a == NULL || b == NULL || a->rank == 0 || b->rank == 0 || a->rank > 32 || b->rank > 32 ||
+        sp_node_int(call->node, "transBatchA", 0) != 0 || sp_node_int(call->node, "transBatchB", 0) != 0)
+        return sp_call_refuse(call, "its operands have no axes");
+    const bool turned_a = sp_node_int(call->node, "transA", 0) != 0 && a->rank > 1,
+               turned_b = sp_node_int(call->node, "transB", 0) != 0 && b->rank > 1;
+    const uint32_t batch_a = a->rank > 2 ? a->rank - 2 : 0, batch_b = b->rank > 2 ? b->rank - 2 : 0,
+                   batch = batch_a > batch_b ? batch_a : batch_b;
+    for (uint32_t i = 0; i < batch; i++) {
+        labels[rank++] = (uint8_t)i;
+        if (i + batch_a >= batch)
+            operands[0].labels[i + batch_a - batch] = (uint8_t)i;
+        if (i + batch_b >= batch)
+            operands[1].labels[i + batch_b - batch] = (uint8_t)i;
+    }
+    operands[0].labels[a->rank - 1] = turned_a ? M : K;
+    operands[1].labels[b->rank - 1] = turned_b || b->rank == 1 ? K : N;
+    if (a->rank > 1) {
+        operands[0].labels[a->rank - 2] = turned_a ? K : M;
+        labels[rank++] = M;
+    }
+    if (b->rank > 1) {
+        operands[1].labels[b->rank - 2] = turned_b ? N : K;
+        labels[rank++] = N;
+    }
+    struct sp_numbers *product;
+    if (a->axes[a->rank - (turned_a ? 2 : 1)].extent != b->axes[b->rank - (turned_b || b->rank == 1 ? 1 : 2)].extent)
+        return sp_fail(call->err, SP_ERR_MODEL, "SHAPES_DIFFER",
+                       "Its operands have %lld and %lld elements to sum over.",
+                       (long long)a->axes[a->rank - (turned_a ? 2 : 1)].extent,
+                       (long long)b->axes[b->rank - (turned_b || b->rank == 1 ? 1 : 2)].extent);
+    enum sp_status status = sp_numbers_contract(call->arena, 2, operands, rank, labels, &product, call->err);
+    return status == SP_OK ? scale(call, product, sp_node_float(call->node, "alpha", 1), &call->out[0]) : status;
+}
+
+static enum sp_status evaluate_gemm(struct sp_call *call)
+{
+    const struct sp_numbers *a = sp_call_in(call, 0), *b = sp_call_in(call, 1), *c = sp_call_in(call, 2);
+    if (a == NULL || b == NULL || a->rank != 2 || b->rank != 2)
+        return sp_call_refuse(call, "its operands are no matrices");
+    const bool turned_a = sp_node_int(call->node, "transA", 0) != 0,
+               turned_b = sp_node_int(call->node, "transB", 0) != 0;
+    const struct sp_labelled operands[2] = {{a, {turned_a ? K : M, turned_a ? M : K}},
+                                            {b, {turned_b ? N : K, turned_b ? K : N}}};
+    const uint8_t labels[2] = {M, N};
+    struct sp_numbers *product, *added;
+    enum sp_status status = sp_numbers_contract(call->arena, 2, operands, 2, labels, &product, call->err);
+    if (status == SP_OK)
+        status = scale(call, product, sp_node_float(call->node, "alpha", 1), &call->out[0]);
+    if (status != SP_OK || c == NULL)
+        return status;
+    status = scale(call, c, sp_node_float(call->node, "beta", 1), &added);
+    return status == SP_OK
+               ? sp_numbers_binary(call->arena, call->out[0], added, a->dtype, sp_number_add, &call->out[0], call->err)
+               : status;
+}
+
+/* Labels are the letters; those behind an ellipsis get numbers from the back. */
+static bool read_term(const char **text, uint32_t rank, uint8_t *labels, uint32_t *ret_count)
+{
+    uint32_t letters = 0, count = 0;
+    bool has_dots = false;
+    for (const char *at = *text; *at != '\0' && *at != ',' && *at != '-'; at++)
+        letters += *at != '.' && *at != ' ';
+    for (; **text != '\0' && **text != ',' && **text != '-'; ++*text) {
+        const char letter = **text;
+        if (letter == ' ')
+            continue;
+        if (letter == '.') {
+            for (uint32_t i = 0; !has_dots && letters + i < rank; i++)
+                labels[count++] = (uint8_t)(63 - (rank - letters - i));
+            has_dots = true;
+            continue;
+        }
+        const int place = letter >= 'a' && letter <= 'z'   ? letter - 'a'
+                          : letter >= 'A' && letter <= 'Z' ? letter - 'A' + 26
+                                                           : -1;
+        if (place < 0 || count >= rank || place > 51)
+            return false;
+        labels[count++] = (uint8_t)place;
+    }
+    *ret_count = count;
+    return count == rank;
+}
+
+static enum sp_status evaluate_einsum(struct sp_call *call)
+{
+    const char *text = sp_node_string(call->node, "equation", "");
+    struct sp_labelled operands[SP_STRIDES_MAX];
+    uint8_t labels[SP_LABELS];
+    uint32_t rank = 0, count, dots = 0;
+    if (call->in_count == 0 || call->in_count > SP_STRIDES_MAX || strstr(text, "->") == NULL)
+        return sp_evaluate_by_rule(call);
+    memset(operands, 0, sizeof operands);
+    for (uint32_t i = 0; i < call->in_count; i++) {
+        if (call->in[i] == NULL || call->in[i]->rank > 10)
+            return sp_call_refuse(call, "an operand is missing");
+        operands[i].x = call->in[i];
+        if (!read_term(&text, call->in[i]->rank, operands[i].labels, &count))
+            return sp_call_refuse(call, "its equation cannot be read");
+        for (uint32_t k = 0; k < count; k++)
+            dots = operands[i].labels[k] > 51 && (uint32_t)(63 - operands[i].labels[k]) > dots
+                       ? (uint32_t)(63 - operands[i].labels[k])
+                       : dots;
+        text += *text == ',';
+    }
+    if (strncmp(text, "->", 2) != 0)
+        return sp_call_refuse(call, "its equation cannot be read");
+    text += 2;
+    const char *at = text;
+    for (; *at != '\0'; at++)
+        rank += *at != '.' && *at != ' ';
+    rank += strchr(text, '.') != NULL ? dots : 0;
+    if (rank > 20 || !read_term(&text, rank, labels, &count))
+        return sp_call_refuse(call, "its equation cannot be read");
+    return sp_numbers_contract(call->arena, call->in_count, operands, rank, labels, &call->out[0], call->err);
+}
+
+const struct sp_evaluator_entry sp_evaluators_products[] = {
+    {"MatMul", evaluate_matmul},
+    {"FusedMatMul", evaluate_matmul},
+    {"Gemm", evaluate_gemm},
+    {"Einsum", evaluate_einsum},
+    {NULL, NULL},
+};

@@ -1,0 +1,337 @@
+/*
+ * Collectives between programs.
+ */
+#include <string.h>
+
+#include "base/limits.h"
+#include "verify/programs.h"
+
+enum kind { ALL_REDUCE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, BROADCAST, NO_KIND };
+
+struct form {
+    enum kind kind;
+    const char *reduce; /* "SUM", "MAX", .. */
+    int64_t axis, root;
+    uint32_t count;       /* members */
+    const int64_t *ranks; /* of the world; NULL: all */
+};
+
+static enum kind kind_named(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum kind kind;
+    } kinds[] = {
+        {"AllReduce", ALL_REDUCE},         {"ALL_REDUCE", ALL_REDUCE},         {"AllGather", ALL_GATHER},
+        {"ALL_GATHER", ALL_GATHER},        {"AllToAll", ALL_TO_ALL},           {"ALL_TO_ALL", ALL_TO_ALL},
+        {"ReduceScatter", REDUCE_SCATTER}, {"REDUCE_SCATTER", REDUCE_SCATTER}, {"Broadcast", BROADCAST},
+        {"BROADCAST", BROADCAST},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, name) == 0)
+            return kinds[i].kind;
+    }
+    return NO_KIND;
+}
+
+static bool is_dist(const struct sp_node *node)
+{
+    return strcmp(node->op_type, "DistCollective") == 0;
+}
+
+bool sp_is_collective(const struct sp_node *node)
+{
+    const char *name = node->op_type;
+    if (is_dist(node))
+        return true;
+    return strcmp(node->domain, "com.microsoft") == 0 &&
+           kind_named(strncmp(name, "Nccl", 4) == 0 ? name + 4 : name) != NO_KIND;
+}
+
+static uint32_t world_size(const struct sp_verification *all, const struct sp_verify_run *run)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->run_count; i++)
+        count += all->runs[i].program->world == run->program->world && all->runs[i].program->part == run->program->part;
+    return count;
+}
+
+static struct sp_verify_run *find_rank(struct sp_verification *all, const struct sp_verify_run *run, int64_t rank)
+{
+    for (uint32_t i = 0; i < all->run_count; i++) {
+        const struct sp_verify_program *other = all->runs[i].program;
+        if (other->world == run->program->world && other->part == run->program->part && other->rank == rank)
+            return &all->runs[i];
+    }
+    return NULL;
+}
+
+/* Reads the node that a run waits at. */
+static struct form read_form(const struct sp_verification *all, const struct sp_verify_run *run)
+{
+    const struct sp_node *node = &run->model->graph->nodes[run->next];
+    const char *name = is_dist(node) ? sp_node_string(node, "collective_operation", "") : node->op_type;
+    struct form form = {.kind = kind_named(strncmp(name, "Nccl", 4) == 0 ? name + 4 : name),
+                        .reduce = sp_node_string(node, "reduce_op", is_dist(node) ? "NONE" : "SUM"),
+                        .axis = sp_node_int(node, "axis", 0),
+                        .root = sp_node_int(node, "root", -1)};
+    uint32_t listed;
+    const int64_t *groups = sp_node_ints(node, "groups", &listed);
+    const int64_t size = sp_node_int(node, "group_size", listed);
+    form.count = world_size(all, run);
+    if (!is_dist(node) && kind_named("AllReduce") != form.kind && sp_node_attribute(node, "group_size") != NULL)
+        form.count = size > 0 && size <= SP_MAX_DEVICES ? (uint32_t)size : 0;
+    if (groups == NULL || listed == 0)
+        return form;
+    /* a flat list of groups of this size: the rank's own counts */
+    const uint32_t step = size > 0 && size < listed ? (uint32_t)size : listed;
+    for (uint32_t first = 0; first + step <= listed; first += step) {
+        for (uint32_t i = 0; i < step; i++) {
+            if (groups[first + i] == run->program->rank) {
+                form.ranks = groups + first;
+                form.count = step;
+            }
+        }
+    }
+    if (form.ranks == NULL)
+        form.count = 0;
+    return form;
+}
+
+/* ---- carrying out ----------------------------------------------------------------------------------------------- */
+
+struct exchange {
+    struct sp_verification *all;
+    struct form form;
+    struct sp_verify_run **runs; /* members in the order of the group */
+    struct sp_error *err;        /* of this program */
+};
+
+static struct sp_node *node_of(const struct sp_verify_run *run)
+{
+    return &run->model->graph->nodes[run->next];
+}
+
+static sp_number2 reduction(const struct exchange *exchange, const struct sp_numbers *x)
+{
+    const char *name = exchange->form.reduce;
+    const bool is_float = sp_dtype_is_float(x->dtype);
+    return strcmp(name, "MAX") == 0    ? is_float ? sp_number_max : sp_integer_max
+           : strcmp(name, "MIN") == 0  ? is_float ? sp_number_min : sp_integer_min
+           : strcmp(name, "PROD") == 0 ? is_float ? sp_number_multiply : sp_integer_multiply
+           : strcmp(name, "SUM") == 0  ? is_float ? sp_number_add : sp_integer_add
+                                       : NULL;
+}
+
+/* All members' pieces joined, or their pieces one behind the other. */
+static enum sp_status join(const struct exchange *exchange, const struct sp_numbers *const *pieces,
+                           struct sp_numbers **ret, struct sp_error *why)
+{
+    const struct form *form = &exchange->form;
+    struct sp_arena *arena = exchange->all->arena;
+    enum sp_status status = SP_OK;
+    if (form->kind == ALL_GATHER || form->kind == ALL_TO_ALL) {
+        const int64_t axis = form->axis < 0 ? form->axis + pieces[0]->rank : form->axis;
+        if (axis < 0 || axis >= pieces[0]->rank)
+            return sp_fail(why, SP_ERR_MODEL, "AXIS_MISSING", "It gathers along an axis that its input does not have.");
+        status = sp_numbers_concat(arena, form->count, pieces, (uint32_t)axis, ret, why);
+        return status == SP_ERR_UNSUPPORTED
+                   ? sp_fail(NULL, SP_ERR_MODEL, "PARTS_DIFFER", "%s", "the members' inputs have other shapes")
+                   : status;
+    }
+    const sp_number2 function = reduction(exchange, pieces[0]);
+    struct sp_numbers *sum;
+    if (function == NULL)
+        return sp_fail(why, SP_ERR_MODEL, "NO_REDUCTION", "It reduces by '%s', which is no reduction.", form->reduce);
+    status = sp_numbers_view(arena, pieces[0], pieces[0]->rank, pieces[0]->axes, &sum, why);
+    for (uint32_t i = 1; status == SP_OK && i < form->count; i++) {
+        bool fits = pieces[i]->rank == sum->rank;
+        for (uint32_t k = 0; fits && k < sum->rank; k++)
+            fits = sp_index_equal(&pieces[i]->axes[k], &sum->axes[k]);
+        status = fits ? sp_numbers_binary(arena, sum, pieces[i], sum->dtype, function, &sum, why)
+                      : sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "The members' inputs have different shapes.");
+    }
+    *ret = sum;
+    return status;
+}
+
+/* What one member gets out of its input `i`. */
+static enum sp_status result_of(const struct exchange *exchange, uint32_t member,
+                                const struct sp_numbers *const *pieces, const struct sp_numbers *joined,
+                                struct sp_numbers **ret, struct sp_error *why)
+{
+    const struct form *form = &exchange->form;
+    struct sp_arena *arena = exchange->all->arena;
+    const struct sp_numbers *x = form->kind == BROADCAST ? pieces[form->root] : joined;
+    if (form->kind == ALL_REDUCE || form->kind == ALL_GATHER || form->kind == BROADCAST)
+        return sp_numbers_view(arena, x, x->rank, x->axes, ret, why);
+    const int64_t own = pieces[0]->rank > 0 ? pieces[0]->axes[0].extent : 0, block = own / form->count;
+    if (pieces[0]->rank == 0 || own % form->count != 0)
+        return sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "Its first axis of %lld elements is not divisible by %u.",
+                       (long long)own, form->count);
+    if (form->kind == REDUCE_SCATTER)
+        return sp_numbers_slice(arena, x, 0, member * block, 1, block, ret, why);
+    const struct sp_numbers **parts = SP_NEW_ARRAY(arena, form->count, const struct sp_numbers *);
+    enum sp_status status = parts != NULL ? SP_OK : sp_fail_memory(why);
+    for (uint32_t i = 0; status == SP_OK && i < form->count; i++) {
+        struct sp_numbers *part = NULL;
+        status = sp_numbers_slice(arena, pieces[i], 0, member * block, 1, block, &part, why);
+        parts[i] = part;
+    }
+    return status == SP_OK ? sp_numbers_concat(arena, form->count, parts, 0, ret, why) : status;
+}
+
+static enum sp_status set_all(const struct exchange *exchange, uint32_t i, struct sp_outcome outcome)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t m = 0; status == SP_OK && m < exchange->form.count; m++) {
+        struct sp_node *node = node_of(exchange->runs[m]);
+        if (i < node->output_count && node->outputs[i] != NULL)
+            status = sp_run_set(exchange->all, exchange->runs[m], node->outputs[i], outcome, exchange->err);
+    }
+    return status;
+}
+
+static enum sp_status exchange_operand(const struct exchange *exchange, uint32_t i)
+{
+    struct sp_verification *all = exchange->all;
+    const struct sp_numbers **pieces = SP_NEW_ARRAY(all->arena, exchange->form.count, const struct sp_numbers *);
+    struct sp_numbers *joined = NULL;
+    struct sp_error why = {0};
+    if (pieces == NULL)
+        return sp_fail_memory(exchange->err);
+    for (uint32_t m = 0; m < exchange->form.count; m++) {
+        const struct sp_node *node = node_of(exchange->runs[m]);
+        const struct sp_outcome *outcome = i < node->input_count && node->inputs[i] != NULL
+                                               ? sp_run_outcome(exchange->runs[m], node->inputs[i])
+                                               : NULL;
+        if (outcome == NULL || outcome->numbers == NULL)
+            return set_all(exchange, i,
+                           outcome != NULL
+                               ? *outcome
+                               : (struct sp_outcome){.why = "an input of a collective is no result of a node",
+                                                     .at = node,
+                                                     .run = exchange->runs[m]});
+        pieces[m] = outcome->numbers;
+    }
+    enum sp_status status = SP_OK;
+    if (exchange->form.kind == ALL_REDUCE || exchange->form.kind == ALL_GATHER || exchange->form.kind == REDUCE_SCATTER)
+        status = join(exchange, pieces, &joined, &why);
+    for (uint32_t m = 0; status == SP_OK && m < exchange->form.count; m++) {
+        struct sp_node *node = node_of(exchange->runs[m]);
+        struct sp_numbers *result = NULL;
+        status = result_of(exchange, m, pieces, joined, &result, &why);
+        if (status == SP_OK && i < node->output_count && node->outputs[i] != NULL)
+            status =
+                sp_run_set(all, exchange->runs[m], node->outputs[i],
+                           (struct sp_outcome){.numbers = result, .at = node, .run = exchange->runs[m]}, exchange->err);
+    }
+    if (status == SP_OK || status == SP_ERR_MEMORY)
+        return status == SP_OK ? SP_OK : sp_fail_memory(exchange->err);
+    const char *text = sp_arena_printf(all->arena, "%s", why.message);
+    return text == NULL ? sp_fail_memory(exchange->err)
+                        : set_all(exchange, i,
+                                  (struct sp_outcome){.why = text,
+                                                      .at = node_of(exchange->runs[0]),
+                                                      .is_wrong = status == SP_ERR_MODEL,
+                                                      .run = exchange->runs[0]});
+}
+
+/* The members of the group of a waiting run, where all of them wait at the same collective; NULL where not yet.
+   `*ret_clash` is set where they never will. */
+static struct sp_verify_run **members_of(struct sp_verification *all, struct sp_verify_run *run,
+                                         const struct form *form, const char **ret_clash)
+{
+    struct sp_verify_run **runs = SP_NEW_ARRAY(all->arena, form->count + (size_t)1, struct sp_verify_run *);
+    *ret_clash = NULL;
+    if (form->kind == NO_KIND || form->count == 0 || runs == NULL || form->root >= (int64_t)form->count ||
+        (form->kind == BROADCAST && form->root < 0)) {
+        *ret_clash = "its kind, group or root is none of its world";
+        return NULL;
+    }
+    for (uint32_t i = 0; i < form->count; i++) {
+        runs[i] = find_rank(all, run, form->ranks != NULL ? form->ranks[i] : i);
+        if (runs[i] == NULL) {
+            *ret_clash = "its group has a rank that is not there";
+            return NULL;
+        }
+        if (runs[i]->state == SP_RUN_DONE)
+            *ret_clash = "another member of its group has no such collective any more";
+        if (runs[i]->state != SP_RUN_WAITS)
+            return NULL;
+        const struct form other = read_form(all, runs[i]);
+        bool is_same = other.count == form->count;
+        for (uint32_t k = 0; is_same && k < form->count; k++)
+            is_same = (other.ranks != NULL ? other.ranks[k] : k) == (form->ranks != NULL ? form->ranks[k] : k);
+        if (!is_same)
+            return NULL;
+        if (other.kind != form->kind || strcmp(other.reduce, form->reduce) != 0 || other.axis != form->axis ||
+            other.root != form->root) {
+            *ret_clash = "another member of its group is at a collective of another kind";
+            return NULL;
+        }
+    }
+    return runs;
+}
+
+static enum sp_status carry_out(struct sp_verification *all, const struct form *form, struct sp_verify_run **runs,
+                                struct sp_error *err)
+{
+    const struct exchange exchange = {all, *form, runs, err};
+    struct sp_node **nodes = SP_NEW_ARRAY(all->arena, form->count, struct sp_node *);
+    enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
+    for (uint32_t i = 0; status == SP_OK && i < node_of(runs[0])->input_count; i++)
+        status = exchange_operand(&exchange, i);
+    for (uint32_t m = 0; status == SP_OK && m < form->count; m++) {
+        nodes[m] = node_of(runs[m]);
+        if (!SP_MAKE_ROOM(all->arena, runs[m]->order, runs[m]->order_count, runs[m]->order_capacity, 1))
+            return sp_fail_memory(err);
+        runs[m]->order[runs[m]->order_count++] = nodes[m];
+        runs[m]->next++;
+        runs[m]->collectives++;
+        runs[m]->state = SP_RUN_READY;
+    }
+    if (status == SP_OK && !SP_PUSH(all->arena, &all->exchanges, (struct sp_verify_exchange){form->count, runs, nodes}))
+        status = sp_fail_memory(err);
+    return status;
+}
+
+enum sp_status sp_exchange_all(struct sp_verification *all, bool *ret_any, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret_any = false;
+    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
+        const char *clash;
+        if (all->runs[i].state != SP_RUN_WAITS)
+            continue;
+        const struct form form = read_form(all, &all->runs[i]);
+        struct sp_verify_run **runs = members_of(all, &all->runs[i], &form, &clash);
+        if (runs == NULL)
+            continue;
+        status = carry_out(all, &form, runs, err);
+        *ret_any = true;
+    }
+    return status;
+}
+
+enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
+        const char *clash;
+        if (all->runs[i].state != SP_RUN_WAITS)
+            continue;
+        const struct form form = read_form(all, &all->runs[i]);
+        (void)members_of(all, &all->runs[i], &form, &clash);
+        const char *text = sp_arena_printf(all->arena, "The collective is never carried out: %s.",
+                                           clash != NULL ? clash : "the ranks wait for each other at different ones");
+        if (text == NULL)
+            return sp_fail_memory(err);
+        status = sp_verify_fail(
+            all,
+            (struct sp_verify_failure){
+                .verdict = SP_REFUTED, .run = &all->runs[i], .node = node_of(&all->runs[i]), .message = text},
+            err);
+    }
+    return status;
+}

@@ -1,0 +1,298 @@
+/*
+ * Evaluation of one program, node by node.
+ */
+#include "verify/programs.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "onnx/reader.h"
+#include "ops/shapes/shapes.h"
+#include "verify/sources.h"
+
+#define ASSUMED_EXTENT 3 /* of a dimension that nobody gives */
+
+static enum sp_status pass_over(void *context, const struct sp_node *node, const struct sp_error *error)
+{
+    (void)context;
+    (void)node;
+    (void)error;
+    return SP_OK;
+}
+
+static int64_t choose_extent(void *context, uint32_t index, int64_t upper)
+{
+    (void)context;
+    (void)index;
+    return upper >= 0 && upper < ASSUMED_EXTENT ? upper : ASSUMED_EXTENT;
+}
+
+enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *run, const void *bytes, uint64_t size,
+                           struct sp_error *err)
+{
+    const struct sp_verify_request *request = all->request;
+    const struct sp_read_options options = {.watch = request->watch,
+                                            .binding_count = request->binding_count,
+                                            .binding_names = request->binding_names,
+                                            .binding_values = request->binding_values};
+    const struct sp_shape_options shapes = {.watch = request->watch, .report = pass_over};
+    const struct sp_dim_chooser chooser = {NULL, choose_extent};
+    struct sp_shape_summary summary;
+    run->outcomes.arena = all->arena;
+    enum sp_status status = sp_onnx_read(all->arena, bytes, size, &options, &run->model, err);
+    if (status == SP_OK)
+        status = sp_infer_shapes_with(run->model, &shapes, &summary, err);
+    if (status == SP_OK)
+        sp_dims_estimate(run->model->dims, &chooser);
+    if (status != SP_OK && run->program != NULL)
+        return sp_error_at(err, "%s", run->program->name);
+    return status;
+}
+
+struct sp_outcome *sp_run_outcome(const struct sp_verify_run *run, const struct sp_value *value)
+{
+    const struct sp_hash_slot *slot = sp_hash_map_get(&run->outcomes, (uint64_t)(uintptr_t)value);
+    return slot != NULL ? slot->item : NULL;
+}
+
+enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
+                          struct sp_outcome outcome, struct sp_error *err)
+{
+    struct sp_hash_slot *slot = sp_hash_map_put(&run->outcomes, (uint64_t)(uintptr_t)value);
+    struct sp_outcome *item = SP_NEW(all->arena, struct sp_outcome);
+    if (slot == NULL || item == NULL)
+        return sp_fail_memory(err);
+    *item = outcome;
+    slot->item = item;
+    return SP_OK;
+}
+
+static bool is_filled(const struct sp_numbers *x)
+{
+    for (uint64_t i = 1; i < x->count; i++) {
+        if (x->items[i].field != x->items[0].field)
+            return false;
+    }
+    return true;
+}
+
+/* Whether each element is one of some weight of the original. */
+static enum sp_status is_of_weights(struct sp_verification *all, const struct sp_numbers *x, bool *ret,
+                                    struct sp_error *err)
+{
+    const struct sp_graph *graph = all->original.model->graph;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; !all->has_weights && status == SP_OK && i < graph->initializer_count; i++) {
+        const struct sp_value *value = graph->initializers[i];
+        struct sp_numbers *numbers;
+        struct sp_error ignored = {0};
+        if (sp_source_kind_of(value) != SP_SOURCE_WEIGHT ||
+            sp_numbers_of_tensor(all->arena, all->original.model, value->tensor, SP_SOURCE_WEIGHT, &numbers,
+                                 &ignored) != SP_OK)
+            continue;
+        all->known_weights.arena = all->arena;
+        for (uint64_t k = 0; status == SP_OK && k < numbers->count; k++) {
+            struct sp_hash_slot *slot = sp_hash_map_put(&all->known_weights, numbers->items[k].field);
+            if (slot == NULL)
+                status = sp_fail_memory(err);
+            else
+                slot->number = 1;
+        }
+    }
+    all->has_weights = true;
+    *ret = true;
+    for (uint64_t k = 0; *ret && k < x->count; k++)
+        *ret = sp_hash_map_get(&all->known_weights, x->items[k].field) != NULL;
+    return status;
+}
+
+/*
+ * The numbers of an initializer. A rank's are literal where the original's are, and where they are one number that the
+ * original's are not, as the bias of a rank that adds none. Under a name that the original does not have, what it has is
+ * recognised by its elements.
+ */
+static enum sp_status initializer_numbers(struct sp_verification *all, struct sp_verify_run *run,
+                                          const struct sp_value *value, struct sp_numbers **ret, struct sp_error *err)
+{
+    const bool is_original = run == &all->original;
+    const struct sp_value *whole = is_original ? value : sp_original_value(all, value->name);
+    const struct sp_outcome *outcome = whole != NULL ? sp_run_outcome(&all->original, whole) : NULL;
+    enum sp_source_kind kind = sp_source_kind_of(whole != NULL ? whole : value);
+    bool is_weight = kind == SP_SOURCE_WEIGHT;
+    enum sp_status status = sp_numbers_of_tensor(all->arena, run->model, value->tensor, kind, ret, err);
+    if (status != SP_OK || !is_weight || is_original)
+        return status;
+    if (is_filled(*ret))
+        is_weight = outcome != NULL && outcome->numbers != NULL && is_filled(outcome->numbers);
+    else if (whole == NULL)
+        status = is_of_weights(all, *ret, &is_weight, err);
+    return status != SP_OK || is_weight
+               ? status
+               : sp_numbers_of_tensor(all->arena, run->model, value->tensor, SP_SOURCE_LITERAL, ret, err);
+}
+
+/* An initializer, when it is first read. */
+static enum sp_status read_initializer(struct sp_verification *all, struct sp_verify_run *run,
+                                       const struct sp_value *value, struct sp_error *err)
+{
+    struct sp_outcome outcome = {0};
+    struct sp_numbers *numbers = NULL;
+    struct sp_error why = {0};
+    enum sp_status status = value->tensor == NULL ? sp_fail(&why, SP_ERR_UNSUPPORTED, "SPARSE",
+                                                            "the tensor '%s' is a sparse one", value->name)
+                                                  : initializer_numbers(all, run, value, &numbers, &why);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(err);
+    outcome.numbers = numbers;
+    if (status != SP_OK && (outcome.why = sp_arena_printf(all->arena, "%s", why.message)) == NULL)
+        return sp_fail_memory(err);
+    return sp_run_set(all, run, value, outcome, err);
+}
+
+/* What an operand came to; NULL in *ret for an omitted one. */
+static enum sp_status operand(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
+                              const struct sp_outcome **ret, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret = value != NULL ? sp_run_outcome(run, value) : NULL;
+    if (value != NULL && *ret == NULL && (value->tensor != NULL || value->sparse != NULL)) {
+        status = read_initializer(all, run, value, err);
+        *ret = status == SP_OK ? sp_run_outcome(run, value) : NULL;
+    }
+    return status;
+}
+
+static enum sp_status give_all(struct sp_verification *all, struct sp_verify_run *run, const struct sp_node *node,
+                               const struct sp_outcome *outcome, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
+        if (node->outputs[i] != NULL)
+            status = sp_run_set(all, run, node->outputs[i], *outcome, err);
+    }
+    return status;
+}
+
+static enum sp_status run_graph(struct sp_verification *all, struct sp_verify_run *run, struct sp_graph *graph,
+                                uint32_t depth, struct sp_error *err);
+
+/* A branch of an If whose condition is known, or the body of a call: its nodes, then its results are the node's. */
+static enum sp_status run_inner(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
+                                struct sp_graph *graph, uint32_t depth, struct sp_error *err)
+{
+    const struct sp_outcome *outcome;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && graph == node->body && i < graph->input_count; i++) {
+        status = operand(all, run, i < node->input_count ? node->inputs[i] : NULL, &outcome, err);
+        if (status == SP_OK && outcome != NULL)
+            status = sp_run_set(all, run, graph->inputs[i], *outcome, err);
+    }
+    if (status == SP_OK)
+        status = run_graph(all, run, graph, depth + 1, err);
+    for (uint32_t i = 0; status == SP_OK && i < graph->output_count && i < node->output_count; i++) {
+        status = operand(all, run, graph->outputs[i], &outcome, err);
+        if (status == SP_OK && outcome != NULL && node->outputs[i] != NULL)
+            status = sp_run_set(all, run, node->outputs[i], *outcome, err);
+    }
+    return status;
+}
+
+/* The graph that stands in the node's place, or NULL. */
+static struct sp_graph *inner_graph(struct sp_verify_run *run, struct sp_node *node)
+{
+    if (node->body != NULL || !sp_node_is(node, "If") || node->input_count != 1)
+        return node->body;
+    const struct sp_outcome *condition = sp_run_outcome(run, node->inputs[0]);
+    if (condition == NULL || condition->numbers == NULL || condition->numbers->count != 1 ||
+        !condition->numbers->is_known)
+        return NULL;
+    const struct sp_attribute *branch =
+        sp_node_attribute(node, condition->numbers->items[0].field != 0 ? "then_branch" : "else_branch");
+    return branch != NULL && branch->type == SP_ATTR_GRAPH && branch->count == 1 ? branch->graphs[0] : NULL;
+}
+
+static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
+                               const struct sp_numbers **in, struct sp_error *err)
+{
+    struct sp_error why = {0};
+    struct sp_outcome outcome = {.at = node, .run = run};
+    struct sp_call call = {.arena = all->arena,
+                           .model = run->model,
+                           .node = node,
+                           .version = node->version > 0 ? node->version : sp_graph_opset(node->graph, node->domain),
+                           .in_count = node->input_count,
+                           .out_count = node->output_count,
+                           .in = in,
+                           .err = &why};
+    if ((call.out = SP_NEW_ARRAY(all->arena, node->output_count, struct sp_numbers *)) == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_evaluate_node(&call);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(err);
+    if (status != SP_OK) {
+        outcome.is_wrong = status == SP_ERR_MODEL;
+        outcome.why = sp_arena_printf(all->arena, "%s", why.message);
+        return outcome.why != NULL ? give_all(all, run, node, &outcome, err) : sp_fail_memory(err);
+    }
+    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++) {
+        if (node->outputs[i] == NULL)
+            continue;
+        outcome.numbers = call.out[i];
+        outcome.why = call.out[i] != NULL ? NULL : "this result of the operator is not evaluated";
+        status = sp_run_set(all, run, node->outputs[i], outcome, err);
+    }
+    return status;
+}
+
+static enum sp_status run_node(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
+                               uint32_t depth, struct sp_error *err)
+{
+    const struct sp_numbers **in = SP_NEW_ARRAY(all->arena, node->input_count, const struct sp_numbers *);
+    const struct sp_outcome *missing = NULL;
+    enum sp_status status = in != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK && all->request->watch != NULL)
+        status = sp_watch_tick(all->request->watch, "verify", 0, 0, 0)
+                     ? SP_OK
+                     : sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The verification was cancelled.");
+    for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
+        const struct sp_outcome *outcome;
+        status = operand(all, run, node->inputs[i], &outcome, err);
+        if (status != SP_OK || outcome == NULL)
+            continue;
+        in[i] = outcome->numbers;
+        missing = missing == NULL && in[i] == NULL ? outcome : missing;
+    }
+    if (status != SP_OK)
+        return status;
+    if (!SP_MAKE_ROOM(all->arena, run->order, run->order_count, run->order_capacity, 1))
+        return sp_fail_memory(err);
+    run->order[run->order_count++] = node;
+    struct sp_graph *inner = depth < SP_MAX_NESTING ? inner_graph(run, node) : NULL;
+    if (inner != NULL)
+        return run_inner(all, run, node, inner, depth, err);
+    return missing != NULL ? give_all(all, run, node, missing, err) : evaluate(all, run, node, in, err);
+}
+
+static enum sp_status run_graph(struct sp_verification *all, struct sp_verify_run *run, struct sp_graph *graph,
+                                uint32_t depth, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
+        status = run_node(all, run, &graph->nodes[i], depth, err);
+    return status;
+}
+
+enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run, struct sp_error *err)
+{
+    const struct sp_graph *graph = run->model->graph;
+    enum sp_status status = SP_OK;
+    while (status == SP_OK && run->next < graph->node_count) {
+        if (run->program != NULL && sp_is_collective(&graph->nodes[run->next])) {
+            run->state = SP_RUN_WAITS;
+            return SP_OK;
+        }
+        status = run_node(all, run, &graph->nodes[run->next++], 0, err);
+    }
+    run->state = SP_RUN_DONE;
+    return status;
+}

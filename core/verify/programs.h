@@ -1,0 +1,119 @@
+#pragma once
+/*
+ * programs - the original and the ranks' programs while they are evaluated; private to core/verify.
+ */
+#include "base/array.h"
+#include "base/hash_map.h"
+#include "graph/model.h"
+#include "verify/evaluate.h"
+#include "verify/verify.h"
+
+/* What a value came to: numbers, or why there are none. */
+struct sp_outcome {
+    const struct sp_numbers *numbers;
+    const char *why;          /* a clause; NULL with numbers */
+    const struct sp_node *at; /* where `why` arose first, or NULL */
+    bool is_wrong;            /* it cannot run: not a matter of what we can evaluate */
+    struct sp_verify_run *run;
+    /* For blame.c: the value of the original that all items are of, and whether what is made of them is of one again. */
+    const struct sp_value *of;
+    bool is_used_well;
+};
+
+enum sp_run_state { SP_RUN_READY, SP_RUN_WAITS, SP_RUN_DONE };
+
+struct sp_verify_run {
+    const struct sp_verify_program *program; /* NULL: the original */
+    struct sp_model *model;
+    struct sp_hash_map outcomes; /* struct sp_value * -> struct sp_outcome * */
+    enum sp_run_state state;
+    uint32_t next;          /* node of the main graph */
+    struct sp_node **order; /* nodes evaluated, in order, subgraphs and bodies included */
+    uint32_t order_count, order_capacity;
+    uint32_t collectives; /* that were carried out */
+    bool has_inputs;
+};
+
+struct sp_verify_failure {
+    enum sp_verdict verdict;
+    const struct sp_verify_run *run; /* NULL: of no rank */
+    const struct sp_node *node;      /* NULL: of none */
+    const char *output;              /* of the original; NULL: of none */
+    const char *message;             /* a full sentence */
+    const char *expected, *nearest;  /* or NULL */
+};
+
+/* A collective that was carried out. */
+struct sp_verify_exchange {
+    uint32_t member_count;
+    struct sp_verify_run **runs;
+    struct sp_node **nodes;
+};
+
+/* An output of one program that is an input of another one. */
+struct sp_verify_link {
+    const struct sp_outcome *given;
+    struct sp_outcome *taken;
+};
+
+struct sp_verification {
+    struct sp_budget budget;
+    struct sp_arena *arena;
+    const struct sp_verify_request *request;
+    struct sp_verify_run original;
+    struct sp_verify_run *runs; /* one for each program */
+    uint32_t run_count;
+    enum sp_verdict verdict;
+    uint64_t compared, nodes;
+    bool has_weights;                 /* known_weights is filled */
+    struct sp_hash_map known_weights; /* elements of the original's weights */
+    SP_ARRAY(struct sp_verify_failure) failures;
+    SP_ARRAY(struct sp_verify_exchange) exchanges;
+    SP_ARRAY(struct sp_verify_link) links;
+};
+
+/* Reads a model and infers its shapes; unknown dimensions are estimated. */
+enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *run, const void *bytes, uint64_t size,
+                           struct sp_error *err);
+struct sp_outcome *sp_run_outcome(const struct sp_verify_run *run, const struct sp_value *value);
+enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
+                          struct sp_outcome outcome, struct sp_error *err);
+/* Evaluates nodes until the run is done, or its next node is a collective. */
+enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run, struct sp_error *err);
+
+/* ---- exchanges.c ------------------------------------------------------------------------------------------------ */
+
+bool sp_is_collective(const struct sp_node *node);
+/* Carries out the collectives whose members all wait at them; *ret_any says whether there was one. */
+enum sp_status sp_exchange_all(struct sp_verification *all, bool *ret_any, struct sp_error *err);
+
+/* Says of each run that still waits why. */
+enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_error *err);
+
+/* ---- ports.c ---------------------------------------------------------------------------------------------------- */
+
+/* Gives a program its inputs where all are there already. */
+enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *run, bool *ret_given,
+                             struct sp_error *err);
+/* Compares the outputs of all programs with the original's. */
+enum sp_status sp_ports_compare(struct sp_verification *all, struct sp_error *err);
+
+/* ---- verify.c and blame.c --------------------------------------------------------------------------------------- */
+
+enum sp_status sp_verify_fail(struct sp_verification *all, struct sp_verify_failure failure, struct sp_error *err);
+/*
+ * Names the nodes at which runs go wrong.
+ *
+ * A value is recognised where each of its items is one of some value of the original, or where something is computed of
+ * it that is recognised: partial sums are not the original's, but what a reduction makes of them is. What is only moved
+ * to other places vouches for nothing. A node goes wrong where it reads what is recognised, and its result is not.
+ */
+enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err);
+
+/* Recognises values: sets sp_outcome.of. */
+enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err);
+
+/* The value of the original that a name of a rank's tensor is a part of ("W@3"), or NULL. */
+const struct sp_value *sp_original_value(const struct sp_verification *all, const char *name);
+/* Largest difference that rounding may make, as a share of the numbers' size. */
+#define SP_VERIFY_TOLERANCE 1e-7

@@ -1,0 +1,223 @@
+#include "verify/sources.h"
+
+#include <string.h>
+
+#include "base/hash_map.h"
+#include "base/limits.h"
+#include "onnx/wire.h"
+#include "verify/evaluate.h"
+
+/* ---- data ------------------------------------------------------------------------------------------------------- */
+
+static double half_of(uint64_t bits)
+{
+    const int exponent = (int)(bits >> 10 & 31);
+    const double mantissa = (double)(bits & 1023);
+    const double size = exponent == 31  ? (mantissa == 0 ? INFINITY : NAN)
+                        : exponent == 0 ? ldexp(mantissa, -24)
+                                        : ldexp(1024 + mantissa, exponent - 25);
+    return (bits >> 15 & 1) != 0 ? -size : size;
+}
+
+/* The number of these bits; false for a type without numbers. */
+static bool read_literal(enum sp_dtype dtype, uint64_t bits, struct sp_number *ret)
+{
+    switch (dtype) {
+    case SP_DTYPE_FLOAT:
+        *ret = sp_number_of_real(sp_wire_float(bits));
+        return true;
+    case SP_DTYPE_DOUBLE:
+        *ret = sp_number_of_real(sp_wire_double(bits));
+        return true;
+    case SP_DTYPE_FLOAT16:
+        *ret = sp_number_of_real(half_of(bits));
+        return true;
+    case SP_DTYPE_BFLOAT16:
+        *ret = sp_number_of_real(sp_wire_float(bits << 16));
+        return true;
+    case SP_DTYPE_INT8:
+        *ret = sp_number_of_int((int8_t)bits);
+        return true;
+    case SP_DTYPE_INT16:
+        *ret = sp_number_of_int((int16_t)bits);
+        return true;
+    case SP_DTYPE_INT32:
+        *ret = sp_number_of_int((int32_t)bits);
+        return true;
+    case SP_DTYPE_INT64:
+    case SP_DTYPE_UINT64:
+    case SP_DTYPE_UINT32:
+    case SP_DTYPE_UINT16:
+    case SP_DTYPE_UINT8:
+    case SP_DTYPE_BOOL:
+        *ret = sp_number_of_int((int64_t)bits);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The bits of elements one by one, wherever they lie. */
+struct bits {
+    const unsigned char *bytes; /* RAW */
+    int size;                   /* of an element, bytes */
+    struct sp_wire wire;        /* TYPED */
+    struct sp_wire_field field;
+    uint64_t left, at;
+    enum sp_wire_type type;
+    const struct sp_model *model;
+    uint32_t number;
+};
+
+static bool next_bits(struct bits *bits, uint64_t *ret)
+{
+    if (bits->bytes != NULL) {
+        *ret = 0;
+        memcpy(ret, bits->bytes, (size_t)bits->size);
+        bits->bytes += bits->size;
+        return true;
+    }
+    while (bits->left == 0) {
+        if (sp_wire_next(&bits->wire, &bits->field, NULL) != SP_OK || bits->field.number == 0)
+            return false;
+        if (bits->field.number == bits->number &&
+            sp_wire_count_items(bits->model->bytes, &bits->field, bits->type, &bits->left, NULL) != SP_OK)
+            return false;
+        bits->at = bits->field.payload.offset;
+    }
+    bits->left--;
+    *ret = sp_wire_item(bits->model->bytes, &bits->field, bits->type, &bits->at);
+    return true;
+}
+
+static bool begin_bits(const struct sp_model *model, const struct sp_tensor *tensor, struct bits *ret)
+{
+    *ret = (struct bits){.size = sp_dtype_bits(tensor->dtype) / 8, .model = model, .number = tensor->field};
+    if (tensor->storage == SP_STORAGE_RAW) {
+        ret->bytes = model->bytes + tensor->raw.offset;
+        return ret->size > 0 && ret->size <= 8 && tensor->raw.size >= (uint64_t)tensor->elements * (unsigned)ret->size;
+    }
+    enum { FLOAT_DATA = 4, DOUBLE_DATA = 10 };
+    ret->wire = sp_wire_of(model->bytes, tensor->span);
+    ret->type = tensor->field == FLOAT_DATA ? SP_WIRE_I32 : tensor->field == DOUBLE_DATA ? SP_WIRE_I64 : SP_WIRE_VARINT;
+    return tensor->storage == SP_STORAGE_TYPED;
+}
+
+enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_model *model,
+                                    const struct sp_tensor *tensor, enum sp_source_kind kind, struct sp_numbers **ret,
+                                    struct sp_error *err)
+{
+    struct bits bits = {0};
+    struct sp_numbers *out;
+    const bool is_weight = kind == SP_SOURCE_WEIGHT && sp_dtype_is_float(tensor->dtype);
+    if (tensor->elements > 0 && !begin_bits(model, tensor, &bits))
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "DATA_MISSING", "the data of the tensor '%s' is not in the file",
+                       tensor->name);
+    enum sp_status status = sp_numbers_create_full(arena, tensor->dtype, tensor->rank, tensor->dims, &out, err);
+    for (uint64_t i = 0; status == SP_OK && i < out->count; i++) {
+        uint64_t raw;
+        struct sp_number *item = &out->items[i];
+        if (!next_bits(&bits, &raw))
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "DATA_MISSING", "the tensor '%s' has too little data",
+                           tensor->name);
+        if (is_weight)
+            *item = (struct sp_number){sp_field_hash(sp_tag("weight"), raw), sp_real_of_hash(raw)};
+        else if (!read_literal(tensor->dtype, raw, item))
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "TYPE_WITHOUT_NUMBERS",
+                           "the tensor '%s' has a type that is not evaluated", tensor->name);
+    }
+    if (status != SP_OK)
+        return status;
+    out->is_known = !is_weight;
+    *ret = out;
+    return SP_OK;
+}
+
+enum sp_source_kind sp_source_kind_of(const struct sp_value *value)
+{
+    const struct sp_tensor *tensor = value->tensor;
+    return value->data == NULL && tensor != NULL && tensor->elements > 1 && sp_dtype_is_float(tensor->dtype)
+               ? SP_SOURCE_WEIGHT
+               : SP_SOURCE_LITERAL;
+}
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+
+#define MAX_FOLLOWED 256
+
+/* How many rows there are to look up for an integer input: the least extent that it is an index of, or `otherwise`. */
+static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
+{
+    const struct sp_value *queue[MAX_FOLLOWED] = {input};
+    int64_t rows = INT64_MAX;
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t u = 0; u < queue[i]->use_count; u++) {
+            const struct sp_use *use = &queue[i]->uses[u];
+            const struct sp_node *node = use->node;
+            if (strncmp(node->op_type, "Gather", 6) == 0 && use->input == 1 && node->inputs[0] != NULL) {
+                const struct sp_shape *shape = &node->inputs[0]->type.shape;
+                int64_t axis = sp_node_int(node, "axis", 0);
+                axis = axis < 0 ? axis + shape->rank : axis;
+                const int64_t extent = axis >= 0 && axis < shape->rank ? sp_dim_estimate(shape->dims[axis]) : -1;
+                rows = extent > 0 && extent < rows ? extent : rows;
+            } else if (use->input != UINT32_MAX && node->output_count > 0 && node->outputs[0] != NULL &&
+                       count < MAX_FOLLOWED && !sp_dtype_is_float(node->outputs[0]->type.dtype)) {
+                queue[count++] = node->outputs[0];
+            }
+        }
+    }
+    return rows == INT64_MAX ? otherwise : rows;
+}
+
+enum sp_status sp_numbers_of_input(struct sp_arena *arena, const struct sp_value *input, struct sp_numbers **ret,
+                                   struct sp_error *err)
+{
+    const struct sp_shape *shape = &input->type.shape;
+    const enum sp_dtype dtype = input->type.dtype;
+    int64_t extents[SP_MAX_RANK];
+    struct sp_numbers *out;
+    if (input->type.kind != SP_TYPE_TENSOR || !shape->has_rank || dtype == SP_DTYPE_STRING || shape->rank > SP_MAX_RANK)
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "INPUT_UNKNOWN", "the input '%s' is no tensor of numbers", input->name);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        extents[i] = sp_dim_estimate(shape->dims[i]);
+    enum sp_status status = sp_numbers_create_full(arena, dtype, shape->rank, extents, &out, err);
+    if (status != SP_OK)
+        return status;
+    const uint64_t tag = sp_tag(input->name);
+    const int64_t rows = dtype == SP_DTYPE_BOOL ? 2 : rows_for(input, 2);
+    for (uint64_t i = 0; i < out->count; i++) {
+        const uint64_t hash = sp_field_hash(tag, i);
+        out->items[i] = sp_dtype_is_float(dtype) ? (struct sp_number){hash, sp_real_of_hash(hash)}
+                                                 : sp_number_of_int((int64_t)(hash % (uint64_t)rows));
+    }
+    out->is_known = !sp_dtype_is_float(dtype);
+    *ret = out;
+    return SP_OK;
+}
+
+enum sp_status sp_numbers_of_box(struct sp_arena *arena, const struct sp_numbers *x, const struct sp_axis_ranges *box,
+                                 struct sp_numbers **ret, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    struct sp_numbers *out = NULL;
+    for (uint32_t axis = 0; status == SP_OK && axis < x->rank; axis++) {
+        const struct sp_axis_ranges *ranges = &box[axis];
+        const struct sp_numbers **parts = SP_NEW_ARRAY(arena, ranges->count, const struct sp_numbers *);
+        if (parts == NULL || ranges->count == 0)
+            return parts == NULL ? sp_fail_memory(err)
+                                 : sp_fail(err, SP_ERR_UNSUPPORTED, "BOX_EMPTY", "a box has no elements");
+        for (uint32_t i = 0; status == SP_OK && i < ranges->count; i++) {
+            struct sp_numbers *part = NULL;
+            const struct sp_range range = ranges->ranges[i];
+            if (range.start < 0 || range.limit < range.start || range.limit > x->axes[axis].extent)
+                return sp_fail(err, SP_ERR_MODEL, "BOX_OUTSIDE", "A box lies outside its tensor.");
+            status = sp_numbers_slice(arena, x, axis, range.start, 1, range.limit - range.start, &part, err);
+            parts[i] = part;
+        }
+        if (status == SP_OK)
+            status = sp_numbers_concat(arena, ranges->count, parts, axis, &out, err);
+        x = out;
+    }
+    return status == SP_OK ? sp_numbers_view(arena, x, x->rank, x->axes, ret, err) : status;
+}

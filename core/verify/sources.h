@@ -1,0 +1,33 @@
+#pragma once
+/*
+ * sources - the numbers that come from outside a graph: inputs, weights, constants.
+ *
+ * A weight's element stands for any number: its field part is a hash of the bits in the file, so that equal elements
+ * are equal wherever a file has them, and a slice of a weight needs no declaration. A literal is the number itself:
+ * integers, scalars, constants of nodes, what operators read as sizes, and what a rank has as one number throughout where
+ * the original has not.
+ *
+ * An element of an input follows from the input's name and the element's place in the whole tensor. Integer inputs are
+ * small: what their consumers look up with them is there.
+ */
+#include "base/ranges.h"
+#include "graph/model.h"
+#include "verify/numbers.h"
+
+enum sp_source_kind { SP_SOURCE_LITERAL, SP_SOURCE_WEIGHT };
+
+/* SP_ERR_UNSUPPORTED for data that is not in the file, and for types that have no numbers. */
+enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_model *model,
+                                    const struct sp_tensor *tensor, enum sp_source_kind kind, struct sp_numbers **ret,
+                                    struct sp_error *err);
+
+/* What an initializer is, a value of the original or of what a rank has. */
+enum sp_source_kind sp_source_kind_of(const struct sp_value *value);
+
+/* A whole input of the model; its shape is known, or estimated. */
+enum sp_status sp_numbers_of_input(struct sp_arena *arena, const struct sp_value *input, struct sp_numbers **ret,
+                                   struct sp_error *err);
+
+/* A box of a tensor; `ranges` has one list for each axis. */
+enum sp_status sp_numbers_of_box(struct sp_arena *arena, const struct sp_numbers *x, const struct sp_axis_ranges *box,
+                                 struct sp_numbers **ret, struct sp_error *err);

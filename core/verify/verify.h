@@ -1,0 +1,96 @@
+#pragma once
+/*
+ * verify - whether the models of several ranks together compute what an original model computes.
+ *
+ * Model. The original and all ranks are evaluated in the numbers of verify/field.h: inputs and weights are variables,
+ * sums, products and quotients are exact, and every other function is a hash. Equal results there prove, but for a
+ * chance of about one in 2^50 for a model of a thousand layers, that the ranks compute the same function of inputs and
+ * weights over the reals, whatever was regrouped: sums that are added up in another order, factors taken out, slices of
+ * slices. Different results there prove nothing by themselves, as hashed functions have laws of their own
+ * (exp(a + b) = exp(a) exp(b)). So the same evaluation has a part in real numbers: only where that differs, too, are
+ * the ranks refuted. What is left is undecided, with the reason.
+ *
+ *   proved      every element of every output is equal in the field, and together the ranks have all of every output
+ *   refuted     some element differs in the reals, the ranks wait for each other forever, a shape does not fit, or a
+ *               part of an output is nowhere
+ *   undecided   an operator cannot be evaluated, data are missing, or numbers differ in the field alone
+ *
+ * No element of a weight is taken for a special one, so a proof holds for all weights that are equal where the given
+ * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and
+ * says nothing of rounding.
+ *
+ * What was evaluated is also how a failure is explained: an element that the original has somewhere, too, is
+ * recognised. The first node of a rank is named behind which nothing of the original is recognised any more, although
+ * all that it reads is (verify/blame.h).
+ *
+ * Programs. A rank is one program, or several parts that run one after the other. Programs of one world exchange in
+ * collectives: com.microsoft's AllReduce, AllGather and AllToAll, also with the prefix Nccl, ReduceScatter, and
+ * TensorRT's DistCollective with its groups. The n-th collective of a group on each member is one exchange. What a
+ * program gets from another one is told by the manifest (realize/realize.h). Without a manifest all programs are ranks
+ * of one world in their order, inputs and outputs have the names of the original's, and one that is a fraction of its
+ * tensor along one axis is the rank's fraction in their order.
+ *
+ * Sources: proposal and prototype, "polynomial identity testing" (Schwartz 1980, Zippel 1979); Mirage (OSDI 2025)
+ * verifies kernels by evaluation in finite fields.
+ */
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/json_writer.h"
+
+enum sp_verdict { SP_PROVED, SP_REFUTED, SP_UNDECIDED };
+
+/* A model that a rank runs. Strings and bytes are the caller's, and stay while the verification is there. */
+struct sp_verify_program {
+    const char *name; /* of its file, for messages */
+    const void *bytes;
+    uint64_t size;
+    int64_t device;
+    uint32_t part, world, rank;
+    const json_t *inputs, *outputs; /* of the manifest, or NULL */
+};
+
+struct sp_verify_request {
+    const void *bytes; /* the original */
+    uint64_t size;
+    uint32_t program_count;
+    const struct sp_verify_program *programs; /* parts of a device in their order */
+    uint32_t binding_count;                   /* --dim NAME=N */
+    const char *const *binding_names;
+    const int64_t *binding_values;
+    size_t memory_budget; /* bytes; 0: SP_DEFAULT_JOB_BYTES */
+    const struct sp_watch *watch;
+    bool explains; /* collectives are told with what they make */
+};
+
+struct sp_verification;
+
+/* Errors are those of the original's file, of a program's, and of the manifest; anything that is wrong with what a
+   program computes is a verdict. The caller destroys the verification. */
+enum sp_status sp_verify(const struct sp_verify_request *request, struct sp_verification **ret_verification,
+                         struct sp_error *err);
+void sp_verification_destroy(struct sp_verification *verification); /* NULL is allowed */
+
+enum sp_verdict sp_verification_verdict(const struct sp_verification *verification);
+/*
+ * {"verdict": "proved" | "refuted" | "undecided",
+ *  "ranks": N, "nodes": N, "compared_elements": N,
+ *  "reasons": [{"rank", "part", "collective", "node", "tensor", "of"}],      what each collective makes, on its first rank
+ *  "failures": [{"verdict", "rank", "program", "node", "operator", "output", "message", "expected", "nearest"}]}
+ */
+void sp_verification_json(const struct sp_verification *verification, struct sp_json *json);
+/* For people: the verdict, and a paragraph for each failure. */
+void sp_verification_text(const struct sp_verification *verification, struct sp_buf *buf);
+
+/*
+ * The programs of a manifest, in `arena`. `find` gives the bytes of a model that it names; their files are the
+ * caller's. SP_ERR_MALFORMED for a manifest that is none.
+ */
+typedef enum sp_status (*sp_verify_find)(void *context, const char *name, const void **ret_bytes, uint64_t *ret_size,
+                                         struct sp_error *err);
+enum sp_status sp_verify_read_manifest(struct sp_arena *arena, const json_t *manifest, sp_verify_find find,
+                                       void *context, uint32_t *ret_count, struct sp_verify_program **ret_programs,
+                                       struct sp_error *err);
