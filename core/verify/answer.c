@@ -47,10 +47,10 @@ static void put_exchange(struct sp_json *json, const struct sp_verify_exchange *
     sp_json_end_object(json);
 }
 
-/* What is named by a node comes first: it says most. */
+/* What names a node comes before what an output shows. */
 static bool is_cause(const struct sp_verify_failure *failure)
 {
-    return failure->nearest != NULL;
+    return failure->output == NULL;
 }
 
 void sp_verification_json(const struct sp_verification *all, struct sp_json *json)

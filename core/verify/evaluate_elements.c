@@ -9,75 +9,9 @@
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
-uint64_t sp_tag(const char *name)
-{
-    return sp_digest(name, strlen(name), 0);
-}
-
-struct sp_number sp_number_add(struct sp_number a, struct sp_number b)
-{
-    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field);
-    return (struct sp_number){are_finite                    ? sp_field_add(a.field, b.field)
-                              : sp_field_is_finite(a.field) ? b.field
-                              : sp_field_is_finite(b.field) ? a.field
-                              : a.field == b.field          ? a.field
-                                                            : sp_field_hash(1, 1),
-                              a.real + b.real};
-}
-
-static struct sp_number negate(struct sp_number a)
-{
-    return (struct sp_number){a.field == SP_FIELD_LEAST      ? SP_FIELD_GREATEST
-                              : a.field == SP_FIELD_GREATEST ? SP_FIELD_LEAST
-                                                             : sp_field_negate(a.field),
-                              -a.real};
-}
-
-struct sp_number sp_number_subtract(struct sp_number a, struct sp_number b)
-{
-    return sp_number_add(a, negate(b));
-}
-
-struct sp_number sp_number_multiply(struct sp_number a, struct sp_number b)
-{
-    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field);
-    return (struct sp_number){are_finite ? sp_field_multiply(a.field, b.field) : sp_field_of_real(a.real * b.real),
-                              a.real * b.real};
-}
-
-struct sp_number sp_number_divide(struct sp_number a, struct sp_number b)
-{
-    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field) && b.field != 0;
-    return (struct sp_number){are_finite ? sp_field_multiply(a.field, sp_field_inverse(b.field))
-                                         : sp_field_of_real(a.real / b.real),
-                              a.real / b.real};
-}
-
-struct sp_number sp_number_max(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){sp_field_is_less(a.field, b.field) ? b.field : a.field,
-                              a.real < b.real ? b.real : a.real};
-}
-
-struct sp_number sp_number_min(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){sp_field_is_less(a.field, b.field) ? a.field : b.field,
-                              a.real < b.real ? a.real : b.real};
-}
-
-struct sp_number sp_integer_add(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){a.field + b.field, a.real + b.real};
-}
-
 static struct sp_number integer_subtract(struct sp_number a, struct sp_number b)
 {
     return (struct sp_number){a.field - b.field, a.real - b.real};
-}
-
-struct sp_number sp_integer_multiply(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){a.field * b.field, a.real * b.real};
 }
 
 static int64_t quotient(int64_t a, int64_t b)
@@ -100,16 +34,6 @@ static struct sp_number integer_modulo(struct sp_number a, struct sp_number b)
 {
     return (struct sp_number){(uint64_t)modulo((int64_t)a.field, (int64_t)b.field),
                               a.real - b.real * floor(a.real / b.real)};
-}
-
-struct sp_number sp_integer_max(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){(int64_t)a.field < (int64_t)b.field ? b.field : a.field, fmax(a.real, b.real)};
-}
-
-struct sp_number sp_integer_min(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){(int64_t)a.field < (int64_t)b.field ? a.field : b.field, fmin(a.real, b.real)};
 }
 
 #define COMPARE(name_, field_, real_)                                                                                  \
@@ -142,118 +66,6 @@ static struct sp_number known_max(struct sp_number a, struct sp_number b)
 static struct sp_number known_min(struct sp_number a, struct sp_number b)
 {
     return a.real < b.real ? a : b;
-}
-
-struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool is_known, struct sp_number a)
-{
-    const double value = real != NULL ? real(a.real) : NAN;
-    return is_known && real != NULL ? sp_number_of_real(value) : (struct sp_number){sp_field_hash(tag, a.field), value};
-}
-
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
-
-enum sp_status sp_numbers_broadcast(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
-                                    uint32_t *ret_rank, struct sp_index_axis *ret_axes, struct sp_error *err)
-{
-    const uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
-    const struct sp_index_axis one = sp_index_all(1);
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
-        const struct sp_index_axis *x = i + a->rank >= rank ? &a->axes[i + a->rank - rank] : &one;
-        const struct sp_index_axis *y = i + b->rank >= rank ? &b->axes[i + b->rank - rank] : &one;
-        if (x->extent == 1)
-            ret_axes[i] = *y;
-        else if (y->extent == 1)
-            ret_axes[i] = *x;
-        else if (x->extent != y->extent)
-            status =
-                sp_fail(err, SP_ERR_MODEL, "SHAPES_DIFFER", "Its operands have %lld and %lld elements on one axis.",
-                        (long long)x->extent, (long long)y->extent);
-        else
-            status = sp_index_common(arena, x, y, &ret_axes[i], err);
-    }
-    *ret_rank = rank;
-    return status;
-}
-
-/* Where each index of an axis is in another one of the same extent, of one element, or absent. */
-static enum sp_status places_of(struct sp_arena *arena, const struct sp_index_axis *axis,
-                                const struct sp_index_axis *own, uint32_t **ret, struct sp_error *err)
-{
-    uint32_t *places = SP_NEW_ARRAY(arena, axis->count, uint32_t);
-    if (places == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < axis->count; i++)
-        places[i] = own->extent == 1 ? 0 : (uint32_t)sp_index_find(own, sp_index_at(axis, i));
-    *ret = places;
-    return SP_OK;
-}
-
-/* The tensor with the indices of these axes on each axis of more than one element. */
-static enum sp_status restrict_to(struct sp_arena *arena, const struct sp_numbers *x, uint32_t rank,
-                                  const struct sp_index_axis *axes, const struct sp_numbers **ret, struct sp_error *err)
-{
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
-        const struct sp_index_axis *axis = &axes[i + rank - x->rank];
-        uint32_t *places = NULL;
-        struct sp_numbers *next;
-        if (x->axes[i].extent == 1 || sp_index_equal(&x->axes[i], axis))
-            continue;
-        status = places_of(arena, axis, &x->axes[i], &places, err);
-        if (status == SP_OK)
-            status = sp_numbers_take(arena, x, i, axis, places, &next, err);
-        if (status == SP_OK)
-            x = next;
-    }
-    *ret = x;
-    return status;
-}
-
-static void aim(struct sp_strides *walk, uint32_t k, const struct sp_numbers *x, uint32_t rank)
-{
-    int64_t strides[SP_MAX_RANK];
-    sp_numbers_strides(x, strides);
-    for (uint32_t i = 0; i < rank; i++)
-        walk->steps[k][i] =
-            i + x->rank < rank || x->axes[i + x->rank - rank].extent == 1 ? 0 : strides[i + x->rank - rank];
-}
-
-void sp_numbers_settle(struct sp_numbers *x)
-{
-    if (!x->is_known || !sp_dtype_is_float(x->dtype))
-        return;
-    for (uint64_t i = 0; i < x->count; i++)
-        x->items[i].field = sp_field_of_real(x->items[i].real);
-}
-
-enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
-                                 enum sp_dtype dtype, sp_number2 function, struct sp_numbers **ret,
-                                 struct sp_error *err)
-{
-    struct sp_index_axis axes[SP_MAX_RANK];
-    struct sp_strides walk = {.tensors = 2};
-    struct sp_numbers *out;
-    uint32_t rank;
-    enum sp_status status = sp_numbers_broadcast(arena, a, b, &rank, axes, err);
-    if (status == SP_OK)
-        status = restrict_to(arena, a, rank, axes, &a, err);
-    if (status == SP_OK)
-        status = restrict_to(arena, b, rank, axes, &b, err);
-    if (status == SP_OK)
-        status = sp_numbers_create(arena, dtype, rank, axes, &out, err);
-    if (status != SP_OK)
-        return status;
-    walk.rank = rank;
-    for (uint32_t i = 0; i < rank; i++)
-        walk.counts[i] = axes[i].count;
-    aim(&walk, 0, a, rank);
-    aim(&walk, 1, b, rank);
-    for (uint64_t i = 0; i < out->count; i++, sp_strides_step(&walk))
-        out->items[i] = function(a->items[walk.index[0]], b->items[walk.index[1]]);
-    out->is_known = a->is_known && b->is_known;
-    *ret = out;
-    return SP_OK;
 }
 
 /* ---- operators of two and more ---------------------------------------------------------------------------------- */
@@ -356,10 +168,6 @@ static enum sp_status evaluate_pow(struct sp_call *call)
 
 /* ---- functions of one number ------------------------------------------------------------------------------------ */
 
-double sp_real_exp(double x)
-{
-    return exp(x);
-}
 static double real_sigmoid(double x)
 {
     return 1 / (1 + exp(-x));
@@ -461,7 +269,7 @@ static enum sp_status evaluate_negative(struct sp_call *call)
                                 : sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
     for (uint64_t i = 0; status == SP_OK && i < x->count; i++)
         call->out[0]->items[i] = sp_dtype_is_float(x->dtype)
-                                     ? negate(x->items[i])
+                                     ? sp_number_negate(x->items[i])
                                      : (struct sp_number){-x->items[i].field, -x->items[i].real};
     if (status == SP_OK)
         call->out[0]->is_known = x->is_known;
@@ -558,38 +366,9 @@ static enum sp_status evaluate_cast(struct sp_call *call)
 static enum sp_status evaluate_where(struct sp_call *call)
 {
     const struct sp_numbers *c = sp_call_in(call, 0), *x = sp_call_in(call, 1), *y = sp_call_in(call, 2);
-    struct sp_index_axis axes[SP_MAX_RANK];
-    struct sp_numbers shape = {0}, *both;
-    struct sp_strides walk = {.tensors = 3};
-    if (c == NULL || x == NULL || y == NULL)
-        return sp_call_refuse(call, "an operand is missing");
-    enum sp_status status = sp_numbers_binary(call->arena, x, y, x->dtype, sp_number_max, &both, call->err);
-    if (status == SP_OK)
-        status = sp_numbers_broadcast(call->arena, c, both, &shape.rank, axes, call->err);
-    if (status == SP_OK)
-        status = restrict_to(call->arena, c, shape.rank, axes, &c, call->err);
-    if (status == SP_OK)
-        status = restrict_to(call->arena, x, shape.rank, axes, &x, call->err);
-    if (status == SP_OK)
-        status = restrict_to(call->arena, y, shape.rank, axes, &y, call->err);
-    if (status == SP_OK)
-        status = sp_numbers_create(call->arena, x->dtype, shape.rank, axes, &call->out[0], call->err);
-    if (status != SP_OK)
-        return status;
-    walk.rank = shape.rank;
-    for (uint32_t i = 0; i < shape.rank; i++)
-        walk.counts[i] = axes[i].count;
-    aim(&walk, 0, c, shape.rank);
-    aim(&walk, 1, x, shape.rank);
-    aim(&walk, 2, y, shape.rank);
-    for (uint64_t i = 0; i < call->out[0]->count; i++, sp_strides_step(&walk)) {
-        const struct sp_number which = c->items[walk.index[0]], a = x->items[walk.index[1]],
-                               b = y->items[walk.index[2]];
-        call->out[0]->items[i] =
-            (struct sp_number){which.field != 0 ? a.field : b.field, which.real != 0 ? a.real : b.real};
-    }
-    call->out[0]->is_known = c->is_known && x->is_known && y->is_known;
-    return SP_OK;
+    return c == NULL || x == NULL || y == NULL
+               ? sp_call_refuse(call, "an operand is missing")
+               : sp_numbers_choose(call->arena, (const struct sp_numbers *[]){c, x, y}, &call->out[0], call->err);
 }
 
 static enum sp_status evaluate_same(struct sp_call *call)

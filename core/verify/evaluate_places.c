@@ -228,10 +228,17 @@ static void sort(struct ranked *items, uint32_t count, enum order order, bool la
     }
 }
 
-/* The first `k` of the order along an axis: values and indices of each part. */
-static enum sp_status pick(struct sp_call *call, const struct sp_numbers *x, uint32_t axis, uint32_t k, bool largest,
-                           bool last, struct sp_numbers *values, struct sp_numbers *indices)
+/* The first `k` of the order along an axis. */
+struct wanted {
+    uint32_t axis, k;
+    bool largest, last; /* of equal ones the last comes first */
+};
+
+/* Their values and indices, for each part of the numbers. */
+static enum sp_status pick(struct sp_call *call, const struct sp_numbers *x, struct wanted wanted,
+                           struct sp_numbers *values, struct sp_numbers *indices)
 {
+    const uint32_t axis = wanted.axis, k = wanted.k;
     const uint32_t count = x->axes[axis].count;
     struct ranked *items = SP_NEW_ARRAY(call->arena, count, struct ranked);
     uint64_t inner = 1, outer = 1;
@@ -248,7 +255,7 @@ static enum sp_status pick(struct sp_call *call, const struct sp_numbers *x, uin
                                                                : BY_INTEGER;
         for (uint32_t i = 0; i < count; i++)
             items[i] = (struct ranked){x->items[base + i * inner], i};
-        sort(items, count, order, largest, last);
+        sort(items, count, order, wanted.largest, wanted.last);
         for (uint32_t i = 0; i < k; i++) {
             const uint64_t place = row / inner * k * inner + i * inner + row % inner;
             if (values != NULL)
@@ -283,9 +290,10 @@ static enum sp_status evaluate_top_k(struct sp_call *call)
     status = sp_numbers_create(call->arena, x->dtype, x->rank, axes, &call->out[0], call->err);
     if (status == SP_OK)
         status = sp_numbers_create(call->arena, SP_DTYPE_INT64, x->rank, axes, &call->out[1], call->err);
-    return status == SP_OK ? pick(call, x, axis, (uint32_t)k, sp_node_int(call->node, "largest", 1) != 0, false,
-                                  call->out[0], call->out[1])
-                           : status;
+    return status == SP_OK
+               ? pick(call, x, (struct wanted){axis, (uint32_t)k, sp_node_int(call->node, "largest", 1) != 0, false},
+                      call->out[0], call->out[1])
+               : status;
 }
 
 static enum sp_status evaluate_arg(struct sp_call *call)
@@ -303,8 +311,10 @@ static enum sp_status evaluate_arg(struct sp_call *call)
         axes[i] = i == axis ? sp_index_all(1) : x->axes[i];
     status = sp_numbers_create(call->arena, SP_DTYPE_INT64, x->rank, axes, &indices, call->err);
     if (status == SP_OK)
-        status = pick(call, x, axis, 1, strcmp(call->node->op_type, "ArgMax") == 0,
-                      sp_node_int(call->node, "select_last_index", 0) != 0, NULL, indices);
+        status = pick(call, x,
+                      (struct wanted){axis, 1, strcmp(call->node->op_type, "ArgMax") == 0,
+                                      sp_node_int(call->node, "select_last_index", 0) != 0},
+                      NULL, indices);
     for (uint32_t i = 0; i < x->rank; i++) {
         if (i != axis || sp_node_int(call->node, "keepdims", 1) != 0)
             axes[rank++] = i == axis ? sp_index_all(1) : x->axes[i];

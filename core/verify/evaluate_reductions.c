@@ -6,34 +6,6 @@
 #include "base/limits.h"
 #include "verify/evaluate.h"
 
-enum sp_status sp_numbers_fold(struct sp_arena *arena, const struct sp_numbers *x, uint64_t mask, sp_number2 function,
-                               struct sp_numbers **ret, struct sp_error *err)
-{
-    struct sp_index_axis axes[SP_MAX_RANK];
-    struct sp_strides walk = {.rank = x->rank, .tensors = 1};
-    int64_t strides[SP_MAX_RANK];
-    struct sp_numbers *out;
-    for (uint32_t i = 0; i < x->rank; i++)
-        axes[i] = (mask >> i & 1) != 0 ? sp_index_all(1) : x->axes[i];
-    enum sp_status status = sp_numbers_create(arena, x->dtype, x->rank, axes, &out, err);
-    bool *is_begun = status == SP_OK ? SP_NEW_ARRAY(arena, out->count, bool) : NULL;
-    if (status != SP_OK || is_begun == NULL)
-        return status != SP_OK ? status : sp_fail_memory(err);
-    sp_numbers_strides(out, strides);
-    for (uint32_t i = 0; i < x->rank; i++) {
-        walk.counts[i] = x->axes[i].count;
-        walk.steps[0][i] = (mask >> i & 1) != 0 ? 0 : strides[i];
-    }
-    for (uint64_t i = 0; i < x->count; i++, sp_strides_step(&walk)) {
-        struct sp_number *to = &out->items[walk.index[0]];
-        *to = is_begun[walk.index[0]] ? function(*to, x->items[i]) : x->items[i];
-        is_begun[walk.index[0]] = true;
-    }
-    out->is_known = x->is_known;
-    *ret = out;
-    return SP_OK;
-}
-
 /* A chain of steps, each of which is skipped after an error. */
 struct steps {
     struct sp_call *call;

@@ -170,12 +170,12 @@ static enum sp_status result_of(const struct exchange *exchange, uint32_t member
         return sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "Its first axis of %lld elements is not divisible by %u.",
                        (long long)own, form->count);
     if (form->kind == REDUCE_SCATTER)
-        return sp_numbers_slice(arena, x, 0, member * block, 1, block, ret, why);
+        return sp_numbers_slice(arena, x, 0, (struct sp_index_run){member * block, 1, block}, ret, why);
     const struct sp_numbers **parts = SP_NEW_ARRAY(arena, form->count, const struct sp_numbers *);
     enum sp_status status = parts != NULL ? SP_OK : sp_fail_memory(why);
     for (uint32_t i = 0; status == SP_OK && i < form->count; i++) {
         struct sp_numbers *part = NULL;
-        status = sp_numbers_slice(arena, pieces[i], 0, member * block, 1, block, &part, why);
+        status = sp_numbers_slice(arena, pieces[i], 0, (struct sp_index_run){member * block, 1, block}, &part, why);
         parts[i] = part;
     }
     return status == SP_OK ? sp_numbers_concat(arena, form->count, parts, 0, ret, why) : status;

@@ -30,11 +30,6 @@ struct sp_numbers {
     struct sp_number *items;
 };
 
-static inline bool sp_numbers_are_whole(const struct sp_numbers *x)
-{
-    return x->dtype != SP_DTYPE_BOOL && !sp_dtype_is_float(x->dtype);
-}
-
 /* A tensor to be filled in; SP_ERR_LIMIT beyond SP_MAX_EVALUATED_NUMBERS. The axes are copied. */
 enum sp_status sp_numbers_create(struct sp_arena *arena, enum sp_dtype dtype, uint32_t rank,
                                  const struct sp_index_axis *axes, struct sp_numbers **ret, struct sp_error *err);
@@ -96,7 +91,7 @@ void sp_numbers_strides(const struct sp_numbers *x, int64_t *ret_strides);
 /* Whether all axes have all their indices. */
 bool sp_numbers_is_complete(const struct sp_numbers *x);
 
-/* The integers of a known tensor, or NULL where it has other items. */
+/* An item of a known tensor as an integer. */
 static inline int64_t sp_numbers_int(const struct sp_numbers *x, uint64_t i)
 {
     return sp_dtype_is_float(x->dtype) ? (int64_t)x->items[i].real : (int64_t)x->items[i].field;

@@ -49,24 +49,6 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
     return status;
 }
 
-struct sp_outcome *sp_run_outcome(const struct sp_verify_run *run, const struct sp_value *value)
-{
-    const struct sp_hash_slot *slot = sp_hash_map_get(&run->outcomes, (uint64_t)(uintptr_t)value);
-    return slot != NULL ? slot->item : NULL;
-}
-
-enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
-                          struct sp_outcome outcome, struct sp_error *err)
-{
-    struct sp_hash_slot *slot = sp_hash_map_put(&run->outcomes, (uint64_t)(uintptr_t)value);
-    struct sp_outcome *item = SP_NEW(all->arena, struct sp_outcome);
-    if (slot == NULL || item == NULL)
-        return sp_fail_memory(err);
-    *item = outcome;
-    slot->item = item;
-    return SP_OK;
-}
-
 static bool is_filled(const struct sp_numbers *x)
 {
     for (uint64_t i = 1; i < x->count; i++) {

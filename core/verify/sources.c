@@ -133,12 +133,24 @@ enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_mode
     return SP_OK;
 }
 
+/* Operators that read sizes, steps or powers out of floating-point operands behind the first. */
+static bool is_size(const struct sp_use *use)
+{
+    static const char *const names[] = {"Resize", "Upsample", "Range", "Pow", NULL};
+    for (const char *const *name = names; *name != NULL; name++) {
+        if (use->input != UINT32_MAX && use->input > 0 && sp_node_is(use->node, *name))
+            return true;
+    }
+    return false;
+}
+
 enum sp_source_kind sp_source_kind_of(const struct sp_value *value)
 {
     const struct sp_tensor *tensor = value->tensor;
-    return value->data == NULL && tensor != NULL && tensor->elements > 1 && sp_dtype_is_float(tensor->dtype)
-               ? SP_SOURCE_WEIGHT
-               : SP_SOURCE_LITERAL;
+    bool is_weight = tensor != NULL && tensor->elements > 1 && sp_dtype_is_float(tensor->dtype);
+    for (uint32_t i = 0; is_weight && i < value->use_count; i++)
+        is_weight = !is_size(&value->uses[i]);
+    return is_weight ? SP_SOURCE_WEIGHT : SP_SOURCE_LITERAL;
 }
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
@@ -188,8 +200,10 @@ enum sp_status sp_numbers_of_input(struct sp_arena *arena, const struct sp_value
     const int64_t rows = dtype == SP_DTYPE_BOOL ? 2 : rows_for(input, 2);
     for (uint64_t i = 0; i < out->count; i++) {
         const uint64_t hash = sp_field_hash(tag, i);
+        /* the golden section of the rows further each time, so that few elements reach all parts of a table */
+        const uint64_t row = tag + i * ((uint64_t)((double)rows * 0.6180339887498949) + 1);
         out->items[i] = sp_dtype_is_float(dtype) ? (struct sp_number){hash, sp_real_of_hash(hash)}
-                                                 : sp_number_of_int((int64_t)(hash % (uint64_t)rows));
+                                                 : sp_number_of_int((int64_t)(row % (uint64_t)rows));
     }
     out->is_known = !sp_dtype_is_float(dtype);
     *ret = out;
@@ -212,7 +226,8 @@ enum sp_status sp_numbers_of_box(struct sp_arena *arena, const struct sp_numbers
             const struct sp_range range = ranges->ranges[i];
             if (range.start < 0 || range.limit < range.start || range.limit > x->axes[axis].extent)
                 return sp_fail(err, SP_ERR_MODEL, "BOX_OUTSIDE", "A box lies outside its tensor.");
-            status = sp_numbers_slice(arena, x, axis, range.start, 1, range.limit - range.start, &part, err);
+            status = sp_numbers_slice(arena, x, axis, (struct sp_index_run){range.start, 1, range.limit - range.start},
+                                      &part, err);
             parts[i] = part;
         }
         if (status == SP_OK)

@@ -7,26 +7,6 @@
 #include "verify/programs.h"
 #include "verify/sources.h"
 
-enum sp_status sp_verify_fail(struct sp_verification *all, struct sp_verify_failure failure, struct sp_error *err)
-{
-    if (all->failures.count == SP_MAX_VERIFY_FAILURES)
-        return SP_OK;
-    return SP_PUSH(all->arena, &all->failures, failure) ? SP_OK : sp_fail_memory(err);
-}
-
-const struct sp_value *sp_original_value(const struct sp_verification *all, const char *name)
-{
-    const struct sp_graph *graph = all->original.model->graph;
-    const struct sp_value *value = sp_graph_value(graph, name);
-    const char *at = strrchr(name, '@');
-    while (at != NULL && at > name && at[-1] == '@')
-        at--;
-    if (value != NULL || at == NULL || at == name)
-        return value;
-    const char *base = sp_arena_string(all->arena, name, (size_t)(at - name));
-    return base != NULL ? sp_graph_value(graph, base) : NULL;
-}
-
 static enum sp_status run_original(struct sp_verification *all, struct sp_error *err)
 {
     const struct sp_graph *graph;
@@ -104,9 +84,10 @@ static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
         status = sp_exchange_tell_stuck(all, err);
     if (status == SP_OK && all->failures.count == 0)
         status = tell_unstarted(all, err);
-    if (status == SP_OK && all->failures.count == 0)
+    const bool is_stuck = all->failures.count > 0;
+    if (status == SP_OK && !is_stuck)
         status = sp_ports_compare(all, err);
-    if (status == SP_OK && all->failures.count > 0)
+    if (status == SP_OK && all->failures.count > 0 && !is_stuck)
         status = sp_blame(all, err);
     else if (status == SP_OK && request->explains)
         status = sp_recognise(all, err);

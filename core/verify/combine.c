@@ -1,0 +1,282 @@
+#include "verify/combine.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "verify/rearrange.h"
+
+/* ---- of two tensors, element by element ---------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_numbers_broadcast(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
+                                    uint32_t *ret_rank, struct sp_index_axis *ret_axes, struct sp_error *err)
+{
+    const uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
+    const struct sp_index_axis one = sp_index_all(1);
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
+        const struct sp_index_axis *x = i + a->rank >= rank ? &a->axes[i + a->rank - rank] : &one;
+        const struct sp_index_axis *y = i + b->rank >= rank ? &b->axes[i + b->rank - rank] : &one;
+        if (x->extent == 1)
+            ret_axes[i] = *y;
+        else if (y->extent == 1)
+            ret_axes[i] = *x;
+        else if (x->extent != y->extent)
+            status =
+                sp_fail(err, SP_ERR_MODEL, "SHAPES_DIFFER", "Its operands have %lld and %lld elements on one axis.",
+                        (long long)x->extent, (long long)y->extent);
+        else
+            status = sp_index_common(arena, x, y, &ret_axes[i], err);
+    }
+    *ret_rank = rank;
+    return status;
+}
+
+/* Where each index of an axis is in another one of the same extent, of one element, or absent. */
+static enum sp_status places_of(struct sp_arena *arena, const struct sp_index_axis *axis,
+                                const struct sp_index_axis *own, uint32_t **ret, struct sp_error *err)
+{
+    uint32_t *places = SP_NEW_ARRAY(arena, axis->count, uint32_t);
+    if (places == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < axis->count; i++)
+        places[i] = own->extent == 1 ? 0 : (uint32_t)sp_index_find(own, sp_index_at(axis, i));
+    *ret = places;
+    return SP_OK;
+}
+
+/* The tensor with the indices of these axes on each axis of more than one element. */
+static enum sp_status restrict_to(struct sp_arena *arena, const struct sp_numbers *x, uint32_t rank,
+                                  const struct sp_index_axis *axes, const struct sp_numbers **ret, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
+        const struct sp_index_axis *axis = &axes[i + rank - x->rank];
+        uint32_t *places = NULL;
+        struct sp_numbers *next;
+        if (x->axes[i].extent == 1 || sp_index_equal(&x->axes[i], axis))
+            continue;
+        status = places_of(arena, axis, &x->axes[i], &places, err);
+        if (status == SP_OK)
+            status = sp_numbers_take(arena, x, i, axis, places, &next, err);
+        if (status == SP_OK)
+            x = next;
+    }
+    *ret = x;
+    return status;
+}
+
+static void aim(struct sp_strides *walk, uint32_t k, const struct sp_numbers *x, uint32_t rank)
+{
+    int64_t strides[SP_MAX_RANK];
+    sp_numbers_strides(x, strides);
+    for (uint32_t i = 0; i < rank; i++)
+        walk->steps[k][i] =
+            i + x->rank < rank || x->axes[i + x->rank - rank].extent == 1 ? 0 : strides[i + x->rank - rank];
+}
+
+enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
+                                 enum sp_dtype dtype, sp_number2 function, struct sp_numbers **ret,
+                                 struct sp_error *err)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    struct sp_strides walk = {.tensors = 2};
+    struct sp_numbers *out;
+    uint32_t rank;
+    enum sp_status status = sp_numbers_broadcast(arena, a, b, &rank, axes, err);
+    if (status == SP_OK)
+        status = restrict_to(arena, a, rank, axes, &a, err);
+    if (status == SP_OK)
+        status = restrict_to(arena, b, rank, axes, &b, err);
+    if (status == SP_OK)
+        status = sp_numbers_create(arena, dtype, rank, axes, &out, err);
+    if (status != SP_OK)
+        return status;
+    walk.rank = rank;
+    for (uint32_t i = 0; i < rank; i++)
+        walk.counts[i] = axes[i].count;
+    aim(&walk, 0, a, rank);
+    aim(&walk, 1, b, rank);
+    for (uint64_t i = 0; i < out->count; i++, sp_strides_step(&walk))
+        out->items[i] = function(a->items[walk.index[0]], b->items[walk.index[1]]);
+    out->is_known = a->is_known && b->is_known;
+    *ret = out;
+    return SP_OK;
+}
+
+enum sp_status sp_numbers_choose(struct sp_arena *arena, const struct sp_numbers *const *operands,
+                                 struct sp_numbers **ret, struct sp_error *err)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    const struct sp_numbers *fitted[3];
+    struct sp_strides walk = {.tensors = 3};
+    struct sp_numbers *both, *out;
+    enum sp_status status =
+        sp_numbers_binary(arena, operands[1], operands[2], operands[1]->dtype, sp_number_max, &both, err);
+    if (status == SP_OK)
+        status = sp_numbers_broadcast(arena, operands[0], both, &walk.rank, axes, err);
+    for (uint32_t k = 0; status == SP_OK && k < 3; k++) {
+        status = restrict_to(arena, operands[k], walk.rank, axes, &fitted[k], err);
+        if (status == SP_OK)
+            aim(&walk, k, fitted[k], walk.rank);
+    }
+    if (status == SP_OK)
+        status = sp_numbers_create(arena, operands[1]->dtype, walk.rank, axes, &out, err);
+    if (status != SP_OK)
+        return status;
+    for (uint32_t i = 0; i < walk.rank; i++)
+        walk.counts[i] = axes[i].count;
+    for (uint64_t i = 0; i < out->count; i++, sp_strides_step(&walk)) {
+        const struct sp_number which = fitted[0]->items[walk.index[0]], a = fitted[1]->items[walk.index[1]],
+                               b = fitted[2]->items[walk.index[2]];
+        out->items[i] = (struct sp_number){which.field != 0 ? a.field : b.field, which.real != 0 ? a.real : b.real};
+    }
+    out->is_known = operands[0]->is_known && operands[1]->is_known && operands[2]->is_known;
+    *ret = out;
+    return SP_OK;
+}
+
+/* ---- folds --------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_numbers_fold(struct sp_arena *arena, const struct sp_numbers *x, uint64_t mask, sp_number2 function,
+                               struct sp_numbers **ret, struct sp_error *err)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    struct sp_strides walk = {.rank = x->rank, .tensors = 1};
+    int64_t strides[SP_MAX_RANK];
+    struct sp_numbers *out;
+    for (uint32_t i = 0; i < x->rank; i++)
+        axes[i] = (mask >> i & 1) != 0 ? sp_index_all(1) : x->axes[i];
+    enum sp_status status = sp_numbers_create(arena, x->dtype, x->rank, axes, &out, err);
+    bool *is_begun = status == SP_OK ? SP_NEW_ARRAY(arena, out->count, bool) : NULL;
+    if (status != SP_OK || is_begun == NULL)
+        return status != SP_OK ? status : sp_fail_memory(err);
+    sp_numbers_strides(out, strides);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        walk.counts[i] = x->axes[i].count;
+        walk.steps[0][i] = (mask >> i & 1) != 0 ? 0 : strides[i];
+    }
+    for (uint64_t i = 0; i < x->count; i++, sp_strides_step(&walk)) {
+        struct sp_number *to = &out->items[walk.index[0]];
+        *to = is_begun[walk.index[0]] ? function(*to, x->items[i]) : x->items[i];
+        is_begun[walk.index[0]] = true;
+    }
+    out->is_known = x->is_known;
+    *ret = out;
+    return SP_OK;
+}
+
+/* ---- contraction ------------------------------------------------------------------------------------------------ */
+
+struct contraction {
+    struct sp_arena *arena;
+    uint32_t count, label_count;
+    struct sp_index_axis axes[SP_LABELS]; /* of each label; extent -1: none yet */
+    struct sp_strides walk;               /* over the result's labels, then those that are summed over */
+    uint8_t order[SP_LABELS];
+    struct sp_error *err;
+};
+
+static enum sp_status find_axes(struct contraction *work, const struct sp_labelled *operands)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < SP_LABELS; i++)
+        work->axes[i].extent = -1;
+    for (uint32_t k = 0; k < work->count; k++) {
+        for (uint32_t i = 0; status == SP_OK && i < operands[k].x->rank; i++) {
+            struct sp_index_axis *axis = &work->axes[operands[k].labels[i]];
+            const struct sp_index_axis *own = &operands[k].x->axes[i];
+            if (axis->extent == -1 || axis->extent == 1)
+                *axis = *own;
+            else if (own->extent != 1 && own->extent != axis->extent)
+                status = sp_fail(work->err, SP_ERR_MODEL, "SHAPES_DIFFER",
+                                 "Its operands have %lld and %lld elements on one axis.", (long long)axis->extent,
+                                 (long long)own->extent);
+            else if (own->extent != 1)
+                status = sp_index_common(work->arena, axis, own, axis, work->err);
+        }
+    }
+    return status;
+}
+
+/* The operand with the labels' indices on each axis. */
+static enum sp_status fit(struct contraction *work, const struct sp_labelled *operand, const struct sp_numbers **ret)
+{
+    const struct sp_numbers *x = operand->x;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
+        const struct sp_index_axis *axis = &work->axes[operand->labels[i]];
+        struct sp_numbers *next;
+        if (x->axes[i].extent == 1 || sp_index_equal(axis, &x->axes[i]))
+            continue;
+        uint32_t *from = SP_NEW_ARRAY(work->arena, axis->count, uint32_t);
+        if (from == NULL)
+            return sp_fail_memory(work->err);
+        for (uint32_t j = 0; j < axis->count; j++)
+            from[j] = (uint32_t)sp_index_find(&x->axes[i], sp_index_at(axis, j));
+        status = sp_numbers_take(work->arena, x, i, axis, from, &next, work->err);
+        x = next;
+    }
+    *ret = x;
+    return status;
+}
+
+enum sp_status sp_numbers_contract(struct sp_arena *arena, uint32_t count, const struct sp_labelled *operands,
+                                   uint32_t rank, const uint8_t *labels, struct sp_numbers **ret, struct sp_error *err)
+{
+    struct contraction work = {.arena = arena, .count = count, .err = err};
+    struct sp_index_axis axes[SP_LABELS];
+    const struct sp_numbers *x[SP_STRIDES_MAX];
+    struct sp_numbers *out;
+    uint64_t sums = 1;
+    bool is_known = true;
+    enum sp_status status = count <= SP_STRIDES_MAX && rank < SP_LABELS
+                                ? find_axes(&work, operands)
+                                : sp_fail(err, SP_ERR_UNSUPPORTED, "TOO_MANY_OPERANDS", "it has too many operands");
+    for (uint32_t k = 0; status == SP_OK && k < count; k++) {
+        status = fit(&work, &operands[k], &x[k]);
+        is_known = is_known && operands[k].x->is_known;
+    }
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
+        axes[i] = work.axes[labels[i]];
+        if (axes[i].extent < 0)
+            axes[i] = sp_index_all(1);
+        work.order[work.walk.rank++] = labels[i];
+    }
+    for (uint32_t label = 0; label < SP_LABELS; label++) {
+        if (work.axes[label].extent < 0 || memchr(labels, (int)label, rank) != NULL)
+            continue;
+        sums *= work.axes[label].count;
+        work.order[work.walk.rank++] = (uint8_t)label;
+    }
+    if (status == SP_OK)
+        status = sp_numbers_create(arena, operands[0].x->dtype, rank, axes, &out, err);
+    if (status != SP_OK)
+        return status;
+    work.walk.tensors = count;
+    for (uint32_t i = 0; i < work.walk.rank; i++)
+        work.walk.counts[i] = work.axes[work.order[i]].extent < 0 ? 1 : work.axes[work.order[i]].count;
+    for (uint32_t k = 0; k < count; k++) {
+        int64_t strides[SP_MAX_RANK];
+        sp_numbers_strides(x[k], strides);
+        for (uint32_t i = 0; i < x[k]->rank; i++) {
+            for (uint32_t j = 0; j < work.walk.rank; j++) /* a label that stands twice is a diagonal */
+                work.walk.steps[k][j] +=
+                    work.order[j] == operands[k].labels[i] && x[k]->axes[i].extent != 1 ? strides[i] : 0;
+        }
+    }
+    const bool is_float = sp_dtype_is_float(out->dtype);
+    for (uint64_t i = 0; i < out->count; i++) {
+        struct sp_number sum = {0, 0};
+        for (uint64_t j = 0; j < sums; j++, sp_strides_step(&work.walk)) {
+            struct sp_number product = x[0]->items[work.walk.index[0]];
+            for (uint32_t k = 1; k < count; k++)
+                product = is_float ? sp_number_multiply(product, x[k]->items[work.walk.index[k]])
+                                   : sp_integer_multiply(product, x[k]->items[work.walk.index[k]]);
+            sum = is_float ? sp_number_add(sum, product) : sp_integer_add(sum, product);
+        }
+        out->items[i] = sum;
+    }
+    out->is_known = is_known;
+    *ret = out;
+    return SP_OK;
+}

@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+"""`shardplan verify`: ranks' models that this script writes by itself, as Megatron-LM and others split theirs, and their
+broken twins."""
+
+import json
+import os
+import random
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
+sys.dont_write_bytecode = True
+
+import onnx_make as make  # noqa: E402
+import test_cli  # noqa: E402
+
+MS = "com.microsoft"
+PROVED, REFUTED, UNDECIDED = 0, 1, 3
+
+
+class Weight:
+    """A matrix or vector as nested lists; cut by rows and columns as a person would cut it."""
+
+    def __init__(self, *dims, seed=0):
+        made = random.Random(repr((dims, seed)))
+        count = 1
+        for dim in dims:
+            count *= dim
+        self.dims, self.items = list(dims), [made.uniform(-1, 1) for _ in range(count)]
+
+    @classmethod
+    def of(cls, dims, items):
+        self = cls.__new__(cls)
+        self.dims, self.items = list(dims), list(items)
+        return self
+
+    def columns(self, start, limit):
+        width = self.dims[-1]
+        rows = len(self.items) // width
+        return Weight.of(self.dims[:-1] + [limit - start],
+                         [x for r in range(rows) for x in self.items[r * width + start:r * width + limit]])
+
+    def rows(self, start, limit):
+        inner = len(self.items) // self.dims[0]
+        return Weight.of([limit - start] + self.dims[1:], self.items[start * inner:limit * inner])
+
+    def times(self, factor):
+        return Weight.of(self.dims, [x * factor for x in self.items])
+
+    def proto(self, name):
+        return make.delimited(5, *(make.integer(1, dim) for dim in self.dims), make.integer(2, make.FLOAT),
+                              make.delimited(8, name),
+                              make.delimited(9, struct.pack(f"<{len(self.items)}f", *self.items)))
+
+
+def beside(*weights):
+    """Columns of several one behind the other."""
+    rows = len(weights[0].items) // weights[0].dims[-1]
+    items = []
+    for r in range(rows):
+        for weight in weights:
+            width = weight.dims[-1]
+            items += weight.items[r * width:(r + 1) * width]
+    return Weight.of(weights[0].dims[:-1] + [sum(weight.dims[-1] for weight in weights)], items)
+
+
+def ints(name, *values):
+    return make.ints(name, values)
+
+
+def number(name, value):
+    return make.delimited(5, make.integer(2, make.FLOAT), make.delimited(8, name),
+                          make.delimited(9, struct.pack("<f", value)))
+
+
+def whole(name, value):
+    return make.delimited(5, make.integer(2, make.INT64), make.delimited(8, name),
+                          make.delimited(9, struct.pack("<q", value)))
+
+
+def bytes_of(*graph):
+    imports = [make.integer(1, 8), make.delimited(8, make.delimited(1, ""), make.integer(2, 17)),
+               make.delimited(8, make.delimited(1, MS), make.integer(2, 1))]
+    return make.encode([*imports, make.delimited(7, *graph, make.delimited(2, "made"))])
+
+
+class Verify(test_cli.Case):
+    def answer(self, original, ranks, status, *options):
+        paths = [self.file(f"rank-{i}.onnx", rank) for i, rank in enumerate(ranks)]
+        result = test_cli.run("verify", self.file("original.onnx", original), *paths, "--json", *options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def proved(self, original, ranks):
+        answer = self.answer(original, ranks, PROVED)
+        self.assertEqual(answer["verdict"], "proved")
+        self.assertEqual(answer["failures"], [])
+        self.assertGreater(answer["compared_elements"], 0)
+        return answer
+
+    def refuted(self, original, ranks, *nodes):
+        """The node that is named first is one of these."""
+        answer = self.answer(original, ranks, REFUTED)
+        self.assertEqual(answer["verdict"], "refuted")
+        if nodes:
+            self.assertTrue(any(f"'{node}'" in (answer["failures"][0]["node"] or "") for node in nodes),
+                            answer["failures"][0])
+        return answer["failures"]
+
+
+HIDDEN, INNER, ROWS = 8, 16, 3
+
+
+def normalized(x, y, scale, tag, epsilon=1e-5):
+    return [make.node("Mul", [x, x], [f"square{tag}"]),
+            make.node("ReduceMean", [f"square{tag}"], [f"mean{tag}"], axes=[-1]), number(f"epsilon{tag}", epsilon),
+            make.node("Add", [f"mean{tag}", f"epsilon{tag}"], [f"sum{tag}"]),
+            make.node("Sqrt", [f"sum{tag}"], [f"root{tag}"]),
+            make.node("Div", [x, f"root{tag}"], [f"quotient{tag}"]),
+            make.node("Mul", [f"quotient{tag}", scale], [y])]
+
+
+class Mlp(Verify):
+    """Two layers: columns, then rows, an all-reduce, the bias, the residual, an RMS norm."""
+
+    def setUp(self):
+        super().setUp()
+        self.weights = [{"up": Weight(HIDDEN, INNER, seed=f"u{i}"), "down": Weight(INNER, HIDDEN, seed=f"d{i}"),
+                         "bias": Weight(HIDDEN, seed=f"b{i}"), "scale": Weight(HIDDEN, seed=f"s{i}")} for i in range(2)]
+
+    def original(self):
+        graph, x = [make.graph_input("x", [ROWS, HIDDEN])], "x"
+        for i, weight in enumerate(self.weights):
+            graph += [tensor.proto(f"{name}.{i}") for name, tensor in weight.items()]
+            graph += [make.node("MatMul", [x, f"up.{i}"], [f"a{i}"]), make.node("Tanh", [f"a{i}"], [f"t{i}"]),
+                      make.node("MatMul", [f"t{i}", f"down.{i}"], [f"p{i}"]),
+                      make.node("Add", [f"p{i}", f"bias.{i}"], [f"c{i}"]), make.node("Add", [f"c{i}", x], [f"r{i}"]),
+                      *normalized(f"r{i}", f"y{i}", f"scale.{i}", i)]
+            x = f"y{i}"
+        return bytes_of(*graph, make.graph_output(x, [ROWS, HIDDEN]))
+
+    def rank(self, rank, ranks, **wrong):
+        graph, x = [make.graph_input("x", [ROWS, HIDDEN])], "x"
+        size = INNER // ranks
+        for i, weight in enumerate(self.weights):
+            here = wrong if i == wrong.get("layer", 1) else {}
+            if here.get("drop"):
+                continue
+            up = rank + here.get("swap", 0) * (1 if rank % 2 == 0 else -1)
+            first = up * size + (here.get("shift", 0) if rank == 1 else 0)
+            graph += [weight["up"].columns(first, first + size).proto(f"w1.{i}"),
+                      weight["down"].rows(rank * size, (rank + 1) * size).proto(f"w2.{i}"),
+                      weight["bias"].proto(f"b.{i}"), weight["scale"].proto(f"g.{i}")]
+            graph += [make.node("MatMul", [x, f"w1.{i}"], [f"a{i}"]), make.node("Tanh", [f"a{i}"], [f"t{i}"]),
+                      make.node("MatMul", [f"t{i}", f"w2.{i}"], [f"p{i}"])]
+            part = f"p{i}"
+            if here.get("early_bias") == "all" or (here.get("early_bias") == "first" and rank == 0):
+                graph.append(make.node("Add", [part, f"b.{i}"], [f"e{i}"]))
+                part = f"e{i}"
+            for turn in range(here.get("reduces", 1)):
+                graph.append(make.node("AllReduce", [part], [f"sum{i}.{turn}"], domain=MS))
+                part = f"sum{i}.{turn}"
+            if not here.get("early_bias"):
+                graph.append(make.node("Add", [part, f"b.{i}"], [f"c{i}"]))
+                part = f"c{i}"
+            order = [x, part] if here.get("turned") else [part, x]
+            graph += [make.node("Sub" if here.get("subtracts") else "Add", order, [f"r{i}"]),
+                      *normalized(f"r{i}", f"y{i}", f"g.{i}", i, here.get("epsilon", 1e-5))]
+            x = f"y{i}"
+        graph.append(make.node("Identity", [x], [f"y{len(self.weights) - 1}"]) if x != "y1" else b"")
+        return bytes_of(*graph, make.graph_output("y1", [ROWS, HIDDEN]))
+
+    def ranks(self, ranks, **wrong):
+        return [self.rank(rank, ranks, **wrong) for rank in range(ranks)]
+
+    def test_columns_and_rows(self):
+        for ranks in 1, 2, 4, 8:
+            answer = self.proved(self.original(), self.ranks(ranks))
+            if ranks > 1:
+                self.assertEqual([reason["of"] for reason in answer["reasons"]], ["p0", "p1"])
+
+    def test_what_is_equal_for_other_reasons(self):
+        self.proved(self.original(), self.ranks(4, early_bias="first"))
+        self.proved(self.original(), self.ranks(4, turned=True))
+
+    def test_reduces(self):
+        self.refuted(self.original(), self.ranks(4, reduces=0), "c1")
+        self.refuted(self.original(), self.ranks(4, reduces=2), "sum1.1")
+        self.refuted(self.original(), self.ranks(4, early_bias="all"), "e1", "sum1.0")
+
+    def test_shards(self):
+        self.refuted(self.original(), self.ranks(4, swap=1), "p1", "sum1.0")
+        self.refuted(self.original(), self.ranks(4, shift=1), "p1", "sum1.0")
+
+    def test_operators(self):
+        failures = self.refuted(self.original(), self.ranks(4, epsilon=1e-3), "sum1")
+        self.assertIn("Add of 'mean1'", failures[0]["nearest"])
+        self.refuted(self.original(), self.ranks(4, subtracts=True), "r1")
+        self.refuted(self.original(), self.ranks(4, drop=True))
+
+    def test_ranks_that_wait_for_each_other(self):
+        ranks = self.ranks(2)
+        ranks[1] = self.rank(1, 2, reduces=0)
+        failures = self.refuted(self.original(), ranks)
+        self.assertIn("never carried out", failures[0]["message"])
+
+    def test_a_rank_too_few(self):
+        self.refuted(self.original(), self.ranks(4)[:3], "p0")
+
+    def test_text(self):
+        path = self.file("original.onnx", self.original())
+        ranks = [self.file(f"rank-{i}.onnx", rank) for i, rank in enumerate(self.ranks(2))]
+        self.assertIn(b"Proved", test_cli.run("verify", path, *ranks).stdout)
+        ranks[1] = self.file("rank-1.onnx", self.rank(1, 2, epsilon=0.5))
+        self.assertIn(b"expected: Add of", test_cli.run("verify", path, *ranks).stdout)
+
+
+class Sequence(Verify):
+    """Sequence parallel norms: rows of the ranks, gathered before the product and scattered behind it."""
+
+    def parts(self):
+        return Weight(HIDDEN, INNER, seed="u"), Weight(INNER, HIDDEN, seed="d"), Weight(HIDDEN, seed="g")
+
+    def original(self):
+        up, down, scale = self.parts()
+        return bytes_of(make.graph_input("x", [4, HIDDEN]), up.proto("up"), down.proto("down"), scale.proto("scale"),
+                        *normalized("x", "n", "scale", 0), make.node("MatMul", ["n", "up"], ["a"]),
+                        make.node("Sigmoid", ["a"], ["t"]), make.node("MatMul", ["t", "down"], ["p"]),
+                        make.node("Add", ["p", "x"], ["y"]), make.graph_output("y", [4, HIDDEN]))
+
+    def rank(self, rank, ranks, scatters=True, axis=0):
+        up, down, scale = self.parts()
+        size, rows = INNER // ranks, 4 // ranks
+        graph = [make.graph_input("x", [rows, HIDDEN]), up.columns(rank * size, (rank + 1) * size).proto("w1"),
+                 down.rows(rank * size, (rank + 1) * size).proto("w2"), scale.proto("g"),
+                 *normalized("x", "n", "g", 0),
+                 make.node("AllGather", ["n"], ["whole"], domain=MS, group_size=ranks, axis=axis),
+                 make.node("MatMul", ["whole", "w1"], ["a"]), make.node("Sigmoid", ["a"], ["t"]),
+                 make.node("MatMul", ["t", "w2"], ["p"])]
+        if scatters:
+            graph.append(make.node("ReduceScatter", ["p"], ["own"], domain=MS, group_size=ranks))
+        else:
+            graph += [ints("from", 0), ints("to", rows), make.node("Slice", ["p", "from", "to"], ["own"])]
+        return bytes_of(*graph, make.node("Add", ["own", "x"], ["y"]), make.graph_output("y", [rows, HIDDEN]))
+
+    def test_gather_and_scatter(self):
+        for ranks in 2, 4:
+            self.proved(self.original(), [self.rank(rank, ranks) for rank in range(ranks)])
+
+    def test_twins(self):
+        self.refuted(self.original(), [self.rank(rank, 2, scatters=False) for rank in range(2)])
+        self.refuted(self.original(), [self.rank(rank, 2, axis=1) for rank in range(2)])
+
+
+VOCABULARY = 12
+
+
+class Vocabulary(Verify):
+    """An embedding whose rows the ranks share, and a head whose columns they share."""
+
+    def original(self):
+        table, head = Weight(VOCABULARY, HIDDEN, seed="t"), Weight(HIDDEN, VOCABULARY, seed="h")
+        return bytes_of(make.graph_input("ids", [1, 5], make.INT64), table.proto("table"), head.proto("head"),
+                        make.node("Gather", ["table", "ids"], ["e"]), make.node("Tanh", ["e"], ["t"]),
+                        make.node("MatMul", ["t", "head"], ["logits"]),
+                        make.graph_output("logits", [1, 5, VOCABULARY]))
+
+    def rank(self, rank, ranks, masks=True, start=0):
+        table, head = Weight(VOCABULARY, HIDDEN, seed="t"), Weight(HIDDEN, VOCABULARY, seed="h")
+        size = VOCABULARY // ranks
+        graph = [make.graph_input("ids", [1, 5], make.INT64), table.rows(rank * size, (rank + 1) * size).proto("t.part"),
+                 head.columns(rank * size, (rank + 1) * size).proto("h.part"),
+                 whole("start", rank * size + start), whole("zero", 0), whole("last", size - 1), number("none", 0),
+                 ints("axes", 2), make.node("Sub", ["ids", "start"], ["place"]),
+                 make.node("Clip", ["place", "zero", "last"], ["near"]),
+                 make.node("Equal", ["place", "near"], ["is.here"]),
+                 make.node("Unsqueeze", ["is.here", "axes"], ["mask"]),
+                 make.node("Gather", ["t.part", "near"], ["row"])]
+        if masks:
+            graph.append(make.node("Where", ["mask", "row", "none"], ["own"]))
+        graph += [make.node("AllReduce", ["own" if masks else "row"], ["e"], domain=MS),
+                  make.node("Tanh", ["e"], ["t"]), make.node("MatMul", ["t", "h.part"], ["part"]),
+                  make.node("AllGather", ["part"], ["logits"], domain=MS, group_size=ranks, axis=2)]
+        return bytes_of(*graph, make.graph_output("logits", [1, 5, VOCABULARY]))
+
+    def test_parallel_embedding_and_head(self):
+        for ranks in 2, 3:
+            self.proved(self.original(), [self.rank(rank, ranks) for rank in range(ranks)])
+
+    def test_twins(self):
+        self.refuted(self.original(), [self.rank(rank, 2, masks=False) for rank in range(2)])
+        self.refuted(self.original(), [self.rank(rank, 2, start=rank) for rank in range(2)])
+
+
+HEADS, WIDTH, TOKENS = 4, 2, 3
+
+
+class Attention(Verify):
+    """A fused product for queries, keys and values: each rank has its heads of all three."""
+
+    def weights(self):
+        size = HEADS * WIDTH
+        return [Weight(HIDDEN, size, seed=name) for name in "qkv"] + [Weight(size, HIDDEN, seed="o")]
+
+    def graph(self, heads, scale=WIDTH ** -0.5, axis=-1, order=(0, 2, 1, 3)):
+        size = heads * WIDTH
+        nodes = [make.node("MatMul", ["x", "qkv"], ["fused"]), ints("parts", size, size, size),
+                 make.node("Split", ["fused", "parts"], ["q", "k", "v"], axis=2), number("scale", scale),
+                 ints("shape", 1, TOKENS, heads, WIDTH), ints("back", 1, TOKENS, size)]
+        for name in "qkv":
+            nodes += [make.node("Reshape", [name, "shape"], [f"{name}.r"]),
+                      make.node("Transpose", [f"{name}.r"], [f"{name}.h"], perm=list(order))]
+        return nodes + [make.node("Transpose", ["k.h"], ["k.t"], perm=[0, 1, 3, 2]),
+                        make.node("MatMul", ["q.h", "k.t"], ["s"]), make.node("Mul", ["s", "scale"], ["scaled"]),
+                        make.node("Softmax", ["scaled"], ["p"], axis=axis), make.node("MatMul", ["p", "v.h"], ["c"]),
+                        make.node("Transpose", ["c"], ["c.t"], perm=[0, 2, 1, 3]),
+                        make.node("Reshape", ["c.t", "back"], ["merged"]),
+                        make.node("MatMul", ["merged", "o"], ["product"])]
+
+    def original(self):
+        q, k, v, o = self.weights()
+        return bytes_of(make.graph_input("x", [1, TOKENS, HIDDEN]), beside(q, k, v).proto("qkv"), o.proto("o"),
+                        *self.graph(HEADS), make.node("Identity", ["product"], ["y"]),
+                        make.graph_output("y", [1, TOKENS, HIDDEN]))
+
+    def rank(self, rank, ranks, block=False, **wrong):
+        q, k, v, o = self.weights()
+        size = HEADS * WIDTH // ranks
+        fused = beside(*(w.columns(rank * size, (rank + 1) * size) for w in (q, k, v)))
+        if block: # the fused weight in one piece
+            fused = beside(q, k, v).columns(rank * 3 * size, (rank + 1) * 3 * size)
+        return bytes_of(make.graph_input("x", [1, TOKENS, HIDDEN]), fused.proto("w"),
+                        o.rows(rank * size, (rank + 1) * size).proto("o"),
+                        make.node("Identity", ["w"], ["qkv"]), *self.graph(HEADS // ranks, **wrong),
+                        make.node("AllReduce", ["product"], ["y"], domain=MS),
+                        make.graph_output("y", [1, TOKENS, HIDDEN]))
+
+    def ranks(self, ranks, **wrong):
+        return [self.rank(rank, ranks, **wrong) for rank in range(ranks)]
+
+    def test_heads(self):
+        for ranks in 2, 4:
+            self.proved(self.original(), self.ranks(ranks))
+
+    def test_twins(self):
+        self.refuted(self.original(), self.ranks(2, block=True))
+        self.refuted(self.original(), self.ranks(2, scale=0.5), "scaled")
+        self.refuted(self.original(), self.ranks(2, axis=2), "p")
+
+
+EXPERTS = 4
+
+
+class Experts(Verify):
+    """Each rank has some of the experts; what they give is weighted by the router and added up."""
+
+    def original(self):
+        graph = [make.graph_input("x", [TOKENS, HIDDEN]), Weight(HIDDEN, EXPERTS, seed="r").proto("router"),
+                 Weight(EXPERTS, HIDDEN, HIDDEN, seed="e").proto("experts"),
+                 make.node("MatMul", ["x", "router"], ["s"]), make.node("Softmax", ["s"], ["p"], axis=-1),
+                 make.node("Einsum", ["x", "experts"], ["h"], equation="th,ehf->etf"), make.node("Relu", ["h"], ["a"]),
+                 make.node("Einsum", ["p", "a"], ["y"], equation="te,etf->tf")]
+        return bytes_of(*graph, make.graph_output("y", [TOKENS, HIDDEN]))
+
+    def rank(self, rank, ranks, shift=0, local=False):
+        size = EXPERTS // ranks
+        first = rank * size
+        own = Weight(EXPERTS, HIDDEN, HIDDEN, seed="e").rows(first, first + size)
+        router = Weight(HIDDEN, EXPERTS, seed="r")
+        if local: # the router's probabilities over the rank's own experts
+            router = router.columns(first, first + size)
+        place = (first + shift) % EXPERTS
+        graph = [make.graph_input("x", [TOKENS, HIDDEN]), router.proto("router"), own.proto("own"),
+                 ints("from", 0 if local else place), ints("to", size if local else place + size), ints("axes", 1),
+                 make.node("MatMul", ["x", "router"], ["s"]), make.node("Softmax", ["s"], ["p"], axis=-1),
+                 make.node("Slice", ["p", "from", "to", "axes"], ["p.own"]),
+                 make.node("Einsum", ["x", "own"], ["h"], equation="th,ehf->etf"), make.node("Relu", ["h"], ["a"]),
+                 make.node("Einsum", ["p.own", "a"], ["part"], equation="te,etf->tf"),
+                 make.node("AllReduce", ["part"], ["y"], domain=MS)]
+        return bytes_of(*graph, make.graph_output("y", [TOKENS, HIDDEN]))
+
+    def test_experts(self):
+        for ranks in 2, 4:
+            self.proved(self.original(), [self.rank(rank, ranks) for rank in range(ranks)])
+
+    def test_twins(self):
+        self.refuted(self.original(), [self.rank(rank, 2, shift=2) for rank in range(2)])
+        self.refuted(self.original(), [self.rank(rank, 2, local=True) for rank in range(2)])
+
+
+class Decided(Verify):
+    def one(self, *nodes, weights=()):
+        return bytes_of(make.graph_input("x", [2, 4]), *weights, *nodes, make.graph_output("y", [2, 4]))
+
+    def test_twice_is_two_times(self):
+        twice = self.one(make.node("Add", ["x", "x"], ["y"]))
+        product = self.one(make.node("Mul", ["x", "two"], ["y"]), weights=[number("two", 2)])
+        self.proved(twice, [product])
+        self.proved(product, [twice])
+
+    def test_a_law_of_a_function_is_undecided(self):
+        one = self.one(make.node("Neg", ["x"], ["n"]), make.node("Exp", ["n"], ["e"]),
+                       make.node("Reciprocal", ["e"], ["y"]))
+        self.assertEqual(self.answer(one, [self.one(make.node("Exp", ["x"], ["y"]))], UNDECIDED)["verdict"], "undecided")
+
+    def test_an_operator_that_cannot_be_evaluated(self):
+        noise = self.one(make.node("RandomNormalLike", ["x"], ["y"]))
+        answer = self.answer(noise, [noise], UNDECIDED)
+        self.assertIn("RandomNormalLike", answer["failures"][0]["message"])
+
+    def test_an_output_of_which_a_part_is_nowhere(self):
+        original = self.one(make.node("Tanh", ["x"], ["y"]))
+        part = bytes_of(make.graph_input("x", [1, 4]), make.node("Tanh", ["x"], ["y"]), make.graph_output("y", [1, 4]))
+        self.proved(original, [part, part])
+        self.assertIn("has all of", self.refuted(original, [part])[0]["message"])
+
+    def test_usage(self):
+        path = self.file("x.onnx", self.one(make.node("Tanh", ["x"], ["y"])))
+        self.json("verify", path, status=2)
+        self.json("verify", path, path, "--simulation", path, status=2)
+        self.json("verify", path, "--manifest", self.path("nothing.json"), status=2)
+        self.json("verify", path, "--manifest", self.file("m.json", b"{}"), status=2)
+        self.json("verify", path, self.file("n.onnx", b"no model"), status=2)
+
+    def test_what_plan_writes(self):
+        model = self.file("mlp.onnx", make.encode(make.mlp(2, 16, 4, weights="pattern")))
+        folder = self.path("out")
+        self.done("plan", model, "--devices", "2", "--strategy", "tensor", "--tolerance", "0", "--emit", folder)
+        for what in ["--manifest", os.path.join(folder, "manifest.json")], [
+                "--simulation", os.path.join(folder, "simulation.onnx")]:
+            answer = self.json("verify", model, *what)
+            self.assertEqual((answer["verdict"], answer["failures"]), ("proved", []))
+            self.assertGreater(answer["nodes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
