@@ -25,7 +25,8 @@ static const char help[] =
     "                       best by the objective\n"
     "  --what-if            also say what one more device, one fewer, faster links, more or less\n"
     "                       memory and faster devices would bring\n"
-    "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit\n"
+    "  --objective WHAT     throughput (default), latency, or devices: the fewest that fit; with\n"
+    "                       --workload also cost: the cheapest that keep its limits\n"
     "  --strategy NAME      grouping or pipeline: whole operators, stages of one device; tensor: one\n"
     "                       stage, operators split over its devices; routes: devices hold parts that\n"
     "                       overlap, and requests flow through any of them; auto (default): the best of\n"
@@ -149,8 +150,8 @@ static int take_option(struct common *common, int option, char *value, struct pl
     int64_t seed, replicas;
     switch (option) {
     case OPT_OBJECTIVE:
-        if (!sp_objective_parse(value, &request->options.objective))
-            return report_usage(common, "There is no objective '%.64s'; it must be throughput, latency or devices.",
+        if (!sp_plan_options_aim(&request->options, value))
+            return report_usage(common, "There is no objective '%.64s'; it must be throughput, latency, devices or cost.",
                                 value);
         return EXIT_DONE;
     case OPT_STRATEGY:

@@ -45,7 +45,7 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     free(target);
     if (request->priority != NULL)
         sp_json_member_string(&json, "priority", request->priority);
-    sp_json_member_string(&json, "objective", sp_objective_name(options->objective));
+    sp_json_member_string(&json, "objective", options->by_price ? "cost" : sp_objective_name(options->objective));
     sp_json_key(&json, "options");
     sp_json_begin_object(&json);
     sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));

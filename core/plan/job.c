@@ -582,6 +582,12 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
     struct sp_bindings bindings = {0};
     struct sp_model_file file;
     struct sp_job *job = NULL;
+    if (options->by_price) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "COST_NEEDS_WORKLOAD",
+                      "The objective cost is for services: say in a workload what they are asked, and within which "
+                      "limits.");
+        return sp_error_at(err, "/objective");
+    }
     enum sp_status status = open_file(job_options, &options->sizes, &file, err);
     if (status != SP_OK)
         return status;

@@ -94,6 +94,7 @@ struct sp_job_options {
 /* What is asked of a plan. */
 struct sp_plan_options {
     enum sp_objective objective;
+    bool by_price; /* objective "cost", of services: the cheapest devices; `objective` is then the fewest */
     enum sp_search_strategy strategy;
     bool any_sets;         /* "placement": "any": devices may hold any sets of nodes of a graph of costs */
     uint32_t max_replicas; /* of one stage, that take requests in turn: 1 (none) unless asked for; 0: any number */
@@ -136,6 +137,9 @@ bool sp_tolerance_is_valid(double tolerance);
 
 /* "contiguous" or "any"; false for other names. */
 bool sp_placement_parse(const char *name, bool *ret_any_sets);
+
+/* Sets the objective of that name, "cost" too; false when there is none. */
+bool sp_plan_options_aim(struct sp_plan_options *options, const char *objective);
 
 /* The objective of that name; false when there is none. */
 bool sp_objective_parse(const char *name, enum sp_objective *ret_objective);

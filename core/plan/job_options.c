@@ -26,6 +26,14 @@ bool sp_objective_parse(const char *name, enum sp_objective *ret_objective)
     return false;
 }
 
+bool sp_plan_options_aim(struct sp_plan_options *options, const char *objective)
+{
+    options->by_price = strcmp(objective, "cost") == 0;
+    if (options->by_price)
+        options->objective = SP_OBJECTIVE_DEVICES;
+    return options->by_price || sp_objective_parse(objective, &options->objective);
+}
+
 void sp_plan_options_init(struct sp_plan_options *options)
 {
     memset(options, 0, sizeof *options);
@@ -68,11 +76,11 @@ static enum sp_status parse_objective(const json_t *json, struct sp_plan_options
     if (json == NULL || json_is_null(json))
         return SP_OK;
     if (name == NULL)
-        return refuse(err, "/objective", "The objective must be a string: throughput, latency or devices.");
-    if (!sp_objective_parse(name, &options->objective))
+        return refuse(err, "/objective", "The objective must be a string: throughput, latency, devices or cost.");
+    if (!sp_plan_options_aim(options, name))
         return refuse(err, "/objective",
-                      "There is no objective '%.64s'; it must be throughput, latency or "
-                      "devices.",
+                      "There is no objective '%.64s'; it must be throughput, latency, "
+                      "devices or cost.",
                       name);
     return SP_OK;
 }

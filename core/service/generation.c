@@ -12,7 +12,8 @@ void sp_generation_figures(const struct sp_generation *of, struct sp_generation_
     const double decodes = others > 0 && steps > 0 ? 1 - prompts : 0;
     const double wait =
         (prompts * of->prompt_seconds * (1 + of->prompt_variation) + decodes * of->step_seconds) / (2 * (1 - prompts));
-    const double ttft = of->prefill_seconds + wait, request = ttft + steps * tpot;
+    const double burst = of->rounds > 0 ? others * of->prompt_seconds / (2 * of->rounds) : 0;
+    const double ttft = of->request_seconds + of->prefill_seconds + wait + burst, request = ttft + steps * tpot;
     const double busy = of->prompt_seconds + steps * of->step_seconds / of->concurrency;
     const double rate = fmin(of->concurrency / request, 1 / busy);
     *ret_figures = (struct sp_generation_figures){.ttft_seconds = ttft,

@@ -20,19 +20,24 @@
  *
  *   wait                      W = (u p (1 + v) + d s) / (2 (1 - u))
  *   u = (C - 1) p / (p + (L - 1) TPOT),  d = 1 - u with others in flight, else 0
- *   time to first token       TTFT = t + W
+ *   time to first token       TTFT = a + t + W, with a what the server itself adds to a request
  *   a whole request           R = TTFT + (L - 1) TPOT
  *   requests a second         C / R, never more than the devices do: 1 / (p + (L - 1) s / C)
+ *
+ * A measurement begins with all C requests at once, which are computed one behind the other: of the first of n rounds of C
+ * requests each waits for (C - 1) / 2 others in the mean, so that (C - 1) p / (2 n) come to the mean TTFT.
  *
  * A *closed loop* has C sequences at any time: an ended one is followed at once. With requests that come at a rate of
  * their own, C is the least for which so many are served; where C is at its limit, requests wait for a place, as in a
  * queue of one server that takes equally long for each (M/D/1): W' = r / (2 m (m - r)) for r of at most m a second.
  */
 struct sp_generation {
+    double request_seconds;                 /* a */
     double step_seconds;                    /* s */
     double prompt_seconds, prefill_seconds; /* p, t */
     double concurrency, output;             /* C, L: 1 or more */
     double prompt_variation;                /* v */
+    double rounds;                          /* n; 0: the service runs for ever */
 };
 
 struct sp_generation_figures {

@@ -6,6 +6,9 @@
  *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h),
  *                                                        memory with what the runtime takes, then LOW and HIGH of each;
  *                                                        nothing where it does not fit
+ *   bench_measured service CLUSTER                       TTFT LOW HIGH TPOT LOW HIGH of each line of the input,
+ *                                                        "CONCURRENCY OUTPUT ROUNDS" and three times of a decode step
+ *                                                        and of a prefill (core/plan/service/llm.h) with their ends
  *   bench_measured collectives CLUSTER                   SECONDS LOW HIGH of each line "OPERATION DEVICES BYTES" of the
  *                                                        input, among the first DEVICES devices of the cluster
  *
@@ -16,9 +19,10 @@
 #include <string.h>
 
 #include "plan/explain/error_bars.h"
+#include "plan/service/llm.h"
 #include "plan_grid.h"
 
-#define MAX_LINE   128
+#define MAX_LINE   256
 #define MAX_LEVELS 8 /* of links: more than any cluster here has */
 
 static int print_nodes(struct plan_subject *subject)
@@ -101,7 +105,34 @@ static bool answer(const struct sp_cluster *cluster, char *line)
     return true;
 }
 
-static int print_collectives(const char *path)
+/* "16 256 10 0.01 0.009 0.011 0.1 0.09 0.12"; false where the line is none. */
+static bool answer_service(const struct sp_cluster *cluster, char *line)
+{
+    double numbers[9];
+    char *end = line;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char *at = end;
+        numbers[i] = strtod(at, &end);
+        if (end == at)
+            return false;
+    }
+    const struct sp_error_bar step = {numbers[3], numbers[4], numbers[5]},
+                              prefill = {numbers[6], numbers[7], numbers[8]};
+    const struct sp_llm_times times = {step, prefill, prefill};
+    const struct sp_generation of = {.request_seconds =
+                                         sp_device_runtime(sp_cluster_device(cluster, 0))->request_seconds,
+                                     .concurrency = numbers[0],
+                                     .output = numbers[1],
+                                     .rounds = numbers[2]};
+    struct sp_llm_bars bars;
+    sp_llm_bars(&times, &of, &bars);
+    printf("%.9g %.9g %.9g %.9g %.9g %.9g\n", bars.ttft_seconds.value, bars.ttft_seconds.low, bars.ttft_seconds.high,
+           bars.tpot_seconds.value, bars.tpot_seconds.low, bars.tpot_seconds.high);
+    return true;
+}
+
+/* Each line of the input. */
+static int print_answers(const char *path, bool (*print)(const struct sp_cluster *cluster, char *line))
 {
     char line[MAX_LINE];
     struct sp_budget budget = {0};
@@ -114,9 +145,9 @@ static int print_collectives(const char *path)
     if (!all)
         (void)fprintf(stderr, "%s: %s\n", path, json == NULL ? error.text : err.message);
     while (all && fgets(line, sizeof line, stdin) != NULL) {
-        all = answer(cluster, line);
+        all = print(cluster, line);
         if (!all)
-            (void)fprintf(stderr, "No operation, devices and bytes: %s", line);
+            (void)fprintf(stderr, "This line is no question: %s", line);
     }
     sp_arena_destroy(arena);
     json_decref(json);
@@ -129,10 +160,12 @@ int main(int argc, char **argv)
     const bool layout = argc == 6 && strcmp(argv[1], "layout") == 0;
     struct plan_subject subject;
     if (argc == 3 && strcmp(argv[1], "collectives") == 0)
-        return print_collectives(argv[2]);
+        return print_answers(argv[2], answer);
+    if (argc == 3 && strcmp(argv[1], "service") == 0)
+        return print_answers(argv[2], answer_service);
     if (!nodes && !layout) {
         (void)fputs("usage: bench_measured nodes MODEL CLUSTER | layout MODEL CLUSTER TENSOR STAGES | "
-                    "collectives CLUSTER\n",
+                    "service CLUSTER | collectives CLUSTER\n",
                     stderr);
         return 2;
     }

@@ -255,6 +255,46 @@ class Workload(test_cli.Case):
                 self.expect_generation(service, workload)
                 self.expect_best(service)
 
+    def test_the_cheapest_devices(self):
+        """Over kinds and numbers: what a run of each alone says, and the lowest price among those that keep the limits."""
+        kinds = {"slow": ({"memory_bandwidth": 2e9}, 1.0), "fast": ({"memory_bandwidth": 2e10}, 6.0)}
+        paths = []
+        for name, (changes, price) in kinds.items():
+            device = {**DEVICE, "name": name, **changes,
+                      "price_per_hour": {"usd": price, "provider": "a test", "date": "2026-01-01"}}
+            paths.append(self.file(name + ".json", json.dumps(device).encode()))
+        counts = [1, 2, 4]
+        full = self.served({**LLM, "concurrency": "best"}, count=1)["service"]
+        for part in (0.2, 0.6, 1.5):
+            workload = {"llm": LLM["llm"], "rate_per_second": part * full["requests_per_second"],
+                        "limits": {"request_seconds": 4 * full["request_seconds"]}}
+            with self.subTest(part):
+                prices = {}
+                for path in paths:
+                    for count in counts:
+                        done = test_cli.run("plan", self.model, "--devices", str(count), "--device", path, "--workload",
+                                            self.workload(workload), "--objective", "cost", "--json")
+                        if done.returncode == 0:
+                            prices[os.path.basename(path), count] = json.loads(done.stdout)["service"]["price_per_hour"]
+                        else:
+                            self.assertEqual(done.returncode, 3, done.stderr)
+                service = self.json("plan", self.model, "--devices", ",".join(map(str, counts)), "--device",
+                                    ",".join(paths), "--workload", self.workload(workload), "--objective",
+                                    "cost")["service"]
+                self.assertLessEqual(service["price_per_hour"], min(prices.values()) * (1.02 + 1e-9))
+                self.assertEqual(sum(row["fits"] for row in service["clusters"]), len(prices))
+                for row in service["clusters"]:
+                    if row["fits"]:
+                        self.assertAlmostEqual(row["price_per_hour"], prices[row["device"] + ".json",
+                                                                              row["devices_available"]])
+                        self.assertAlmostEqual(row["price_per_hour"], kinds[row["device"]][1] * row["devices"])
+                # A budget below that price is one that nothing keeps; the same as a limit.
+                tight = {**workload, "budget_per_hour": 0.99 * min(prices.values())}
+                done = test_cli.run("plan", self.model, "--devices", ",".join(map(str, counts)), "--device",
+                                    ",".join(paths), "--workload", self.workload(tight), "--json")
+                self.assertEqual(done.returncode, 3)
+        self.done("plan", self.model, "--cluster", self.cluster(2), "--objective", "cost", status=2)
+
     # ---- phases ----
 
     def test_phases_of_any_model(self):
@@ -300,7 +340,7 @@ class Workload(test_cli.Case):
                 ({"phases": [{"name": "a"}], "concurrency": 1}, "MEMBER_UNKNOWN", "/concurrency")):
             with self.subTest(workload):
                 self.refused(workload, code, where)
-        done = test_cli.run("plan", self.model, "--devices", "1,2", "--workload", self.workload(LLM))
+        done = test_cli.run("plan", self.model, "--devices", "2", "--what-if", "--workload", self.workload(LLM))
         self.assertEqual(done.returncode, 2)
 
     def test_files_of_a_service(self):

@@ -19,6 +19,7 @@ import daemon  # noqa: E402
 
 FOLDER = os.path.join(TOP, "api/examples/pipeline")
 SCRIPT = os.path.join(FOLDER, "plan.sh")
+LLAMA = os.path.join(os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(TOP, "../shared/data")), "models/llama_tiny_dyn.onnx")
 SHARDPLAN = os.environ.get("SHARDPLAN", os.path.join(TOP, "build/sanitized/api/cli/shardplan"))
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 
@@ -118,6 +119,19 @@ class Examples(unittest.TestCase):
                 (4, "no answer", {"SHARDPLAN_SERVER": "http://127.0.0.1:1"})):
             with self.subTest(more=more):
                 self.assertIn(said, self.plan(status, **more).stderr)
+
+    @unittest.skipUnless(os.path.isfile(LLAMA), "no ../shared/data")
+    def test_a_service(self):
+        workload = os.path.join(self.keep.name, "workload.json")
+        with open(workload, "w", encoding="utf-8") as file:
+            json.dump({"llm": {"input": 20, "output": 10}, "concurrency": 4}, file)
+        asked = {"model": LLAMA, "WORKLOAD": workload}
+        for name, said in (("MAX_TPOT_SECONDS", "the time per output token is "),
+                           ("MAX_TTFT_SECONDS", "the time to the first token is ")):
+            self.assertIn(said, self.plan(1, **asked, **{name: "1e-9"}).stderr)
+            self.assertIn("need a WORKLOAD", self.plan(2, **{name: "1"}).stderr)
+        self.assertIn("must be numbers", self.plan(2, **asked, MAX_TPOT_SECONDS="fast").stderr)
+        self.assertIn("Users see", self.plan(**asked, MAX_TPOT_SECONDS="10", MAX_TTFT_SECONDS="10").stdout)
 
     def test_a_step_that_is_run_again(self):
         plans = []

@@ -8,8 +8,11 @@
 #   SHARDPLAN_CA_FILE         the authority of the service's certificate, where it is your own
 #   DEVICE, DEVICES           type and number of the devices (a100-sxm4-80gb, 4); or
 #   CLUSTER                   a file that describes them
-#   OBJECTIVE                 throughput, latency or devices
+#   OBJECTIVE                 throughput, latency, devices or, with a workload, cost
+#   WORKLOAD                  a file that describes a service: lengths, concurrency, rate, limits; else one step is planned
 #   MAX_LATENCY_SECONDS       the plan's latency must not be above; not looked at when empty
+#   MAX_TTFT_SECONDS          nor, with a workload, the mean time to the first token,
+#   MAX_TPOT_SECONDS          nor the mean time per output token
 #   MAX_MEMORY_SHARE          nor the memory of any device above this part of what it has (1)
 #   PLAN_SECONDS              how long to wait for the plan (900)
 #   RETRIES                   how often a request is tried again when the service is busy or not there (5)
@@ -82,8 +85,16 @@ else
     jq -nc --arg device "${DEVICE:-a100-sxm4-80gb}" --argjson count "${DEVICES:-4}" '{$device, $count}' >"$work/cluster" ||
         fail 2 "DEVICES must be a number"
 fi
+if [ -n "${WORKLOAD:-}" ]; then
+    jq -c . "$WORKLOAD" >"$work/workload" || fail 2 "$WORKLOAD is no JSON"
+else
+    [ -z "${MAX_TTFT_SECONDS:-}${MAX_TPOT_SECONDS:-}" ] || fail 2 "MAX_TTFT_SECONDS and MAX_TPOT_SECONDS need a WORKLOAD"
+    : >"$work/workload"
+fi
 jq -nc --arg model "$id" --slurpfile cluster "$work/cluster" --arg objective "${OBJECTIVE:-throughput}" \
-    '{$model, cluster: $cluster[0], $objective}' >"$work/question"
+    --slurpfile workload "$work/workload" \
+    '{$model, cluster: $cluster[0], $objective} + if $workload == [] then {} else {workload: $workload[0]} end' \
+    >"$work/question"
 key=$({ cat "$work/question"; echo "${PIPELINE_RUN:-$work}"; } | sha256sum | cut -c 1-64)
 request "$work/plan" --header 'Content-Type: application/json' --header "Idempotency-Key: $key" \
     --header 'Prefer: wait=30' --data-binary "@$work/question" "$server/v1/plans"
@@ -113,14 +124,19 @@ request "$work/text" --header 'Accept: text/plain' "$server/v1/plans/$plan"
 cat "$work/text"
 
 # The gate: a line for everything that is wrong.
-jq -r --arg latency "${MAX_LATENCY_SECONDS:-}" --arg share "${MAX_MEMORY_SHARE:-1}" '
+jq -r --arg latency "${MAX_LATENCY_SECONDS:-}" --arg share "${MAX_MEMORY_SHARE:-1}" \
+    --arg ttft "${MAX_TTFT_SECONDS:-}" --arg tpot "${MAX_TPOT_SECONDS:-}" '
     .plan
-    | (.estimate.latency_seconds as $is | select($latency != "" and $is > ($latency | tonumber))
+    | (.service.ttft_seconds as $is | select($ttft != "" and ($is == null or $is > ($ttft | tonumber)))
+       | "the time to the first token is \($is) s, above \($ttft) s"),
+      (.service.tpot_seconds as $is | select($tpot != "" and ($is == null or $is > ($tpot | tonumber)))
+       | "the time per output token is \($is) s, above \($tpot) s"),
+      (.estimate.latency_seconds as $is | select($latency != "" and $is > ($latency | tonumber))
        | "the latency is \($is) s, above \($latency) s"),
       (.devices[] | (.memory.total_bytes / .memory.capacity_bytes) as $is | select($is > ($share | tonumber))
        | "device \(.id) would be full to \($is * 100 | round) %"),
       (.diagnostics[] | select(.severity == "error") | "\(.message) [\(.code)]")' "$work/plan" >"$work/faults" ||
-    fail 2 "MAX_LATENCY_SECONDS and MAX_MEMORY_SHARE must be numbers"
+    fail 2 "MAX_LATENCY_SECONDS, MAX_TTFT_SECONDS, MAX_TPOT_SECONDS and MAX_MEMORY_SHARE must be numbers"
 if [ -s "$work/faults" ]; then
     sed 's/^/plan.sh: /' "$work/faults" >&2
     exit 1

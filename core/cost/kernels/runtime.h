@@ -49,6 +49,7 @@ struct sp_runtime {
     bool rounds_products;      /* factors of float32 products are rounded to TF32 where a device has it */
     double kernel_seconds;     /* each kernel on a GPU takes at least this: the host starts one after the other */
     double collective_seconds; /* what the host adds to the start of each collective of a GPU */
+    double request_seconds;    /* that a server of it adds to each request before its first token */
     double context_bytes;      /* of a GPU's memory, that the process takes beside the model's tensors */
     const char *library;       /* of collectives, that this runtime has and others lack; NULL: it has none */
     const char *source;        /* where this is documented */

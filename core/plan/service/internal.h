@@ -11,6 +11,7 @@ struct sp_serving {
     const struct sp_traffic *traffic;
     const struct sp_cluster *cluster;
     enum sp_objective objective; /* that decides between services */
+    bool by_price;               /* the cheapest, in place of the fewest devices */
     double tolerance;
     struct sp_plan_options options; /* of the copies' plans */
     struct sp_copy_question question;
@@ -25,6 +26,8 @@ struct sp_trial {
     struct sp_serving *serving;
     struct sp_copy *copy;
     uint32_t copies;
+    double price_per_hour; /* of all copies; 0: not known */
+    bool price_is_listed;
 };
 
 /* What users see of all copies. */

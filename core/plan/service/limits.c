@@ -25,6 +25,9 @@ double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *ser
     ratio = fmax(ratio, add_limit(service, "tpot_seconds", traffic->limits.tpot_seconds, service->tpot_seconds));
     ratio =
         fmax(ratio, add_limit(service, "request_seconds", traffic->limits.request_seconds, service->request_seconds));
+    ratio = fmax(ratio, add_limit(service, "budget_per_hour", traffic->budget_per_hour,
+                                  (struct sp_error_bar){service->price_per_hour, service->price_per_hour,
+                                                        service->price_per_hour}));
     if (service->has_rate) { /* more must be served than are asked */
         const struct sp_error_bar *most = &service->capacity_per_second;
         struct sp_service_limit *entry = &service->limits[service->limit_count++];
@@ -85,7 +88,15 @@ static bool note_limit(const struct sp_service_limit *limit, struct sp_bindings 
 
 bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings)
 {
-    bool ok = true;
+    const struct sp_plan_note listed = {
+        .code = "PRICE_LISTED",
+        .severity = "note",
+        .message =
+            "The price is that of the catalog ('shardplan devices NAME' has its source), since the cluster states "
+            "none.",
+        .hint = "price_per_hour of a group of the cluster is what you pay.",
+    };
+    bool ok = !service->price_is_listed || sp_note_add(bindings, &listed);
     for (uint32_t i = 0; ok && i < service->limit_count; i++) {
         if (service->limits[i].state == SP_LIMIT_UNCERTAIN)
             ok = note_limit(&service->limits[i], bindings);

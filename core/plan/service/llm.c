@@ -70,6 +70,28 @@ enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, 
 
 /* ---- figures ------------------------------------------------------------------------------------------------------ */
 
+void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *of, struct sp_llm_bars *ret_bars)
+{
+    const struct sp_error_bar *step = &times->step, *prompt = &times->prompt, *prefill = &times->prefill;
+    const double sides[3][3] = {{step->value, prompt->value, prefill->value},
+                                {step->low, prompt->low, prefill->low},
+                                {step->high, prompt->high, prefill->high}};
+    struct sp_generation_figures at[3];
+    for (int i = 0; i < 3; i++) {
+        struct sp_generation side = *of;
+        side.step_seconds = sides[i][0];
+        side.prompt_seconds = sides[i][1];
+        side.prefill_seconds = sides[i][2];
+        sp_generation_figures(&side, &at[i]);
+    }
+    *ret_bars = (struct sp_llm_bars){
+        .ttft_seconds = {at[0].ttft_seconds, at[1].ttft_seconds, at[2].ttft_seconds},
+        .tpot_seconds = {at[0].tpot_seconds, at[1].tpot_seconds, at[2].tpot_seconds},
+        .request_seconds = {at[0].request_seconds, at[1].request_seconds, at[2].request_seconds},
+        .requests_per_second = {at[0].requests_per_second, at[2].requests_per_second, at[1].requests_per_second},
+        .prompt_share = at[0].prompt_share};
+}
+
 /* The fastest step of all sequences in groups that take turns. */
 static enum sp_status find_step(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
                                 struct sp_error_bar *ret_step, struct sp_llm_figures *figures, struct sp_error *err)
@@ -126,29 +148,14 @@ enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, i
         status = find_step(llm, copy, concurrency, &step, &figures, err);
     if (status != SP_OK)
         return status;
-    const struct sp_phase_figures *prefill = figures.prefill;
-    const double steps[] = {step.value, step.low, step.high};
-    const double prompts[] = {prefill->interval_seconds.value, prefill->interval_seconds.low,
-                              prefill->interval_seconds.high};
-    const double firsts[] = {prefill->latency_seconds.value, prefill->latency_seconds.low,
-                             prefill->latency_seconds.high};
-    struct sp_generation_figures at[3];
-    for (int i = 0; i < 3; i++) {
-        const struct sp_generation of = {.step_seconds = steps[i],
-                                         .prompt_seconds = prompts[i],
-                                         .prefill_seconds = firsts[i],
-                                         .concurrency = (double)concurrency,
-                                         .output = llm->traffic->output.mean,
-                                         .prompt_variation = llm->traffic->input.variation};
-        sp_generation_figures(&of, &at[i]);
-    }
-    figures.ttft_seconds = (struct sp_error_bar){at[0].ttft_seconds, at[1].ttft_seconds, at[2].ttft_seconds};
-    figures.tpot_seconds = (struct sp_error_bar){at[0].tpot_seconds, at[1].tpot_seconds, at[2].tpot_seconds};
-    figures.request_seconds =
-        (struct sp_error_bar){at[0].request_seconds, at[1].request_seconds, at[2].request_seconds};
-    figures.requests_per_second =
-        (struct sp_error_bar){at[0].requests_per_second, at[2].requests_per_second, at[1].requests_per_second};
-    figures.prompt_share = at[0].prompt_share;
+    const struct sp_plan *plan = sp_copy_plan_of(copy);
+    const struct sp_device *device = sp_cluster_device(plan->cluster, plan->result->placement.stage_device[0]);
+    const struct sp_llm_times times = {step, figures.prefill->interval_seconds, figures.prefill->latency_seconds};
+    const struct sp_generation of = {.request_seconds = sp_device_runtime(device)->request_seconds,
+                                     .concurrency = (double)concurrency,
+                                     .output = llm->traffic->output.mean,
+                                     .prompt_variation = llm->traffic->input.variation};
+    sp_llm_bars(&times, &of, &figures.bars);
     add_memory(&figures);
     *ret_figures = figures;
     return SP_OK;

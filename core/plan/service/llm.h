@@ -23,12 +23,23 @@ struct sp_llm {
     struct sp_decoder_symbols symbols;
 };
 
+/* Times of a copy with their error bars. */
+struct sp_llm_times {
+    struct sp_error_bar step, prompt, prefill; /* s, p and t of service/generation.h */
+};
+struct sp_llm_bars {
+    struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
+    double prompt_share; /* of the time */
+};
+
+/* The times of `of` are not read. Errors of all times go together. */
+void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *of, struct sp_llm_bars *ret_bars);
+
 /* Of one copy, with so many sequences in flight and a request behind each that ends. */
 struct sp_llm_figures {
     int64_t concurrency;
     uint32_t micro_batches;
-    struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
-    double prompt_share;                             /* of the time */
+    struct sp_llm_bars bars;
     double excess_bytes;                             /* of the device that lacks most; 0 or less: it fits */
     double memory_bytes;                             /* of the fullest device */
     double cache_bytes;                              /* of all sequences, on all devices of the copy */

@@ -30,12 +30,14 @@ static enum sp_status evaluate(const struct sp_trial *trial, int64_t of_copy, st
     const struct sp_llm_figures *llm = &ret->llm;
     *service = (struct sp_service){.is_llm = true,
                                    .copies = trial->copies,
+                                   .price_per_hour = trial->price_per_hour,
+                                   .price_is_listed = trial->price_is_listed,
                                    .concurrency = of_copy * trial->copies,
                                    .micro_batches = llm->micro_batches,
-                                   .ttft_seconds = llm->ttft_seconds,
-                                   .tpot_seconds = llm->tpot_seconds,
-                                   .request_seconds = llm->request_seconds,
-                                   .requests_per_second = times(trial->copies, llm->requests_per_second),
+                                   .ttft_seconds = llm->bars.ttft_seconds,
+                                   .tpot_seconds = llm->bars.tpot_seconds,
+                                   .request_seconds = llm->bars.request_seconds,
+                                   .requests_per_second = times(trial->copies, llm->bars.requests_per_second),
                                    .cache_bytes = trial->copies * llm->cache_bytes,
                                    .memory_bytes = llm->memory_bytes};
     service->capacity_per_second = service->requests_per_second;
@@ -131,42 +133,41 @@ static int64_t most_of_copy(const struct sp_trial *trial)
     return (most + trial->copies - 1) / trial->copies;
 }
 
-/* The least that serves the rate, or the most that may be where that is too little. */
-static enum sp_status find_for_rate(const struct sp_trial *trial, int64_t *ret_count, struct sp_error *err)
+/* The most that may be within memory and limits, and the least of them that serves the rate. */
+static enum sp_status find_for_rate(const struct sp_trial *trial, int64_t *ret_most, int64_t *ret_count,
+                                    struct sp_error *err)
 {
-    int64_t count, least;
-    enum sp_status status = find_largest(trial, BOUND_MEMORY, most_of_copy(trial), true, &count, err);
-    if (status == SP_OK && count > 0)
-        status = find_largest(trial, BOUND_RATE, count, false, &least, err);
-    if (status == SP_OK)
-        *ret_count = count == 0 ? 1 : least < count ? least + 1 : count;
+    int64_t most, below = 0;
+    enum sp_status status = find_largest(trial, BOUND_LIMITS, most_of_copy(trial), true, &most, err);
+    if (status == SP_OK && most > 0)
+        status = find_largest(trial, BOUND_RATE, most, false, &below, err);
+    *ret_most = most > 0 ? most : 1;
+    *ret_count = below < *ret_most ? below + 1 : *ret_most;
     return status;
 }
 
-/* Requests come at a rate of their own. */
-static enum sp_status take_rate(const struct sp_trial *trial, struct sp_trial_figures *figures, struct sp_error *err)
+/* Requests come at a rate of their own; they may wait for a place among the most sequences. */
+static enum sp_status take_rate(const struct sp_trial *trial, int64_t most, struct sp_trial_figures *figures,
+                                struct sp_error *err)
 {
     const struct sp_traffic *traffic = trial->serving->traffic;
     struct sp_service *service = &figures->service;
-    struct sp_trial_figures full = *figures;
-    enum sp_status status = SP_OK;
+    struct sp_trial_figures full;
+    enum sp_status status = evaluate(trial, most, &full, err);
     const double rate = traffic->rate_per_second;
-    if (traffic->concurrency > 0)
-        status = evaluate(trial, most_of_copy(trial), &full, err);
     if (status != SP_OK)
         return status;
-    if (traffic->concurrency > 0 && full.fits)
-        service->capacity_per_second = full.service.requests_per_second;
+    service->capacity_per_second = full.service.requests_per_second;
     const double wait =
         sp_generation_place_seconds(rate / trial->copies, service->capacity_per_second.value / trial->copies);
-    if (traffic->concurrency > 0 && isfinite(wait)) {
+    if (isfinite(wait)) {
         add_seconds(&service->ttft_seconds, wait);
         add_seconds(&service->request_seconds, wait);
     }
     service->has_rate = true;
     service->rate_per_second = rate;
-    const double served = fmin(rate, service->capacity_per_second.value);
-    service->requests_per_second = (struct sp_error_bar){served, fmin(rate, service->capacity_per_second.low),
+    service->requests_per_second = (struct sp_error_bar){fmin(rate, service->capacity_per_second.value),
+                                                         fmin(rate, service->capacity_per_second.low),
                                                          fmin(rate, service->capacity_per_second.high)};
     service->tokens_per_second = times(traffic->output.mean, service->requests_per_second);
     figures->limit_ratio = sp_service_judge(traffic, service);
@@ -176,10 +177,10 @@ static enum sp_status take_rate(const struct sp_trial *trial, struct sp_trial_fi
 enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)
 {
     const struct sp_traffic *traffic = trial->serving->traffic;
-    int64_t count = most_of_copy(trial);
+    int64_t count = most_of_copy(trial), most = count;
     enum sp_status status = SP_OK;
     if (traffic->rate_per_second > 0)
-        status = find_for_rate(trial, &count, err);
+        status = find_for_rate(trial, &most, &count, err);
     else if (traffic->best_concurrency)
         status = find_largest(trial, BOUND_LIMITS, count, true, &count, err);
     if (status == SP_OK && traffic->rate_per_second <= 0 && traffic->best_concurrency && count > 1)
@@ -187,7 +188,7 @@ enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figure
     if (status == SP_OK)
         status = evaluate(trial, count > 0 ? count : 1, ret_figures, err);
     if (status == SP_OK && traffic->rate_per_second > 0)
-        status = take_rate(trial, ret_figures, err);
+        status = take_rate(trial, most, ret_figures, err);
     return status;
 }
 

@@ -52,6 +52,8 @@ enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_fig
         return status;
     *ret_figures = (struct sp_trial_figures){.fits = true};
     service->copies = trial->copies;
+    service->price_per_hour = trial->price_per_hour;
+    service->price_is_listed = trial->price_is_listed;
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
         ret_figures->fits = ret_figures->fits && phases[i]->excess_bytes <= 0;
         service->memory_bytes = fmax(service->memory_bytes, phases[i]->memory_bytes);

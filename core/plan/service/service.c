@@ -49,8 +49,11 @@ struct choosing {
     struct sp_error nofit;     /* of the first copy that does not fit, or SP_OK */
 };
 
-static double value_of(enum sp_objective objective, const struct sp_service *service)
+static double value_of(const struct sp_serving *serving, const struct sp_service *service)
 {
+    const enum sp_objective objective = serving->objective;
+    if (serving->by_price)
+        return service->price_per_hour;
     if (objective == SP_OBJECTIVE_LATENCY || service->has_rate)
         return service->request_seconds.value;
     return 1 / service->requests_per_second.value;
@@ -61,10 +64,10 @@ static bool is_better(const struct choosing *c, const struct sp_service *now, ui
 {
     const enum sp_objective objective = c->serving.objective;
     const struct sp_service *best = &c->figures.service;
-    const double a = value_of(objective, now), b = value_of(objective, best);
+    const double a = value_of(&c->serving, now), b = value_of(&c->serving, best);
     if (c->best.copy == NULL)
         return true;
-    if (objective == SP_OBJECTIVE_DEVICES && devices != c->devices)
+    if (objective == SP_OBJECTIVE_DEVICES && !c->serving.by_price && devices != c->devices)
         return devices < c->devices;
     if (fmax(a, b) > fmin(a, b) * (1 + c->serving.tolerance + ROUNDING))
         return a < b;
@@ -123,6 +126,12 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, co
     }
     const uint32_t devices = trial->copies * sp_plan_devices_used(sp_copy_plan_of(trial->copy));
     const bool keeps = figures.limit_ratio <= 1;
+    if ((c->serving.by_price || c->serving.traffic->budget_per_hour > 0) && trial->price_per_hour <= 0) {
+        sp_copy_destroy(trial->copy);
+        (void)sp_fail(err, SP_ERR_REQUEST, "PRICE_UNKNOWN",
+                      "A device has no price: give price_per_hour of each group of the cluster.");
+        return sp_error_at(err, "/cluster");
+    }
     *ret_figures = figures;
     if (figures.fits && !keeps && (c->closest <= 0 || figures.limit_ratio < c->closest)) {
         c->closest = figures.limit_ratio;
@@ -142,12 +151,30 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, co
 
 /* ---- placements --------------------------------------------------------------------------------------------------- */
 
+/* Of the devices in use, as the cluster states it or the catalog lists it; 0 where one has no price. */
+static void find_price(struct sp_trial *trial)
+{
+    const struct sp_plan *plan = sp_copy_plan_of(trial->copy);
+    const uint32_t *stages = sp_plan_device_stages(plan);
+    double price = 0;
+    for (uint32_t d = 0; stages != NULL && d < plan->cluster->device_count; d++) {
+        const double listed = sp_cluster_device(plan->cluster, d)->price.usd;
+        const double stated = sp_cluster_price(plan->cluster, d);
+        const bool is_used = stages[d] != SP_NO_STAGE || sp_routed_holder(plan->result->routes, d) != NULL;
+        if (is_used && stated <= 0 && listed <= 0)
+            return;
+        price += !is_used ? 0 : stated > 0 ? stated : listed;
+        trial->price_is_listed = trial->price_is_listed || (is_used && stated <= 0);
+    }
+    trial->price_per_hour = trial->copies * price;
+}
+
 /* Plans at these sizes and judges; a copy that does not fit is none. */
 static enum sp_status try_sizes(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
                                 const struct sp_sizes *sizes, const char *planned, struct sp_trial_figures *ret_figures,
                                 struct sp_error *err)
 {
-    struct sp_trial trial = {&c->serving, NULL, copies};
+    struct sp_trial trial = {.serving = &c->serving, .copies = copies};
     struct sp_error why = {0};
     enum sp_status status = sp_copy_plan(&c->serving.question, cluster, sizes, &trial.copy, &why);
     *ret_figures = (struct sp_trial_figures){0};
@@ -156,8 +183,10 @@ static enum sp_status try_sizes(struct choosing *c, const struct sp_cluster *clu
             c->nofit = why;
         return SP_OK;
     }
-    if (status == SP_OK)
+    if (status == SP_OK) {
+        find_price(&trial);
         return judge(c, &trial, planned, ret_figures, err);
+    }
     if (err != NULL)
         *err = why;
     return status;
@@ -173,18 +202,18 @@ static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *clust
     struct sp_sizes sizes;
     if (is_given && traffic->concurrency < copies)
         return SP_OK; /* some would have nothing to do */
-    enum sp_status status = sp_llm_prefill_sizes(&c->serving.llm, &sizes, err);
-    if (status == SP_OK)
-        status = try_sizes(c, cluster, copies, &sizes, "prefill", &figures, err);
-    if (status == SP_OK)
-        status = sp_llm_decode_sizes(&c->serving.llm, first, &sizes, err);
+    enum sp_status status = sp_llm_decode_sizes(&c->serving.llm, first, &sizes, err);
     if (status == SP_OK)
         status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
     const int64_t found = figures.llm.concurrency;
-    if (status != SP_OK || is_given || found == first || found == 0)
-        return status;
-    status = sp_llm_decode_sizes(&c->serving.llm, found, &sizes, err);
-    return status == SP_OK ? try_sizes(c, cluster, copies, &sizes, "decode", &figures, err) : status;
+    if (status == SP_OK && !is_given && found != first && found != 0) {
+        status = sp_llm_decode_sizes(&c->serving.llm, found, &sizes, err);
+        if (status == SP_OK)
+            status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
+    }
+    if (status == SP_OK)
+        status = sp_llm_prefill_sizes(&c->serving.llm, &sizes, err);
+    return status == SP_OK ? try_sizes(c, cluster, copies, &sizes, "prefill", &figures, err) : status;
 }
 
 static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
@@ -198,7 +227,7 @@ static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cl
     return status;
 }
 
-/* Of each size of copies so many as there is room for; for the fewest devices also fewer. */
+/* Of each size of copies so many as there is room for; for the fewest or cheapest devices also fewer. */
 static enum sp_status try_all(struct choosing *c, struct sp_error *err)
 {
     const struct sp_cluster *cluster = c->serving.cluster;
@@ -291,9 +320,8 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
         struct sp_service_phase *phase = (struct sp_service_phase *)(uintptr_t)&service->phases[i];
         phase->is_planned = strcmp(phase->name, serving->candidates[c->best_candidate].planned) == 0;
     }
-    service->objective = sp_objective_name(serving->objective);
+    service->objective = serving->by_price ? "cost" : sp_objective_name(serving->objective);
     sp_copy_take(c->best.copy, ret_job, ret_plan);
-    service->price_per_hour = service->copies * sp_plan_price(*ret_plan);
     (*ret_plan)->service = service;
     return add_notes(c, *ret_plan, err);
 }
@@ -325,8 +353,12 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
                                      .tolerance = options->tolerance,
                                      .options = *options}};
     c.serving.question = (struct sp_copy_question){arena, job_options, &c.serving.options};
-    if (options->traffic->is_llm || options->objective == SP_OBJECTIVE_DEVICES)
-        c.serving.options.objective = options->traffic->is_llm ? SP_OBJECTIVE_LATENCY : SP_OBJECTIVE_THROUGHPUT;
+    c.serving.by_price = options->by_price;
+    c.serving.options.by_price = false;
+    if (options->traffic->is_llm)
+        c.serving.options.objective = SP_OBJECTIVE_LATENCY;
+    else if (options->objective != SP_OBJECTIVE_LATENCY)
+        c.serving.options.objective = SP_OBJECTIVE_THROUGHPUT;
     if (options->traffic->states != NULL)
         c.serving.options.sizes.given.states = options->traffic->states;
     enum sp_status status = begin(&c, err);

@@ -13,7 +13,8 @@
  *               many requests within the tolerance. The placement is then planned again for so many
  *
  * Of those that keep the limits the objective decides: throughput, most requests a second (at a rate of their own: the
- * shortest request); latency, the shortest request; devices, the fewest. Within the tolerance the fewest devices decide,
+ * shortest request); latency, the shortest request; devices, the fewest; cost, the lowest price of the devices in use,
+ * which a cluster's groups state or, where they do not, the catalog lists. Within the tolerance the fewest devices decide,
  * then the request. Figures are means with the error bars of their times; a limit that the mean keeps and the upper end
  * of its bar does not is said to be uncertain.
  *
@@ -21,6 +22,7 @@
  */
 #include "plan/job.h"
 #include "plan/service/traffic.h"
+#include "plan/variants/variants.h"
 
 enum sp_limit_state { SP_LIMIT_KEPT, SP_LIMIT_UNCERTAIN, SP_LIMIT_BROKEN };
 
@@ -30,7 +32,7 @@ struct sp_service_limit {
     struct sp_error_bar figure;
     enum sp_limit_state state;
 };
-#define SP_SERVICE_LIMITS 4
+#define SP_SERVICE_LIMITS 5
 
 /* A phase on the placement of the plan. */
 struct sp_service_phase {
@@ -60,6 +62,18 @@ struct sp_service_candidate {
     bool is_chosen;
 };
 
+/* A cluster of a sweep. */
+struct sp_service_cluster {
+    const char *device; /* as in a sweep's rows: "l4-24gb" */
+    uint32_t devices_available;
+    bool fits;           /* some service keeps the limits */
+    const char *message; /* why none does; else NULL */
+    uint32_t copies, devices;
+    int64_t concurrency; /* 0: of phases */
+    double request_seconds, requests_per_second, price_per_hour;
+    bool is_chosen;
+};
+
 struct sp_service {
     const char *objective; /* that decided */
     bool is_llm;
@@ -70,10 +84,11 @@ struct sp_service {
     double rate_per_second; /* asked for */
     struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds;
     struct sp_error_bar requests_per_second,
-        tokens_per_second;                         /* output tokens; at the rate asked for, where there is one */
-    struct sp_error_bar capacity_per_second;       /* requests, at most */
-    double price_per_hour;                         /* 0: not known */
-    double cache_bytes, memory_bytes;              /* of all copies; of the fullest device */
+        tokens_per_second;                   /* output tokens; at the rate asked for, where there is one */
+    struct sp_error_bar capacity_per_second; /* requests, at most */
+    double price_per_hour;                   /* 0: not known */
+    bool price_is_listed;             /* by the catalog, of some device at least: the cluster does not state it */
+    double cache_bytes, memory_bytes; /* of all copies; of the fullest device */
     int64_t memory_concurrency, limit_concurrency; /* most sequences in flight; 0: not known */
     uint32_t limit_count;
     struct sp_service_limit limits[SP_SERVICE_LIMITS];
@@ -81,6 +96,8 @@ struct sp_service {
     const struct sp_service_phase *phases;
     uint32_t candidate_count;
     const struct sp_service_candidate *candidates;
+    uint32_t cluster_count; /* of a sweep; else 0 */
+    const struct sp_service_cluster *clusters;
 };
 
 /*
@@ -91,6 +108,14 @@ struct sp_service {
 enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_options *job_options,
                                const struct sp_cluster *cluster, const struct sp_plan_options *options,
                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+
+/*
+ * The same for each cluster of a sweep: the objective decides between them, or with "choose": "smallest" and another
+ * objective than cost the number of their devices first. The plan's service has a row for each.
+ */
+enum sp_status sp_service_sweep(struct sp_arena *arena, const struct sp_job_options *job_options,
+                                const struct sp_sweep *sweep, const struct sp_plan_options *options,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
 
 /* The member "service" of a plan's JSON; nothing where there is none. */
 void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json);

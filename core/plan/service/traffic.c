@@ -272,9 +272,11 @@ static const char *text_of(struct sp_arena *arena, const json_t *json)
 enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, const char *pointer,
                                 const struct sp_traffic **ret_traffic, struct sp_error *err)
 {
-    static const char *const of_llm[] = {"llm", "limits", "rate_per_second", "state", "concurrency", "symbols"};
-    static const char *const of_phases[] = {"phases", "limits", "rate_per_second", "state"};
-    static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9};
+    static const char *const of_llm[] = {"llm",   "limits",      "rate_per_second", "budget_per_hour",
+                                         "state", "concurrency", "symbols"};
+    static const char *const of_phases[] = {"phases", "limits", "rate_per_second", "budget_per_hour", "state"};
+    static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9},
+                                         budget = {"US dollars", 1e-9, 1e9};
     json_t *json = (json_t *)(uintptr_t)given; /* it is only read */
     struct sp_members_reader r = {arena, err};
     struct sp_traffic *traffic = SP_NEW(arena, struct sp_traffic);
@@ -300,6 +302,8 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
         status = read_states(&r, json, pointer, traffic);
     if (status == SP_OK)
         status = sp_members_number(&r, json, pointer, "rate_per_second", &rate, false, &traffic->rate_per_second);
+    if (status == SP_OK)
+        status = sp_members_number(&r, json, pointer, "budget_per_hour", &budget, false, &traffic->budget_per_hour);
     if (status != SP_OK)
         return status;
     traffic->best_concurrency =

@@ -5,7 +5,7 @@
  * For a language model, whose requests have one prefill and then decode steps:
  *
  *     {"llm": {"input": LENGTHS, "output": LENGTHS, "shared_prefix": N},
- *      "concurrency": N or "best", "rate_per_second": R,
+ *      "concurrency": N or "best", "rate_per_second": R, "budget_per_hour": D,
  *      "limits": {"ttft_seconds", "tpot_seconds", "request_seconds"},
  *      "symbols": {"batch": NAME, "positions": NAME, "past": NAME, "total": NAME}}
  *
@@ -20,6 +20,7 @@
  *   concurrency  sequences in flight, on all devices together. "best": as many as give most within the limits. Without it
  *                the fewest that serve the rate; without a rate "best"
  *   rate         requests a second that come at random. Without it a request follows each that ends
+ *   budget       US dollars an hour for all devices that are used, at most
  *   limits       of means; a plan that does not keep them is none
  *   symbols      dimensions as plan/sizes/sizes.h names them; those that are not given follow from the model's inputs
  *                (symbols.h)
@@ -66,6 +67,7 @@ struct sp_traffic {
     int64_t concurrency; /* 0: not given */
     bool best_concurrency;
     double rate_per_second; /* 0: none */
+    double budget_per_hour; /* 0: none */
     struct sp_traffic_limits limits;
     const struct sp_given_states *states; /* or NULL */
     const char *text;                     /* canonical JSON */

@@ -123,6 +123,35 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
     sp_json_end_array(json);
 }
 
+static void write_clusters(const struct sp_service *service, struct sp_json *json)
+{
+    if (service->cluster_count == 0)
+        return;
+    sp_json_key(json, "clusters");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < service->cluster_count; i++) {
+        const struct sp_service_cluster *row = &service->clusters[i];
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "device", row->device);
+        sp_json_member_int(json, "devices_available", row->devices_available);
+        sp_json_member_bool(json, "fits", row->fits);
+        sp_json_member_string(json, "message", row->message);
+        if (row->fits) {
+            sp_json_member_int(json, "copies", row->copies);
+            sp_json_member_int(json, "devices", row->devices);
+            if (service->is_llm)
+                sp_json_member_int(json, "concurrency", row->concurrency);
+            write_figure(json, "request_seconds", row->request_seconds);
+            write_figure(json, "requests_per_second", row->requests_per_second);
+            if (row->price_per_hour > 0)
+                write_figure(json, "price_per_hour", row->price_per_hour);
+        }
+        sp_json_member_bool(json, "chosen", row->is_chosen);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
 {
     const struct sp_service *service = plan->service;
@@ -150,6 +179,7 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     write_limits(service, json);
     write_phases(service, json);
     write_candidates(service, json);
+    write_clusters(service, json);
     sp_json_end_object(json);
 }
 
@@ -296,6 +326,28 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
         sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", service->candidate_count - TEXT_CANDIDATES);
 }
 
+static void text_clusters(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    char name[256];
+    if (service->cluster_count == 0)
+        return;
+    sp_buf_printf(buf, "\n%-41s%8s%10s%11s%12s%12s\n", "Clusters that were asked about", "Copies", "Devices", "Request",
+                  "Requests/s", "USD/hour");
+    for (uint32_t i = 0; i < service->cluster_count; i++) {
+        const struct sp_service_cluster *row = &service->clusters[i];
+        (void)snprintf(name, sizeof name, "%u x %s", row->devices_available, row->device);
+        name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
+        if (!row->fits) {
+            sp_buf_text(buf, "    none keeps the limits\n");
+            continue;
+        }
+        sp_buf_printf(buf, "%8u%10u", row->copies, row->devices);
+        cell_seconds(buf, cell, row->request_seconds);
+        sp_buf_printf(buf, "%12.4g%12.2f%s\n", row->requests_per_second, row->price_per_hour,
+                      row->is_chosen ? "  this plan" : "");
+    }
+}
+
 void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
 {
     const struct sp_service *service = plan->service;
@@ -315,6 +367,7 @@ void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
     text_limits(service, &cell, buf);
     text_phases(service, &cell, buf);
     text_candidates(service, &cell, buf);
+    text_clusters(service, &cell, buf);
     if (sp_buf_failed(&cell))
         buf->failed = true;
     sp_buf_release(&cell);

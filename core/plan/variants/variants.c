@@ -199,12 +199,13 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
     enum sp_status status;
     if (run == NULL)
         return sp_fail_memory(err);
-    if (options->traffic != NULL && (target->sweep != NULL || options->what_if)) {
+    if (options->traffic != NULL && options->what_if) {
         (void)sp_fail(err, SP_ERR_REQUEST, "WORKLOAD_UNSUPPORTED",
-                      "A workload is planned on one cluster: leave out %s.",
-                      target->sweep != NULL ? "the sweep" : "what if");
-        return sp_error_at(err, "%s", target->sweep != NULL ? "/sweep" : "/options/what_if");
+                      "What if is not looked at for workloads: leave it out, or compare clusters in a sweep.");
+        return sp_error_at(err, "/options/what_if");
     }
+    if (options->traffic != NULL && target->sweep != NULL)
+        return sp_service_sweep(arena, job_options, target->sweep, options, ret_job, ret_plan, err);
     *run = (struct sp_variants_run){.arena = arena, .job_options = *job_options, .options = options};
     if (target->sweep != NULL)
         status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);

@@ -110,6 +110,14 @@ class Product:
                 seconds[row] = add(seconds.get(row, (0, 0, 0)), tuple(map(float, times)))
         return seconds
 
+    def service(self, device, runtime, sizes, times):
+        """((TTFT, low, high), (TPOT, low, high)) of SIZES (concurrency, output, rounds) with TIMES, (seconds, low, high)
+        of a decode step and of a prefill: core/service/generation.h."""
+        line = " ".join(f"{number:.9g}" for number in (*sizes, *times[0], *times[1]))
+        output = self.run("service", self.cluster(device, 1, runtime), text=line + "\n")
+        numbers = [float(word) for word in output.split()]
+        return tuple(numbers[:3]), tuple(numbers[3:])
+
     def collectives(self, device, count, runtime, questions):
         """(seconds, low, high) of each (operation, devices, bytes); None where the product has no answer."""
         text = "".join(f"{operation} {devices} {size}\n" for operation, devices, size in questions)

@@ -18,10 +18,12 @@ page; a test fails when a figure here is not what the program prints. `tests/ben
 | products, attention, collectives | ai-dynamo/aiconfigurator 095f58a51c4c | one node, or one collective, on the device of the catalog |
 | other (norms, rotary positions, activations, sums) | microsoft/vidur | one node, or the chain that a runtime fuses |
 | whole models | NVIDIA/FasterTransformer, TensorRT, TensorRT-LLM (documentation), aiconfigurator | the Megatron layout that was measured: prefill, then one decode step per token at the middle of the output |
-| servings | aiconfigurator, `silicon_sample.csv` | time per output token = decode step of C sequences + C/L prefills |
+| servings | aiconfigurator, `silicon_sample.csv` | time per output token by [core/service/generation.h](../core/service/generation.h): a decode step of C sequences and the prefills of others that fall into it |
+| first token | the same, up to 16 sequences in flight | time to the first token, where the benchmark begins with all C requests at once and takes 10 C of them |
 
 The figures of A100, H100, H200, B200 and L40S in `api/devices` were fitted to two thirds of the kernel and collective
-rows. "Median error, held" is that of the third that was held back. No figure was fitted to whole models or servings.
+rows. "Median error, held" is that of the third that was held back. No figure was fitted to whole
+models or servings, but the 40 ms that a server adds to a request.
 Ratios are predicted / measured. A table shows at most 150 shapes, chosen by hash.
 
 """
@@ -45,6 +47,8 @@ nobody has looked at are a blind test.
   drops what is not a whole microsecond (libkineto, `nsToUs`). It was looked up after steps of small kernels had come out
   too fast.
 - **T4's peak** (24 of 65 TFLOP/s, power cap) rests on one forum post, looked up after T4 had come out at 0.71.
+- **Servers add 40 ms to a request** before its first token (vLLM, TensorRT-LLM). That was fitted to the times to first token of
+  half of the rows of Llama 3.1 70B, and so was the assumption that benchmarks take ten requests for each sequence in flight.
 - **90 % intervals**: errors of one class add up over layers, since all layers run the same kernels. That rule was
   chosen among three, also by its coverage of these rows.
 - **Forms of kernels** were compared on the held third: about six for decode attention, four for float8.
@@ -54,6 +58,8 @@ nobody has looked at are a blind test.
 - Seven vLLM servings (Llama 3.1 8B and Qwen3 32B in FP8, 2000 to 8000 tokens in) are predicted 1.7 to 2.6 times too
   slow. At the stated concurrency one of them would compute prompts at 96 % of the data sheet's peak beside its decode
   steps, so a prefix cache, or fewer requests in flight, is likely. They are counted.
+- Times to the first token of TensorRT-LLM with Llama 3.1 8B and Qwen3 32B, and of SGLang, are predicted far too short: they have
+  the waits of another benchmark, which is not described.
 - Two of the three rows that did not fit are planned, with intervals that reach beyond the memory of the device
   (85.9 GB). FasterTransformer allocates the buffers of a layer apart, each for
   the whole prompt, and holds all of them while it runs (`allocateBuffer` of ParallelGptContextDecoder.cc and of its

@@ -2,8 +2,8 @@
 
 A model is a graph of model_layers.py, one operator for a norm or an attention, its cache in place, the head on the last
 position. What a request takes is its prefill and then, for each further token, a decode step at the middle of the
-output; the time per output token of C concurrent requests of L tokens is a step of C and the C/L prefills that fall
-into each step.
+output; the times to the first and per output token of C concurrent requests follow from a prefill and a step of C by the
+product's own arithmetic (core/service/generation.h).
 """
 
 import functools
@@ -44,6 +44,7 @@ MODELS = {
                    "heads": 16, "head": 64, "inner": 4096},
     "resnet50": {"make": model_resnet.resnet, "image": 224, "classes": 1000},
 }
+LOW_LOAD = 16  # sequences in flight: above it times to the first token are those of queues, as the benchmark makes them
 SERVED = {"meta-llama/Llama-3.1-70B": "llama31-70b", "meta-llama/Llama-3.1-8B-Instruct": "llama31-8b",
           "nvidia/Llama-3.1-8B-Instruct-FP8": "llama31-8b", "Qwen/Qwen3-32B": "qwen3-32b"}
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16", "fp32": "float32"}
@@ -109,14 +110,24 @@ def whole_batch(ask, place, model, precision, sizes):
     return add(prefill[0], step[0], factors=(1, made - 1)), max(prefill[1], whole[2] if whole else step[1])
 
 
-def output_token(ask, place, model, precision, sizes):
-    """(seconds of an output token, bytes) or None."""
+ROUNDS = 10  # requests of a benchmark by its concurrency, which all begin at once: InferenceMAX's --num-prompts
+
+
+def served(ask, place, model, precision, sizes):
+    """((TTFT, low, high), (TPOT, low, high), bytes) of (concurrency, input, output), or None."""
     concurrency, given, made = sizes
     prefill = ask_pass(ask, place, model, precision, (1, given, 0))
     step = ask_pass(ask, place, model, precision, (concurrency, 1, given + made // 2))
     if prefill is None or step is None:
         return None
-    return add(step[0], prefill[0], factors=(1, concurrency / made)), max(prefill[1], step[1])
+    figures = ask.service(place[0], place[1], (concurrency, made, ROUNDS), (step[0], prefill[0]))
+    return *figures, max(prefill[1], step[1])
+
+
+def output_token(ask, place, model, precision, sizes):
+    """(seconds of an output token, bytes) or None."""
+    figures = served(ask, place, model, precision, sizes)
+    return figures and figures[1:]
 
 
 def row_of(name, source, called, place, measured, answer):
@@ -174,9 +185,14 @@ def serving_rows(folder, ask, chosen):
         if not chosen(name, [model, *sizes]):
             continue
         place = (device, item["backend"], (tensor, stages))
-        answer = output_token(ask, place, model, precision, sizes)
-        rows.append(row_of(name, data["source"], "{} {}x{}+{}".format(model, *sizes), place,
-                           item["silicon_tpot_ms"] / 1000, answer))
+        answer = served(ask, place, model, precision, sizes)
+        called = "{} {}x{}+{}".format(model, *sizes)
+        rows.append(row_of(name, data["source"], called, place, item["silicon_tpot_ms"] / 1000, answer and answer[1:]))
+        if item["silicon_ttft_ms"] and sizes[0] <= LOW_LOAD:
+            first = row_of(name.replace("serving", "first token"), data["source"], called, place,
+                           item["silicon_ttft_ms"] / 1000, answer and (answer[0], answer[2]))
+            first.pop("devices")  # layouts are compared by what a token takes
+            rows.append(first)
     return rows
 
 

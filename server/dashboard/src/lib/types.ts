@@ -283,6 +283,35 @@ export interface Summary {
   };
   sweep?: SweepRow[];
   what_if?: WhatIf[];
+  service?: {
+    copies: number;
+    devices: number;
+    concurrency?: number;
+    ttft_seconds?: number;
+    ttft_range?: Range;
+    tpot_seconds?: number;
+    tpot_range?: Range;
+    request_seconds: number;
+    request_range: Range;
+    requests_per_second: number;
+    requests_range: Range;
+    tokens_per_second?: number;
+    tokens_range?: Range;
+    price_per_hour?: number;
+    cache_bytes: number;
+    memory_concurrency?: number;
+    limit_concurrency?: number;
+    phases: {
+      name: string;
+      planned: boolean;
+      runs_per_request: number;
+      latency_seconds: number;
+      interval_seconds: number;
+      memory_bytes: number;
+      time_share: number;
+      bottleneck: string;
+    }[];
+  };
   moved_bytes?: number;
   replan?: {
     moving_seconds: number;

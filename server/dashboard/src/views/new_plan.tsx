@@ -30,6 +30,7 @@ interface Form {
   shapes: string;
   operators: string;
   state: string;
+  workload: string;
   limit: string;
   tolerance: string;
   whatIf: boolean;
@@ -58,6 +59,7 @@ const EMPTY: Form = {
   shapes: '',
   operators: '',
   state: '',
+  workload: '',
   limit: '',
   tolerance: '',
   whatIf: false,
@@ -145,7 +147,8 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
               ...runtime,
             },
           };
-  return { model, ...where, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
+  const workload = form.workload.trim() === '' ? {} : { workload: parsed(form.workload, 'The workload') };
+  return { model, ...where, ...workload, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
 }
 
 interface Part {
@@ -329,6 +332,22 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
           </label>
         ))}
       </div>
+      {!props.isCosts && (
+        <details>
+          <summary>Workload of a service instead of one step, in JSON</summary>
+          <label>
+            Workload, as <code>api/schema/workload.schema.json</code> describes it
+            <textarea
+              rows={4}
+              spellcheck={false}
+              class="mono"
+              placeholder={'{"llm": {"input": 2048, "output": 256}, "concurrency": "best", "limits": {"tpot_seconds": 0.05}}'}
+              value={form.workload}
+              onInput={(event) => set({ workload: event.currentTarget.value })}
+            />
+          </label>
+        </details>
+      )}
       {!props.isCosts && (
         <details>
           <summary>Sizes, values, shapes, operators and states that the model does not say, in JSON</summary>
