@@ -151,8 +151,8 @@ static int take_option(struct common *common, int option, char *value, struct pl
     switch (option) {
     case OPT_OBJECTIVE:
         if (!sp_plan_options_aim(&request->options, value))
-            return report_usage(common, "There is no objective '%.64s'; it must be throughput, latency, devices or cost.",
-                                value);
+            return report_usage(
+                common, "There is no objective '%.64s'; it must be throughput, latency, devices or cost.", value);
         return EXIT_DONE;
     case OPT_STRATEGY:
         return take_strategy(common, value, request);
