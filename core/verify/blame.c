@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -10,55 +11,104 @@ static bool is_variable(const struct sp_numbers *x)
     return x != NULL && !x->is_known && sp_dtype_is_float(x->dtype) && x->count > 0;
 }
 
-static enum sp_status add_items(struct sp_hash_map *items, const struct sp_value *value, const struct sp_numbers *x,
+/* Elements of the original: of which value first, and for each value where. */
+struct recognised {
+    struct sp_hash_map values; /* element -> struct sp_value * */
+    struct sp_hash_map good;   /* elements of ranks of which something good is made */
+    struct sp_hash_map places; /* element and value -> 1 + place in the value; REPEATED where there are several */
+};
+#define REPEATED UINT64_MAX
+
+static uint64_t place_key(const struct sp_value *value, uint64_t field)
+{
+    return sp_scramble(field) ^ (uint64_t)(uintptr_t)value;
+}
+
+static enum sp_status add_items(struct recognised *known, const struct sp_value *value, const struct sp_numbers *x,
                                 struct sp_error *err)
 {
-    if (!is_variable(x) || (uint64_t)items->count + x->count > SP_MAX_RECOGNISED_NUMBERS)
+    if (!is_variable(x) || (uint64_t)known->places.count + x->count > SP_MAX_RECOGNISED_NUMBERS)
         return SP_OK;
     for (uint64_t i = 0; i < x->count; i++) {
-        struct sp_hash_slot *slot = sp_hash_map_put(items, x->items[i].field);
+        struct sp_hash_slot *slot = sp_hash_map_put(&known->values, x->items[i].field);
         if (slot == NULL)
             return sp_fail_memory(err);
         if (slot->item == NULL)
             slot->item = (void *)(uintptr_t)value;
+        if ((slot = sp_hash_map_put(&known->places, place_key(value, x->items[i].field))) == NULL)
+            return sp_fail_memory(err);
+        slot->number = slot->number == 0 ? i + 1 : slot->number == i + 1 ? i + 1 : REPEATED;
     }
     return SP_OK;
 }
 
-static enum sp_status add_value(struct sp_verification *all, struct sp_hash_map *items, const struct sp_value *value,
+static enum sp_status add_value(struct sp_verification *all, struct recognised *known, const struct sp_value *value,
                                 struct sp_error *err)
 {
     const struct sp_outcome *outcome = value != NULL ? sp_run_outcome(&all->original, value) : NULL;
-    return outcome != NULL ? add_items(items, value, outcome->numbers, err) : SP_OK;
+    return outcome != NULL ? add_items(known, value, outcome->numbers, err) : SP_OK;
 }
 
-static enum sp_status add_original(struct sp_verification *all, struct sp_hash_map *items, struct sp_error *err)
+static enum sp_status add_original(struct sp_verification *all, struct recognised *known, struct sp_error *err)
 {
     const struct sp_graph *graph = all->original.model->graph;
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++)
-        status = add_value(all, items, graph->values[i], err);
+    known->values.arena = known->places.arena = known->good.arena = all->arena;
+    for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
+        if (graph->values[i]->producer == NULL)
+            status = add_value(all, known, graph->values[i], err);
+    }
     for (uint32_t i = 0; status == SP_OK && i < all->original.order_count; i++) {
         const struct sp_node *node = all->original.order[i];
         for (uint32_t k = 0; status == SP_OK && k < node->output_count; k++)
-            status = add_value(all, items, node->outputs[k], err);
+            status = add_value(all, known, node->outputs[k], err);
     }
     return status;
 }
 
 /* The value of the original that the items are of, when all are of some. */
-static const struct sp_value *find_items(const struct sp_hash_map *items, const struct sp_numbers *x)
+static const struct sp_value *find_items(const struct recognised *known, const struct sp_numbers *x)
 {
     const struct sp_value *first = NULL;
     for (uint64_t i = 0; i < x->count; i++) {
         if (x->items[i].field == 0)
             continue; /* padding */
-        const struct sp_hash_slot *slot = sp_hash_map_get(items, x->items[i].field);
+        const struct sp_hash_slot *slot = sp_hash_map_get(&known->values, x->items[i].field);
         if (slot == NULL)
             return NULL;
         first = first == NULL ? slot->item : first;
     }
     return first;
+}
+
+/* Whether the items lie in the order that they have in the value. */
+static bool are_in_order(const struct recognised *known, const struct sp_value *value, const struct sp_numbers *x)
+{
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < x->count; i++) {
+        const struct sp_hash_slot *slot = sp_hash_map_get(&known->places, place_key(value, x->items[i].field));
+        if (x->items[i].field == 0)
+            continue;
+        if (slot == NULL || (slot->number != REPEATED && slot->number <= last))
+            return false;
+        last = slot->number != REPEATED ? slot->number : last;
+    }
+    return true;
+}
+
+/* What a rank's value is of. One that has the name of a value of the original has its items, in their order; where it
+   has others it is scattered. */
+static void recognise_value(struct sp_verification *all, const struct recognised *known, const struct sp_value *value,
+                            struct sp_outcome *own)
+{
+    const struct sp_value *named = sp_original_value(all, value->name);
+    const struct sp_outcome *outcome = named != NULL ? sp_run_outcome(&all->original, named) : NULL;
+    own->of = find_items(known, own->numbers);
+    if (own->of == NULL || outcome == NULL || !is_variable(outcome->numbers) ||
+        outcome->numbers->rank != own->numbers->rank)
+        return;
+    own->is_scattered = !are_in_order(known, named, own->numbers);
+    own->of = own->is_scattered ? own->of : named;
 }
 
 static struct sp_outcome *variable_of(const struct sp_verify_run *run, const struct sp_value *value)
@@ -67,22 +117,22 @@ static struct sp_outcome *variable_of(const struct sp_verify_run *run, const str
     return outcome != NULL && is_variable(outcome->numbers) ? outcome : NULL;
 }
 
-static enum sp_status recognise(struct sp_verification *all, struct sp_hash_map *items, struct sp_error *err)
+static enum sp_status recognise(struct sp_verification *all, struct recognised *known, struct sp_error *err)
 {
-    items->arena = all->arena;
-    enum sp_status status = add_original(all, items, err);
+    enum sp_status status = add_original(all, known, err);
     for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
         struct sp_verify_run *run = &all->runs[i];
         for (uint32_t v = 0; v < run->model->graph->value_count; v++) {
-            struct sp_outcome *outcome = variable_of(run, run->model->graph->values[v]);
+            const struct sp_value *value = run->model->graph->values[v];
+            struct sp_outcome *outcome = variable_of(run, value);
             if (outcome != NULL)
-                outcome->of = find_items(items, outcome->numbers);
+                recognise_value(all, known, value, outcome);
         }
         for (uint32_t n = 0; n < run->order_count; n++) {
             for (uint32_t k = 0; run->order[n]->graph != run->model->graph && k < run->order[n]->output_count; k++) {
                 struct sp_outcome *outcome = variable_of(run, run->order[n]->outputs[k]);
                 if (outcome != NULL)
-                    outcome->of = find_items(items, outcome->numbers);
+                    recognise_value(all, known, run->order[n]->outputs[k], outcome);
             }
         }
     }
@@ -91,38 +141,24 @@ static enum sp_status recognise(struct sp_verification *all, struct sp_hash_map 
 
 enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err)
 {
-    struct sp_hash_map items = {0};
-    return recognise(all, &items, err);
+    struct recognised known = {0};
+    return recognise(all, &known, err);
 }
 
 /* ---- what comes of it ------------------------------------------------------------------------------------------- */
 
-static bool is_good(const struct sp_outcome *outcome)
+static bool is_good_number(const struct recognised *known, uint64_t field)
 {
-    return outcome == NULL || outcome->of != NULL || outcome->is_used_well;
+    return field == 0 || sp_hash_map_get(&known->values, field) != NULL || sp_hash_map_get(&known->good, field) != NULL;
 }
 
-/* Whether the results of a node vouch for what it reads. */
-static bool vouches(const struct sp_verify_run *run, const struct sp_node *node, bool moves)
+static bool is_good(const struct recognised *known, const struct sp_outcome *outcome)
 {
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        const struct sp_outcome *outcome = variable_of(run, node->outputs[i]);
-        if (outcome != NULL && (outcome->is_used_well || (!moves && outcome->of != NULL)))
-            return true;
+    for (uint64_t i = 0; outcome != NULL && i < outcome->numbers->count; i++) {
+        if (!is_good_number(known, outcome->numbers->items[i].field))
+            return false;
     }
-    return false;
-}
-
-static bool mark_inputs(const struct sp_verify_run *run, const struct sp_node *node)
-{
-    bool has_changed = false;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        struct sp_outcome *outcome = variable_of(run, node->inputs[i]);
-        if (outcome == NULL || outcome->is_used_well)
-            continue;
-        outcome->is_used_well = has_changed = true;
-    }
-    return has_changed;
+    return true;
 }
 
 static bool reduces(const struct sp_node *node)
@@ -131,37 +167,127 @@ static bool reduces(const struct sp_node *node)
     return strstr(node->op_type, "Reduce") != NULL || (name[0] != '\0' && strcmp(name, "NONE") != 0);
 }
 
-static bool mark_exchange(const struct sp_verify_exchange *exchange)
+/* An operand and a result of a node: what is good of the result vouches for items of the operand. */
+struct pair {
+    const struct sp_numbers *in, *out;
+    uint32_t untied; /* last axes along which items of both are not each other's: sums of products */
+};
+
+/* By axes of the same extent: an item of the operand is good where all of the result's with its indices
+   are, other than zeros and infinities, which anything may have become. */
+static bool vouch_by_axes(struct recognised *known, struct sp_arena *scratch, struct pair pair)
 {
-    bool is_vouched = false, has_changed = false;
-    for (uint32_t m = 0; m < exchange->member_count; m++)
-        is_vouched = is_vouched || vouches(exchange->runs[m], exchange->nodes[m], !reduces(exchange->nodes[m]));
-    for (uint32_t m = 0; is_vouched && m < exchange->member_count; m++)
-        has_changed = mark_inputs(exchange->runs[m], exchange->nodes[m]) || has_changed;
+    const struct sp_numbers *x = pair.in, *y = pair.out;
+    struct sp_strides in = {.rank = x->rank, .tensors = 1}, out = {.rank = y->rank, .tensors = 1};
+    const uint32_t rank = x->rank < y->rank ? x->rank : y->rank; /* axes that both have, from the last */
+    uint64_t groups = 1;
+    bool has_changed = false;
+    for (uint32_t i = 0; i < x->rank; i++)
+        in.counts[i] = x->axes[i].count;
+    for (uint32_t i = 0; i < y->rank; i++)
+        out.counts[i] = y->axes[i].count;
+    for (uint32_t i = pair.untied; i < rank; i++) {
+        const uint32_t a = x->rank - 1 - i, b = y->rank - 1 - i;
+        if (!sp_index_equal(&x->axes[a], &y->axes[b]))
+            continue;
+        in.steps[0][a] = out.steps[0][b] = (int64_t)groups;
+        groups *= x->axes[a].count;
+    }
+    enum { NONE, GOOD, BAD };
+    unsigned char *groups_are = SP_NEW_ARRAY(scratch, groups, unsigned char);
+    for (uint64_t i = 0; groups_are != NULL && i < y->count; i++, sp_strides_step(&out)) {
+        const uint64_t field = y->items[i].field;
+        unsigned char *group = &groups_are[out.index[0]];
+        if (!is_good_number(known, field))
+            *group = BAD;
+        else if (*group == NONE && field != 0 && sp_field_is_finite(field))
+            *group = GOOD;
+    }
+    for (uint64_t i = 0; groups_are != NULL && i < x->count; i++, sp_strides_step(&in)) {
+        if (groups_are[in.index[0]] != GOOD || is_good_number(known, x->items[i].field))
+            continue;
+        struct sp_hash_slot *slot = sp_hash_map_put(&known->good, x->items[i].field);
+        if (slot == NULL)
+            return false; /* less is vouched for */
+        slot->number = has_changed = true;
+    }
     return has_changed;
 }
 
-#define MAX_PASSES 256
+static uint32_t untied_axes(const struct sp_node *node, uint32_t input)
+{
+    const char *name = node->op_type;
+    if (strcmp(name, "MatMul") == 0 || strcmp(name, "Gemm") == 0 || strcmp(name, "FusedMatMul") == 0)
+        return input == 0 ? 1 : 2;
+    return strcmp(name, "Einsum") == 0 || strcmp(name, "Conv") == 0 || strcmp(name, "LSTM") == 0 ? UINT32_MAX : 0;
+}
+
+/* Whether a product takes some of its second operand times zero, as attention does with what a mask hides. */
+static bool hides(const struct sp_verify_run *run, const struct sp_node *node, uint32_t input)
+{
+    const struct sp_outcome *first =
+        input == 1 && strcmp(node->op_type, "MatMul") == 0 ? variable_of(run, node->inputs[0]) : NULL;
+    for (uint64_t i = 0; first != NULL && i < first->numbers->count; i++) {
+        if (first->numbers->items[i].field == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool vouch(struct sp_verification *all, struct recognised *known, const struct sp_verify_run *run,
+                  const struct sp_node *node, const struct sp_outcome *out)
+{
+    bool has_changed = false;
+    for (uint32_t i = 0; out != NULL && i < node->input_count; i++) {
+        struct sp_outcome *in = variable_of(run, node->inputs[i]);
+        if (in == NULL || is_good(known, in) || hides(run, node, i))
+            continue;
+        const struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+        const struct pair pair = {in->numbers, out->numbers, untied_axes(node, i)};
+        has_changed = vouch_by_axes(known, all->scratch, pair) || has_changed;
+        sp_arena_rewind(all->scratch, mark);
+    }
+    return has_changed;
+}
+
+static bool moves(const struct sp_node *node)
+{
+    return sp_is_collective(node) ? !reduces(node) : sp_evaluate_is_movement(node);
+}
+
+static bool vouch_in_exchange(struct sp_verification *all, struct recognised *known,
+                              const struct sp_verify_exchange *exchange)
+{
+    bool has_changed = false;
+    for (uint32_t m = 0; m < exchange->member_count; m++) {
+        const struct sp_node *node = exchange->nodes[m];
+        const struct sp_outcome *out = node->output_count > 0 ? variable_of(exchange->runs[m], node->outputs[0]) : NULL;
+        for (uint32_t k = 0; k < exchange->member_count; k++) {
+            has_changed =
+                (!moves(node) && vouch(all, known, exchange->runs[k], exchange->nodes[k], out)) || has_changed;
+        }
+    }
+    return has_changed;
+}
+
+#define MAX_PASSES 64
 
 /* Carries backwards what is vouched for, until nothing changes. */
-static void mark_all(struct sp_verification *all)
+static void vouch_for_all(struct sp_verification *all, struct recognised *known)
 {
     bool has_changed = true;
     for (uint32_t pass = 0; has_changed && pass < MAX_PASSES; pass++) {
         has_changed = false;
-        for (uint32_t i = all->links.count; i-- > 0;) {
-            struct sp_outcome *given = (struct sp_outcome *)(uintptr_t)all->links.items[i].given;
-            if (all->links.items[i].taken->is_used_well && !given->is_used_well)
-                given->is_used_well = has_changed = true;
-        }
         for (uint32_t i = all->exchanges.count; i-- > 0;)
-            has_changed = mark_exchange(&all->exchanges.items[i]) || has_changed;
+            has_changed = vouch_in_exchange(all, known, &all->exchanges.items[i]) || has_changed;
         for (uint32_t i = all->run_count; i-- > 0;) {
             struct sp_verify_run *run = &all->runs[i];
             for (uint32_t n = run->order_count; n-- > 0;) {
-                struct sp_node *node = run->order[n];
-                if (!sp_is_collective(node) && vouches(run, node, sp_evaluate_is_movement(node)))
-                    has_changed = mark_inputs(run, node) || has_changed;
+                const struct sp_node *node = run->order[n];
+                for (uint32_t k = 0; !sp_is_collective(node) && k < node->output_count; k++) {
+                    const struct sp_outcome *out = variable_of(run, node->outputs[k]);
+                    has_changed = (!moves(node) && vouch(all, known, run, node, out)) || has_changed;
+                }
             }
         }
     }
@@ -169,23 +295,24 @@ static void mark_all(struct sp_verification *all)
 
 /* ---- what goes wrong -------------------------------------------------------------------------------------------- */
 
-static bool reads_well(const struct sp_verify_run *run, const struct sp_node *node)
+static bool reads_well(const struct recognised *known, const struct sp_verify_run *run, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (!is_good(variable_of(run, node->inputs[i])))
+        if (!is_good(known, variable_of(run, node->inputs[i])))
             return false;
     }
     return true;
 }
 
-static bool members_read_well(const struct sp_verification *all, const struct sp_node *node)
+static bool members_read_well(const struct sp_verification *all, const struct recognised *known,
+                              const struct sp_node *node)
 {
     for (uint32_t i = 0; i < all->exchanges.count; i++) {
         const struct sp_verify_exchange *exchange = &all->exchanges.items[i];
         bool is_member = false, is_well = true;
         for (uint32_t m = 0; m < exchange->member_count; m++) {
             is_member = is_member || exchange->nodes[m] == node;
-            is_well = is_well && reads_well(exchange->runs[m], exchange->nodes[m]);
+            is_well = is_well && reads_well(known, exchange->runs[m], exchange->nodes[m]);
         }
         if (is_member)
             return is_well;
@@ -193,11 +320,28 @@ static bool members_read_well(const struct sp_verification *all, const struct sp
     return true;
 }
 
-/* The first of its results that is not recognised, or NULL. */
-static const struct sp_value *wrong_result(const struct sp_verify_run *run, const struct sp_node *node)
+/* Whether what is out of order is computed with, and nothing good comes of it. */
+static bool is_misplaced(const struct recognised *known, const struct sp_verify_run *run, const struct sp_value *value)
+{
+    const struct sp_outcome *outcome = variable_of(run, value);
+    for (uint32_t i = 0; outcome != NULL && outcome->is_scattered && i < value->use_count; i++) {
+        const struct sp_node *user = value->uses[i].node;
+        for (uint32_t k = 0; !moves(user) && k < user->output_count; k++) {
+            const struct sp_outcome *result = variable_of(run, user->outputs[k]);
+            if (result != NULL && (result->is_scattered || !is_good(known, result)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The first of its results that is wrong, or NULL. */
+static const struct sp_value *wrong_result(const struct recognised *known, const struct sp_verify_run *run,
+                                           const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
-        if (!is_good(variable_of(run, node->outputs[i])))
+        if (node->outputs[i] != NULL &&
+            (!is_good(known, variable_of(run, node->outputs[i])) || is_misplaced(known, run, node->outputs[i])))
             return node->outputs[i];
     }
     return NULL;
@@ -211,7 +355,7 @@ static const char *base_name(struct sp_verification *all, const char *name)
 }
 
 /* The value of the original of which the runs' results add up to a part, or NULL. */
-static const struct sp_value *partial_of(struct sp_verification *all, const struct sp_hash_map *items,
+static const struct sp_value *partial_of(struct sp_verification *all, const struct recognised *known,
                                          const struct sp_verify_run *run, const struct sp_node *node, uint32_t position)
 {
     const struct sp_outcome *own = variable_of(run, node->outputs[0]);
@@ -231,7 +375,7 @@ static const struct sp_value *partial_of(struct sp_verification *all, const stru
         sum = next;
         count++;
     }
-    return count > 0 ? find_items(items, sum) : NULL;
+    return count > 0 ? find_items(known, sum) : NULL;
 }
 
 static const struct sp_node *original_node(struct sp_verification *all, const struct sp_node *node,
@@ -299,18 +443,54 @@ static const struct sp_node *first_user(const struct sp_value *value)
     return value->use_count > 0 ? value->uses[0].node : NULL;
 }
 
-static enum sp_status name_node(struct sp_verification *all, const struct sp_hash_map *items,
+/* The numbers of a value that are not variables. */
+static const struct sp_numbers *constant_of(const struct sp_verify_run *run, const struct sp_value *value)
+{
+    const struct sp_outcome *outcome = value != NULL ? sp_run_outcome(run, value) : NULL;
+    return outcome != NULL && outcome->numbers != NULL && outcome->numbers->is_known ? outcome->numbers : NULL;
+}
+
+#define CONSTANT_TOLERANCE 1e-6 /* what rounding to float32 leaves */
+
+/* Whether a node is surely another one than the original's: it reads the same variables, and another single number or
+   by another operator of arithmetic. Such a difference may be too small to be seen in the outputs. */
+static bool differs_in_form(struct sp_verification *all, const struct sp_verify_run *run, const struct sp_node *node,
+                            const struct sp_node *expected)
+{
+    static const char *const arithmetic[] = {"Add", "Sub", "Mul", "Div", NULL};
+    bool is_arithmetic = false, differs = strcmp(node->op_type, expected->op_type) != 0;
+    for (const char *const *name = arithmetic; *name != NULL; name++)
+        is_arithmetic = is_arithmetic || strcmp(*name, expected->op_type) == 0;
+    if (!is_arithmetic || node->input_count != expected->input_count)
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_outcome *own = variable_of(run, node->inputs[i]);
+        const struct sp_numbers *a = constant_of(run, node->inputs[i]),
+                                *b = constant_of(&all->original, expected->inputs[i]);
+        if (own != NULL && own->of != expected->inputs[i])
+            return false;
+        if (own == NULL && (a == NULL || b == NULL || a->count != 1 || b->count != 1))
+            return false;
+        differs = differs || (own == NULL &&
+                              fabs(a->items[0].real - b->items[0].real) > CONSTANT_TOLERANCE * fabs(b->items[0].real));
+    }
+    return differs;
+}
+
+static enum sp_status name_node(struct sp_verification *all, const struct recognised *known,
                                 const struct sp_verify_run *run, uint32_t position, struct sp_error *err)
 {
     const struct sp_node *node = run->order[position];
-    const struct sp_value *result = wrong_result(run, node);
-    const struct sp_value *whole = sp_is_collective(node) ? NULL : partial_of(all, items, run, node, position);
+    const struct sp_value *result = wrong_result(known, run, node);
+    const struct sp_value *whole = sp_is_collective(node) ? NULL : partial_of(all, known, run, node, position);
     const struct sp_node *user = whole != NULL ? first_user(result) : NULL;
     const struct sp_node *named = user != NULL ? user : node,
-                         *expected = original_node(all, named, wrong_result(run, named));
+                         *expected = original_node(all, named, wrong_result(known, run, named));
     struct sp_verify_failure failure = {.verdict = verdict_of(all), .run = run, .node = named};
+    if (expected != NULL && differs_in_form(all, run, named, expected))
+        failure.verdict = SP_REFUTED;
     failure.message =
-        user != NULL && !sp_is_collective(named)
+        whole != NULL && user != NULL && !sp_is_collective(named)
             ? sp_arena_printf(all->arena,
                               "It reads a partial sum of '%s', which has to be added up over the ranks first.",
                               whole->name)
@@ -325,23 +505,51 @@ static enum sp_status name_node(struct sp_verification *all, const struct sp_has
     return sp_verify_fail(all, failure, err);
 }
 
+/* A node that goes wrong, and where the original has the node that it is a part of. */
+struct suspect {
+    const struct sp_verify_run *run;
+    uint32_t position, place;
+};
+
+static int compare_suspects(const void *a, const void *b)
+{
+    const struct suspect *x = a, *y = b;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return x->run != y->run ? (x->run < y->run ? -1 : 1) : x->position < y->position ? -1 : 1;
+}
+
+/* The first node of a run that goes wrong; false where none does. */
+static bool suspect_of(struct sp_verification *all, const struct recognised *known, const struct sp_verify_run *run,
+                       struct suspect *ret)
+{
+    *ret = (struct suspect){.run = run};
+    for (uint32_t n = 0; n < run->order_count; n++) {
+        struct sp_node *node = run->order[n];
+        const struct sp_node *original = original_node(all, node, node->output_count > 0 ? node->outputs[0] : NULL);
+        if (original != NULL && original->graph == all->original.model->graph)
+            ret->place = original->index > ret->place ? original->index : ret->place;
+        ret->position = n;
+        if (wrong_result(known, run, node) != NULL && reads_well(known, run, node) &&
+            (!sp_is_collective(node) || members_read_well(all, known, node)))
+            return true;
+    }
+    return false;
+}
+
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
 {
-    struct sp_hash_map items = {0};
-    enum sp_status status = recognise(all, &items, err);
+    struct recognised known = {0};
+    struct suspect *suspects = SP_NEW_ARRAY(all->arena, all->run_count, struct suspect);
+    uint32_t count = 0;
+    enum sp_status status = suspects != NULL ? recognise(all, &known, err) : sp_fail_memory(err);
     if (status != SP_OK)
         return status;
-    mark_all(all);
-    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
-        const struct sp_verify_run *run = &all->runs[i];
-        for (uint32_t n = 0; n < run->order_count; n++) {
-            struct sp_node *node = run->order[n];
-            if (wrong_result(run, node) == NULL || !reads_well(run, node) ||
-                (sp_is_collective(node) && !members_read_well(all, node)))
-                continue;
-            status = name_node(all, &items, run, n, err);
-            break;
-        }
-    }
+    vouch_for_all(all, &known);
+    for (uint32_t i = 0; i < all->run_count; i++)
+        count += suspect_of(all, &known, &all->runs[i], &suspects[count]);
+    qsort(suspects, count, sizeof *suspects, compare_suspects);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++)
+        status = name_node(all, &known, suspects[i].run, suspects[i].position, err);
     return status;
 }

@@ -157,11 +157,7 @@ static enum sp_status give_of_device(struct sp_verification *all, struct sp_veri
     }
     const struct sp_outcome *outcome = sp_run_outcome(giver, output);
     *ret_given = giver->state == SP_RUN_DONE && outcome != NULL;
-    enum sp_status status = *ret_given ? sp_run_set(all, run, value, *outcome, err) : SP_OK;
-    if (status == SP_OK && *ret_given &&
-        !SP_PUSH(all->arena, &all->links, (struct sp_verify_link){outcome, sp_run_outcome(run, value)}))
-        status = sp_fail_memory(err);
-    return status;
+    return *ret_given ? sp_run_set(all, run, value, *outcome, err) : SP_OK;
 }
 
 enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *run, bool *ret_given,

@@ -15,9 +15,9 @@ struct sp_outcome {
     const struct sp_node *at; /* where `why` arose first, or NULL */
     bool is_wrong;            /* it cannot run: not a matter of what we can evaluate */
     struct sp_verify_run *run;
-    /* For blame.c: the value of the original that all items are of, and whether what is made of them is of one again. */
+    /* For blame.c: the value of the original that all items are of. */
     const struct sp_value *of;
-    bool is_used_well;
+    bool is_scattered; /* the items are those of the value of its name, in another order */
 };
 
 enum sp_run_state { SP_RUN_READY, SP_RUN_WAITS, SP_RUN_DONE };
@@ -50,15 +50,9 @@ struct sp_verify_exchange {
     struct sp_node **nodes;
 };
 
-/* An output of one program that is an input of another one. */
-struct sp_verify_link {
-    const struct sp_outcome *given;
-    struct sp_outcome *taken;
-};
-
 struct sp_verification {
     struct sp_budget budget;
-    struct sp_arena *arena;
+    struct sp_arena *arena, *scratch;
     const struct sp_verify_request *request;
     struct sp_verify_run original;
     struct sp_verify_run *runs; /* one for each program */
@@ -69,7 +63,6 @@ struct sp_verification {
     struct sp_hash_map known_weights; /* elements of the original's weights */
     SP_ARRAY(struct sp_verify_failure) failures;
     SP_ARRAY(struct sp_verify_exchange) exchanges;
-    SP_ARRAY(struct sp_verify_link) links;
 };
 
 /* Reads a model and infers its shapes; unknown dimensions are estimated. */
@@ -104,9 +97,9 @@ enum sp_status sp_verify_fail(struct sp_verification *all, struct sp_verify_fail
 /*
  * Names the nodes at which runs go wrong.
  *
- * A value is recognised where each of its items is one of some value of the original, or where something is computed of
- * it that is recognised: partial sums are not the original's, but what a reduction makes of them is. What is only moved
- * to other places vouches for nothing. A node goes wrong where it reads what is recognised, and its result is not.
+ * An item of a rank's tensor is good where some value of the original has it, or where something good is computed of
+ * it: partial sums are not the original's, but what a reduction makes of them is. A node goes wrong where all is good that
+ * it reads, and its result is not.
  */
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err);
 

@@ -65,11 +65,14 @@ enum sp_status sp_numbers_concat(struct sp_arena *arena, uint32_t count, const s
     int64_t extent = 0;
     struct sp_numbers *out;
     for (uint32_t k = 0; k < count; k++) {
-        bool fits = parts[k]->rank == first->rank && axis < first->rank;
+        bool fits = parts[k]->rank == first->rank && axis < first->rank, can_run = fits;
         for (uint32_t i = 0; fits && i < first->rank; i++)
             fits = i == axis || sp_index_equal(&parts[k]->axes[i], &first->axes[i]);
+        for (uint32_t i = 0; can_run && i < first->rank; i++)
+            can_run = i == axis || parts[k]->axes[i].extent == first->axes[i].extent;
         if (!fits)
-            return sp_fail(err, SP_ERR_UNSUPPORTED, "PARTS_DIFFER", "its parts have other shapes");
+            return sp_fail(err, can_run ? SP_ERR_UNSUPPORTED : SP_ERR_MODEL, "PARTS_DIFFER",
+                           "its parts have other shapes");
         total += parts[k]->axes[axis].count;
         extent += parts[k]->axes[axis].extent;
     }

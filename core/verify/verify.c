@@ -114,7 +114,8 @@ enum sp_status sp_verify(const struct sp_verify_request *request, struct sp_veri
     all->request = request;
     all->run_count = request->program_count;
     all->arena = sp_arena_create(&all->budget);
-    enum sp_status status = all->arena != NULL ? SP_OK : sp_fail_memory(err);
+    all->scratch = sp_arena_create(&all->budget);
+    enum sp_status status = all->arena != NULL && all->scratch != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK && (all->runs = SP_NEW_ARRAY(all->arena, all->run_count, struct sp_verify_run)) == NULL)
         status = sp_fail_memory(err);
     if (status == SP_OK)
@@ -131,6 +132,7 @@ void sp_verification_destroy(struct sp_verification *verification)
 {
     if (verification == NULL)
         return;
+    sp_arena_destroy(verification->scratch);
     sp_arena_destroy(verification->arena);
     free(verification);
 }
