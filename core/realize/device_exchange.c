@@ -5,6 +5,7 @@
  * device itself is there; one of another device of its world comes by a collective where the target has one; any other
  * is an input of the part at work and an output of the part that made it, already cut to the cell.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -191,6 +192,7 @@ static enum sp_status begin_parts(struct passing *passing, struct sp_error *err)
 static const char *kept_name(struct sp_device_walk *walk, const struct sp_exchange *exchange)
 {
     const struct sp_exchange_member *first = &exchange->members[0];
+    assert(first->before != NULL || first->after != NULL);
     return sp_arena_printf(walk->scratch, "%s/kept.%" PRIu64,
                            first->before != NULL ? first->before->name : first->after->name, walk->time);
 }

@@ -130,8 +130,8 @@ static bool may_begin(const struct sp_space *space, const struct sp_space_option
         return (first - class->first) % option->size == 0;
     if ((first - class->first) % option->size != 0 && option->size > 1 && class->count % option->size == 0)
         return false;
-    uint32_t count = block_levels(space->cluster, first, option->size, levels);
-    return same_levels(levels, count, option->levels, option->mesh.links.level_count);
+    const uint32_t count = block_levels(space->cluster, first, option->size, levels);
+    return count <= SP_SPACE_LEVELS && same_levels(levels, count, option->levels, option->mesh.links.level_count);
 }
 
 uint32_t sp_space_place(const struct sp_space *space, const struct sp_space_option *option, uint32_t blocks,

@@ -208,27 +208,28 @@ static enum sp_status rule_scatter_elements(struct sp_op_context *context, struc
 
 /* ---- ScatterND ----------------------------------------------------------------------------------------------- */
 
-/* data [depth axes.., rest..], indices [places.., depth], updates [places.., rest..] */
-static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_depth, bool *ret_known)
+/* data [depth axes.., rest..], indices [places.., depth], updates [places.., rest..]; 0: the depth is not known */
+static enum sp_status get_depth(struct sp_op_context *context, uint32_t *ret_depth)
 {
     const struct sp_shape *data = sp_in_shape(context, 0), *indices = sp_in_shape(context, 1);
-    *ret_known = data != NULL && indices != NULL;
-    if (!*ret_known)
+    *ret_depth = 0;
+    if (data == NULL || indices == NULL)
         return SP_OK;
     if (indices->rank == 0)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its indices are a scalar");
     struct sp_dim depth = indices->dims[indices->rank - 1];
-    *ret_known = sp_dim_is_known(depth);
-    if (*ret_known && (depth.value < 1 || depth.value > data->rank))
+    if (!sp_dim_is_known(depth))
+        return SP_OK;
+    if (depth.value < 1 || depth.value > data->rank)
         return sp_op_fail(context, "SHAPES_DISAGREE", "index tuples of %lld entries do not fit data with %u axes",
                           (long long)depth.value, data->rank);
-    *ret_depth = *ret_known ? (uint32_t)depth.value : 0;
+    *ret_depth = (uint32_t)depth.value;
     const struct sp_shape *updates = sp_in_shape(context, 2);
-    if (*ret_known && updates != NULL && updates->rank != indices->rank - 1 + data->rank - *ret_depth)
+    if (updates != NULL && updates->rank != indices->rank - 1 + data->rank - *ret_depth)
         return sp_op_fail(context, "SHAPES_DISAGREE", "its updates have %u axes where indices and data ask for %u",
                           updates->rank, indices->rank - 1 + data->rank - *ret_depth);
     enum sp_status status = SP_OK;
-    for (uint32_t axis = 0; status == SP_OK && *ret_known && updates != NULL && axis < updates->rank; axis++) {
+    for (uint32_t axis = 0; status == SP_OK && updates != NULL && axis < updates->rank; axis++) {
         struct sp_dim ignored,
             place = axis + 1 < indices->rank ? indices->dims[axis] : data->dims[axis + 1 - indices->rank + *ret_depth];
         status = sp_join_dims(context, place, updates->dims[axis], &ignored);
@@ -267,14 +268,13 @@ static enum sp_status write_slices(struct sp_op_context *context, uint32_t depth
 static enum sp_status shapes_scatter_nd(struct sp_op_context *context)
 {
     uint32_t depth = 0;
-    bool is_known = false;
     enum sp_combiner combiner;
     enum sp_status status = sp_set_output_shape(context, 0, sp_in_dtype(context, 0), sp_in_shape(context, 0));
     if (status == SP_OK)
         status = read_reduction(context, &combiner);
     if (status == SP_OK)
-        status = get_depth(context, &depth, &is_known);
-    if (status != SP_OK || !is_known || context->node->outputs[0] == NULL)
+        status = get_depth(context, &depth);
+    if (status != SP_OK || depth == 0 || context->node->outputs[0] == NULL)
         return status;
     return write_slices(context, depth, combiner);
 }
@@ -284,10 +284,10 @@ static enum sp_status rule_scatter_nd(struct sp_op_context *context, struct sp_r
     uint32_t depth = 0, rank = rule->inputs[0].rank, places = rule->inputs[1].rank;
     struct sp_factor_list work = {0};
     enum sp_combiner combiner = SP_COMBINE_NONE;
-    bool is_known = false;
     enum sp_status status = read_reduction(context, &combiner);
     if (status == SP_OK)
-        status = get_depth(context, &depth, &is_known);
+        status = get_depth(context, &depth);
+    const bool is_known = depth > 0;
     for (uint32_t axis = 0; status == SP_OK && axis < rank; axis++) {
         bool is_slice = axis >= depth;
         uint8_t factor = sp_rule_input_axis(context, rule, is_known && !is_slice ? 'v' : 'd', 0, axis,

@@ -1,4 +1,5 @@
 /* Stages of different blocks that keep the pins: see pinned.h. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +406,7 @@ static enum sp_status search_mode(struct mixed *m, struct found *found, struct s
         enum sp_status status = make_plan(m, &candidate, err);
         if (status != SP_OK)
             return status;
+        assert(candidate != NULL);
         note_plan(found, candidate);
         if (candidate->fits || !ban(m, candidate))
             return SP_OK;
