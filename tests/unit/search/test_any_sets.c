@@ -297,7 +297,7 @@ Test(any_sets, larger_graphs, .timeout = 250)
     for (uint32_t round = 0; round < how_many(2, 3); round++) {
         struct sp_arena_mark mark = sp_arena_mark(arena);
         struct sp_cluster *cluster = cluster_from(arena, round % 2 ? BOXES("4", "2500") : NODES_OF_BOXES("2500"));
-        struct sp_workload *work = random_costs(cluster, 30, &seed);
+        struct sp_workload *work = random_costs(cluster, how_many(22, 30), &seed);
         const struct sp_search_result *any = search(work, cluster, true), *plain = search(work, cluster, false);
         cr_assert(plain == NULL || any != NULL);
         if (plain != NULL)
