@@ -181,6 +181,33 @@ class Clusters(test_cli.Case):
             self.assertRegex(
                 text, rf"(?m)^ +{device['id']} {device['name']}: share {share} of 4, .*FLOP, {held} of 4.0 GB$")
 
+    def test_blocks_of_shares_that_do_not_divide(self):
+        """Products of width 1001 beside others of width 800: no number of blocks divides both. Which axis, of what, and
+        which numbers would do is said as of equal devices, with the tensor as a member of its own."""
+        widths, nodes, before = [1001] * 4 + [800], [], "x"
+        for i, width in enumerate(widths):
+            nodes.append({"name": f"m{i}", "op": "MatMul", "inputs": [before, f"w{i}"], "outputs": [f"t{i}"]})
+            before = f"t{i}"
+        shapes = [[before, width] for before, width in zip([1001] + widths, widths)]
+        model = self.file("model.json", json.dumps({
+            "opset": 21, "nodes": nodes, "outputs": [before],
+            "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 1001]}],
+            "initializers": [{"name": f"w{i}", "dtype": "float32", "shape": shape} for i, shape in enumerate(shapes)]
+        }).encode())
+        groups = [{"count": 1, "device": {"name": name, "memory_bytes": 1e9, "memory_bandwidth": speed * 1e8,
+                                          "flops": {"float32": speed * 1e9}}} for name, speed in (("fast", 2), ("slow", 1))]
+        cluster = self.file("cluster.json", json.dumps({
+            "groups": groups, "mesh": [{"name": "net", "size": 2, "bandwidth": 1e10, "latency": 1e-8}],
+            "launch_seconds": 1e-9, "runtime": "generic"}).encode())
+        plan = self.json("plan", model, "--cluster", cluster, "--objective", "latency")
+        blocks = sum(plan["outline"]["stages"][0]["shares"])
+        [note] = [one for one in plan["diagnostics"] if one["code"] == "AXIS_NOT_DIVISIBLE"]
+        self.assertEqual(note["tensor"], "w0")
+        self.assertRegex(note["message"], f"^[0-9]+ % of the FLOPs are in operators that shares of {blocks} blocks do not divide "
+                                          r"\(axis 0 of 'w0': 1001[,)].*; .* could\.$")
+        text = self.done("plan", model, "--cluster", cluster, "--objective", "latency").stdout.decode()
+        self.assertIn(note["message"], text)
+
     def test_what_nvidia_smi_prints(self):
         folder = os.path.join(test_cli.TOP, "tests/fuzz/corpus/topology")
         out = self.path("pairs.json")
