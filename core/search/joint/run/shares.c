@@ -5,6 +5,12 @@
  * least time for the model; each in its best divisions (divisions.h) where it has the whole model, the part of it that its
  * memory is of all memory, or as little as one likes. They become options: plans of one stage, and stages beside blocks of
  * the devices that they leave.
+ *
+ * Not tried are blocks of devices that are not neighbours. Where links do not tell devices apart, those alike are
+ * neighbours (cost/cluster/arrange.c), so of A A B B no two blocks have an A and a B each. They could win where a model
+ * has too few operators for [A A] and [B B] to have parts of it by their speed: against a brute force over 200 models of
+ * up to three operators no latency was lower, and two intervals were, by 1 and 8 %, both of two operators; on chains of
+ * four to six operators one of 21 was, by 5 % (test_shares).
  */
 #include <math.h>
 #include <string.h>
