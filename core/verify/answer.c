@@ -58,6 +58,7 @@ void sp_verification_json(const struct sp_verification *all, struct sp_json *jso
     sp_json_begin_object(json);
     sp_json_member_string(json, "verdict", verdicts[all->verdict]);
     sp_json_member_int(json, "programs", all->run_count);
+    sp_json_member_string(json, "indices", all->sets.is_used ? "some" : "all");
     sp_json_member_int(json, "nodes", (int64_t)all->nodes);
     sp_json_member_int(json, "compared_elements", (int64_t)all->compared);
     sp_json_key(json, "reasons");

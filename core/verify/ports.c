@@ -56,31 +56,6 @@ static enum sp_status read_box(struct sp_arena *arena, const json_t *json, uint3
                     : sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST", "A box of the manifest is none of its tensor.");
 }
 
-/* Without a manifest: the rank's fraction of a tensor that has these extents in the program. */
-static enum sp_status guess_box(struct sp_verification *all, const struct sp_verify_run *run,
-                                const struct sp_numbers *whole, uint32_t rank, const int64_t *extents,
-                                struct sp_axis_ranges **ret, struct sp_error *err)
-{
-    *ret = NULL;
-    if (rank != whole->rank)
-        return SP_OK;
-    struct sp_axis_ranges *box = SP_NEW_ARRAY(all->arena, rank, struct sp_axis_ranges);
-    struct sp_range *ranges = SP_NEW_ARRAY(all->arena, rank, struct sp_range);
-    bool is_part = false;
-    if (box == NULL || ranges == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < rank; i++) {
-        const int64_t extent = whole->axes[i].extent, own = extents[i] > 0 ? extents[i] : extent;
-        const int64_t parts = own > 0 ? (extent + own - 1) / own : 1;
-        const int64_t start = own < extent ? run->program->rank % parts * own : 0;
-        ranges[i] = (struct sp_range){start, start + own < extent ? start + own : extent};
-        box[i] = (struct sp_axis_ranges){1, &ranges[i]};
-        is_part = is_part || own < extent;
-    }
-    *ret = is_part ? box : NULL;
-    return SP_OK;
-}
-
 static const struct sp_value *named_in(struct sp_value *const *values, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -112,7 +87,7 @@ static enum sp_status give_of_model(struct sp_verification *all, struct sp_verif
     enum sp_status status = entry != NULL
                                 ? read_box(all->arena, json_object_get(entry, "box"), outcome->numbers->rank, &box, err)
                             : shape->has_rank && shape->rank <= SP_MAX_RANK
-                                ? guess_box(all, run, outcome->numbers, shape->rank, extents, &box, err)
+                                ? sp_guess_box(all, run, outcome->numbers, shape->rank, extents, &box, err)
                                 : SP_OK;
     struct sp_outcome own = *outcome;
     struct sp_numbers *part = NULL;
@@ -279,7 +254,7 @@ static enum sp_status compare_output(struct sp_verification *all, struct sp_veri
         extents[i] = outcome->numbers->axes[i].extent;
     enum sp_status status = box_json != NULL
                                 ? read_box(all->arena, box_json, result->numbers->rank, &box, err)
-                                : guess_box(all, run, result->numbers, outcome->numbers->rank, extents, &box, err);
+                                : sp_guess_box(all, run, result->numbers, outcome->numbers->rank, extents, &box, err);
     const struct sp_numbers *whole = result->numbers;
     if (status == SP_OK)
         status = number_places(all, whole, &places, err);

@@ -88,6 +88,64 @@ static enum sp_status is_of_weights(struct sp_verification *all, const struct sp
     return status;
 }
 
+#define MAX_BOXES 4096 /* that are compared with a rank's data */
+
+/* The box of this number among those of these extents, side by side. */
+static bool nth_box(const struct sp_numbers *whole, const int64_t *extents, uint32_t number, struct sp_axis_ranges *box)
+{
+    for (uint32_t i = whole->rank; i-- > 0;) {
+        const int64_t own = extents[i] > 0 ? extents[i] : 1, parts = whole->axes[i].extent / own;
+        if (parts < 1)
+            return false;
+        const int64_t start = number % parts * own;
+        number /= (uint32_t)parts;
+        box[i].ranges[0] = (struct sp_range){start, start + own};
+    }
+    return number == 0;
+}
+
+/*
+ * A rank's part of a weight of a large model, or of one without data, out of the original's: the box whose elements are
+ * the rank's at the indices that are looked at; without data, the rank's fraction in the order of ranks.
+ */
+static enum sp_status part_of_weight(struct sp_verification *all, struct sp_verify_run *run,
+                                     const struct sp_tensor *tensor, const struct sp_numbers *whole,
+                                     struct sp_numbers **ret, struct sp_error *err)
+{
+    struct sp_axis_ranges *box = NULL;
+    enum sp_status status = tensor->rank == whole->rank
+                                ? sp_guess_box(all, run, whole, tensor->rank, tensor->dims, &box, err)
+                                : sp_fail(err, SP_ERR_UNSUPPORTED, "PART_UNKNOWN",
+                                          "the tensor '%s' has another rank than the original's", tensor->name);
+    if (status == SP_OK && box == NULL)
+        status = sp_numbers_view(all->arena, whole, whole->rank, whole->axes, ret, err);
+    else if (status == SP_OK)
+        status = sp_numbers_of_box(all->arena, whole, box, ret, err);
+    const bool has_data = tensor->storage == SP_STORAGE_RAW,
+               is_found = !has_data || status != SP_OK || sp_numbers_read_weight(*ret, run->model, tensor, false);
+    for (uint32_t i = 0; status == SP_OK && i < tensor->rank; i++) {
+        if ((*ret)->axes[i].extent != tensor->dims[i])
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "PART_UNKNOWN", "the tensor '%s' is no even part of the original's",
+                           tensor->name);
+    }
+    struct sp_numbers *other = NULL;
+    for (uint32_t n = 0; status == SP_OK && !is_found && box != NULL && n < MAX_BOXES; n++) {
+        if (!nth_box(whole, tensor->dims, n, box))
+            break;
+        status = sp_numbers_of_box(all->arena, whole, box, &other, err);
+        if (status == SP_OK && sp_numbers_read_weight(other, run->model, tensor, false)) {
+            *ret = other;
+            return SP_OK;
+        }
+    }
+    if (status == SP_OK && !is_found) { /* none: what the rank has, at the indices of its fraction */
+        status = sp_numbers_create(all->arena, tensor->dtype, tensor->rank, (*ret)->axes, &other, err);
+        if (status == SP_OK && sp_numbers_read_weight(other, run->model, tensor, true))
+            *ret = other;
+    }
+    return status;
+}
+
 /*
  * The numbers of an initializer. A rank's are literal where the original's are, and where they are one number that the
  * original's are not, as the bias of a rank that adds none. Under a name that the original does not have, what it has is
@@ -101,8 +159,13 @@ static enum sp_status initializer_numbers(struct sp_verification *all, struct sp
     const struct sp_outcome *outcome = whole != NULL ? sp_run_outcome(&all->original, whole) : NULL;
     enum sp_source_kind kind = sp_source_kind_of(whole != NULL ? whole : value);
     bool is_weight = kind == SP_SOURCE_WEIGHT;
+    if (is_weight && is_original)
+        return sp_numbers_of_weight(&all->sets, run->model, value->tensor, ret, err);
+    if (is_weight && outcome != NULL && outcome->numbers != NULL && !outcome->numbers->is_known &&
+        (all->sets.is_used || !sp_source_has_data(value->tensor)))
+        return part_of_weight(all, run, value->tensor, outcome->numbers, ret, err);
     enum sp_status status = sp_numbers_of_tensor(all->arena, run->model, value->tensor, kind, ret, err);
-    if (status != SP_OK || !is_weight || is_original)
+    if (status != SP_OK || !is_weight)
         return status;
     if (is_filled(*ret))
         is_weight = outcome != NULL && outcome->numbers != NULL && is_filled(outcome->numbers);

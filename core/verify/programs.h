@@ -4,8 +4,10 @@
  */
 #include "base/array.h"
 #include "base/hash_map.h"
+#include "base/ranges.h"
 #include "graph/model.h"
 #include "verify/evaluate.h"
+#include "verify/index_sets.h"
 #include "verify/verify.h"
 
 /* What a value came to: numbers, or why there are none. */
@@ -55,6 +57,8 @@ struct sp_verification {
     struct sp_arena *arena, *scratch;
     const struct sp_verify_request *request;
     struct sp_verify_run original;
+    struct sp_index_sets sets;  /* at which the original's inputs and weights are evaluated */
+    struct sp_hash_map names;   /* values of the original by the hash of their name */
     struct sp_verify_run *runs; /* one for each program */
     uint32_t run_count;
     enum sp_verdict verdict;
@@ -103,9 +107,15 @@ enum sp_status sp_verify_fail(struct sp_verification *all, struct sp_verify_fail
  */
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err);
 
+/* The rank's fraction of a tensor that has these extents in its program; *ret NULL where it is whole. */
+enum sp_status sp_guess_box(struct sp_verification *all, const struct sp_verify_run *run,
+                            const struct sp_numbers *whole, uint32_t rank, const int64_t *extents,
+                            struct sp_axis_ranges **ret, struct sp_error *err);
 /* Recognises values: sets sp_outcome.of. */
 enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err);
 
+/* Makes the index of names, once the original is read. */
+enum sp_status sp_original_index(struct sp_verification *all, struct sp_error *err);
 /* The value of the original that a name of a rank's tensor is a part of ("W@3"), or NULL. */
 const struct sp_value *sp_original_value(const struct sp_verification *all, const char *name);
 /* Largest difference that rounding may make, as a share of the numbers' size. */

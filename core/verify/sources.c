@@ -133,6 +133,73 @@ enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_mode
     return SP_OK;
 }
 
+bool sp_source_has_data(const struct sp_tensor *tensor)
+{
+    return tensor->elements == 0 || tensor->storage == SP_STORAGE_RAW || tensor->storage == SP_STORAGE_TYPED;
+}
+
+/* A tensor at the sets of its extents, and a walk over the places of its elements in the whole. */
+static enum sp_status begin_sets(struct sp_index_sets *sets, enum sp_dtype dtype, uint32_t rank, const int64_t *extents,
+                                 struct sp_numbers **ret, struct sp_error *err)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++)
+        status = sp_index_sets_axis(sets, extents[i], &axes[i], err);
+    return status == SP_OK ? sp_numbers_create(sets->arena, dtype, rank, axes, ret, err) : status;
+}
+
+/* The place of an item in the whole, row-major. */
+static uint64_t place_of(const struct sp_numbers *x, uint64_t item)
+{
+    uint64_t place = 0, stride = 1;
+    for (uint32_t i = x->rank; i-- > 0;) {
+        place += (uint64_t)sp_index_at(&x->axes[i], (uint32_t)(item % x->axes[i].count)) * stride;
+        item /= x->axes[i].count;
+        stride *= (uint64_t)x->axes[i].extent;
+    }
+    return place;
+}
+
+static struct sp_number weight_of(uint64_t raw)
+{
+    return (struct sp_number){sp_field_hash(sp_tag("weight"), raw), sp_real_of_hash(raw)};
+}
+
+bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, const struct sp_tensor *tensor,
+                            bool sets)
+{
+    struct bits bits;
+    if (tensor->storage != SP_STORAGE_RAW || !begin_bits(model, tensor, &bits))
+        return false;
+    const unsigned char *bytes = bits.bytes;
+    const uint64_t tag = sp_tag("weight");
+    for (uint64_t i = 0; i < x->count; i++) {
+        uint64_t raw;
+        bits.bytes = bytes + place_of(x, i) * (unsigned)bits.size;
+        (void)next_bits(&bits, &raw);
+        const struct sp_number item = {sp_field_hash(tag, raw), sp_real_of_hash(raw)};
+        if (!sets && item.field != x->items[i].field)
+            return false;
+        x->items[i] = item;
+    }
+    return true;
+}
+
+enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, const struct sp_model *model,
+                                    const struct sp_tensor *tensor, struct sp_numbers **ret, struct sp_error *err)
+{
+    if (sp_source_has_data(tensor) && (!sets->is_used || tensor->storage != SP_STORAGE_RAW))
+        return sp_numbers_of_tensor(sets->arena, model, tensor, SP_SOURCE_WEIGHT, ret, err);
+    enum sp_status status = begin_sets(sets, tensor->dtype, tensor->rank, tensor->dims, ret, err);
+    const uint64_t tag = sp_tag(tensor->name);
+    if (status != SP_OK || sp_numbers_read_weight(*ret, model, tensor, true))
+        return status;
+    for (uint64_t i = 0; i < (*ret)->count; i++)
+        (*ret)->items[i] = weight_of(sp_field_hash(tag, place_of(*ret, i)));
+    return SP_OK;
+}
+
 /* Operators that read sizes, steps or powers out of floating-point operands behind the first. */
 static bool is_size(const struct sp_use *use)
 {
@@ -182,28 +249,31 @@ static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
     return rows == INT64_MAX ? otherwise : rows;
 }
 
-enum sp_status sp_numbers_of_input(struct sp_arena *arena, const struct sp_value *input, struct sp_numbers **ret,
+enum sp_status sp_numbers_of_input(struct sp_index_sets *sets, const struct sp_value *input, struct sp_numbers **ret,
                                    struct sp_error *err)
 {
     const struct sp_shape *shape = &input->type.shape;
     const enum sp_dtype dtype = input->type.dtype;
     int64_t extents[SP_MAX_RANK];
+    struct sp_index_axis rows;
     struct sp_numbers *out;
     if (input->type.kind != SP_TYPE_TENSOR || !shape->has_rank || dtype == SP_DTYPE_STRING || shape->rank > SP_MAX_RANK)
         return sp_fail(err, SP_ERR_UNSUPPORTED, "INPUT_UNKNOWN", "the input '%s' is no tensor of numbers", input->name);
     for (uint32_t i = 0; i < shape->rank; i++)
         extents[i] = sp_dim_estimate(shape->dims[i]);
-    enum sp_status status = sp_numbers_create_full(arena, dtype, shape->rank, extents, &out, err);
+    enum sp_status status = begin_sets(sets, dtype, shape->rank, extents, &out, err);
+    if (status == SP_OK)
+        status = sp_index_sets_axis(sets, dtype == SP_DTYPE_BOOL ? 2 : rows_for(input, 2), &rows, err);
     if (status != SP_OK)
         return status;
     const uint64_t tag = sp_tag(input->name);
-    const int64_t rows = dtype == SP_DTYPE_BOOL ? 2 : rows_for(input, 2);
+    /* the golden section of the rows further each time, so that few elements reach all parts of a table */
+    const uint64_t step = (uint64_t)((double)rows.count * 0.6180339887498949) + 1;
     for (uint64_t i = 0; i < out->count; i++) {
-        const uint64_t hash = sp_field_hash(tag, i);
-        /* the golden section of the rows further each time, so that few elements reach all parts of a table */
-        const uint64_t row = tag + i * ((uint64_t)((double)rows * 0.6180339887498949) + 1);
-        out->items[i] = sp_dtype_is_float(dtype) ? (struct sp_number){hash, sp_real_of_hash(hash)}
-                                                 : sp_number_of_int((int64_t)(row % (uint64_t)rows));
+        const uint64_t place = place_of(out, i), hash = sp_field_hash(tag, place);
+        out->items[i] = sp_dtype_is_float(dtype)
+                            ? (struct sp_number){hash, sp_real_of_hash(hash)}
+                            : sp_number_of_int(sp_index_at(&rows, (uint32_t)((tag + place * step) % rows.count)));
     }
     out->is_known = !sp_dtype_is_float(dtype);
     *ret = out;

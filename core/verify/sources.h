@@ -12,20 +12,33 @@
  */
 #include "base/ranges.h"
 #include "graph/model.h"
-#include "verify/numbers.h"
+#include "verify/index_sets.h"
 
 enum sp_source_kind { SP_SOURCE_LITERAL, SP_SOURCE_WEIGHT };
 
-/* SP_ERR_UNSUPPORTED for data that is not in the file, and for types that have no numbers. */
+/* All elements of a tensor. SP_ERR_UNSUPPORTED for data that is not in the file, and for types that have no numbers. */
 enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_model *model,
                                     const struct sp_tensor *tensor, enum sp_source_kind kind, struct sp_numbers **ret,
                                     struct sp_error *err);
 
+/* A weight of the original at the indices of its axes. Without data in the file an element follows from the tensor's
+   name and the element's place. */
+enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, const struct sp_model *model,
+                                    const struct sp_tensor *tensor, struct sp_numbers **ret, struct sp_error *err);
+
+/* The elements of a tensor's data at the indices of x, which has the tensor's extents: put into x, or with `sets` false
+   compared with what it has. False where there are no such data, or others. */
+bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, const struct sp_tensor *tensor,
+                            bool sets);
+
+/* Whether the elements are in the file. */
+bool sp_source_has_data(const struct sp_tensor *tensor);
+
 /* What an initializer is, a value of the original or of what a rank has. */
 enum sp_source_kind sp_source_kind_of(const struct sp_value *value);
 
-/* A whole input of the model; its shape is known, or estimated. */
-enum sp_status sp_numbers_of_input(struct sp_arena *arena, const struct sp_value *input, struct sp_numbers **ret,
+/* An input of the model at the indices of its axes; its shape is known, or estimated. */
+enum sp_status sp_numbers_of_input(struct sp_index_sets *sets, const struct sp_value *input, struct sp_numbers **ret,
                                    struct sp_error *err);
 
 /* A box of a tensor; `ranges` has one list for each axis. */

@@ -14,13 +14,17 @@ static enum sp_status run_original(struct sp_verification *all, struct sp_error 
     if (status != SP_OK)
         return status;
     graph = all->original.model->graph;
+    all->sets.arena = all->arena;
+    status = sp_original_index(all, err);
+    if (status == SP_OK)
+        status = sp_index_sets_learn(&all->sets, all->original.model, all->run_count, err);
     for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++) {
         struct sp_outcome outcome = {0};
         struct sp_numbers *numbers = NULL;
         struct sp_error why = {0};
         if (graph->inputs[i]->tensor != NULL)
             continue;
-        status = sp_numbers_of_input(all->arena, graph->inputs[i], &numbers, &why);
+        status = sp_numbers_of_input(&all->sets, graph->inputs[i], &numbers, &why);
         outcome.numbers = numbers;
         if (status != SP_OK)
             outcome.why = sp_arena_printf(all->arena, "%s", why.message);

@@ -15,6 +15,10 @@
  *               part of an output is nowhere
  *   undecided   an operator cannot be evaluated, data are missing, or numbers differ in the field alone
  *
+ * Large models are evaluated at some indices of each axis (verify/index_sets.h), so that the size of a model does not
+ * matter, but only how many nodes it has. Weights without data are then the parts of the original's that names, shapes and
+ * the order of ranks say.
+ *
  * No element of a weight is taken for a special one, so a proof holds for all weights that are equal where the given
  * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and
  * says nothing of rounding.
@@ -77,7 +81,7 @@ void sp_verification_destroy(struct sp_verification *verification); /* NULL is a
 enum sp_verdict sp_verification_verdict(const struct sp_verification *verification);
 /*
  * {"verdict": "proved" | "refuted" | "undecided",
- *  "ranks": N, "nodes": N, "compared_elements": N,
+ *  "programs": N, "nodes": N, "indices": "all" | "some", "compared_elements": N,
  *  "reasons": [{"rank", "part", "collective", "node", "tensor", "of"}],      what each collective makes, on its first rank
  *  "failures": [{"verdict", "rank", "program", "node", "operator", "output", "message", "expected", "nearest"}]}
  */

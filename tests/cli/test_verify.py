@@ -390,6 +390,112 @@ class Experts(Verify):
         self.refuted(self.original(), [self.rank(rank, 2, local=True) for rank in range(2)])
 
 
+class Large(Verify):
+    """Layers of a decoder of 405 billion parameters, whose weights are nowhere: the ranks' are taken to be the parts that their
+    names, shapes and order say."""
+
+    HIDDEN, INNER, HEADS, KV, WIDTH, VOCABULARY = 16384, 53248, 128, 8, 128, 128256
+
+    def setUp(self):
+        super().setUp()
+        self.weights = make.Weights("external")
+
+    def norm(self, x, y, scale, tag):
+        return [make.node("Mul", [x, x], [f"square{tag}"]),
+                make.node("ReduceMean", [f"square{tag}"], [f"mean{tag}"], axes=[-1]),
+                make.node("Add", [f"mean{tag}", "eps"], [f"sum{tag}"]), make.node("Sqrt", [f"sum{tag}"], [f"root{tag}"]),
+                make.node("Div", [x, f"root{tag}"], [f"quotient{tag}"]), make.node("Mul", [f"quotient{tag}", scale], [y])]
+
+    def attention(self, i, ranks):
+        heads, groups = self.HEADS // ranks, self.KV // ranks
+        size, small, each = heads * self.WIDTH, groups * self.WIDTH, heads // groups
+        tensor = self.weights.tensor
+        return [tensor(f"wq.{i}", [self.HIDDEN, size]), tensor(f"wk.{i}", [self.HIDDEN, small]),
+                tensor(f"wv.{i}", [self.HIDDEN, small]), tensor(f"wo.{i}", [size, self.HIDDEN]),
+                ints(f"of.q.{i}", 1, TOKENS, groups, each, self.WIDTH), ints(f"of.k.{i}", 1, TOKENS, groups, 1, self.WIDTH),
+                ints(f"back.{i}", 1, TOKENS, size),
+                *(make.node("MatMul", [f"h.{i}", f"w{name}.{i}"], [f"{name}.{i}"]) for name in "qkv"),
+                make.node("Reshape", [f"q.{i}", f"of.q.{i}"], [f"q5.{i}"]),
+                make.node("Reshape", [f"k.{i}", f"of.k.{i}"], [f"k5.{i}"]),
+                make.node("Reshape", [f"v.{i}", f"of.k.{i}"], [f"v5.{i}"]),
+                make.node("Transpose", [f"q5.{i}"], [f"qt.{i}"], perm=[0, 2, 3, 1, 4]),
+                make.node("Transpose", [f"k5.{i}"], [f"kt.{i}"], perm=[0, 2, 3, 4, 1]),
+                make.node("Transpose", [f"v5.{i}"], [f"vt.{i}"], perm=[0, 2, 3, 1, 4]),
+                make.node("MatMul", [f"qt.{i}", f"kt.{i}"], [f"s.{i}"]), make.node("Mul", [f"s.{i}", "scale"], [f"ss.{i}"]),
+                make.node("Softmax", [f"ss.{i}"], [f"p.{i}"], axis=-1),
+                make.node("MatMul", [f"p.{i}", f"vt.{i}"], [f"c.{i}"]),
+                make.node("Transpose", [f"c.{i}"], [f"ct.{i}"], perm=[0, 3, 1, 2, 4]),
+                make.node("Reshape", [f"ct.{i}", f"back.{i}"], [f"m.{i}"]),
+                make.node("MatMul", [f"m.{i}", f"wo.{i}"], [f"o.{i}"])]
+
+    def layer(self, i, x, ranks, gate="Sigmoid"):
+        size, tensor = self.INNER // ranks, self.weights.tensor
+        summed = [make.node("AllReduce", [f"{name}.{i}"], [f"{name}.sum.{i}"], domain=MS) if ranks > 1 else
+                  make.node("Identity", [f"{name}.{i}"], [f"{name}.sum.{i}"]) for name in "od"]
+        return [tensor(f"g1.{i}", [self.HIDDEN]), tensor(f"g2.{i}", [self.HIDDEN]), tensor(f"wg.{i}", [self.HIDDEN, size]),
+                tensor(f"wu.{i}", [self.HIDDEN, size]), tensor(f"wd.{i}", [size, self.HIDDEN]),
+                *self.norm(x, f"h.{i}", f"g1.{i}", f".a{i}"), *self.attention(i, ranks), summed[0],
+                make.node("Add", [f"o.sum.{i}", x], [f"r.{i}"]), *self.norm(f"r.{i}", f"h2.{i}", f"g2.{i}", f".b{i}"),
+                make.node("MatMul", [f"h2.{i}", f"wg.{i}"], [f"gate.{i}"]), make.node(gate, [f"gate.{i}"], [f"gated.{i}"]),
+                make.node("MatMul", [f"h2.{i}", f"wu.{i}"], [f"up.{i}"]),
+                make.node("Mul", [f"gated.{i}", f"up.{i}"], [f"act.{i}"]),
+                make.node("MatMul", [f"act.{i}", f"wd.{i}"], [f"d.{i}"]), summed[1],
+                make.node("Add", [f"d.sum.{i}", f"r.{i}"], [f"x.{i}"])]
+
+    def head(self, x, ranks):
+        size = self.VOCABULARY // ranks
+        return [self.weights.tensor("head", [self.HIDDEN, size]), make.node("MatMul", [x, "head"], ["logits"]),
+                make.graph_output("logits", [1, TOKENS, size])]
+
+    def embedding(self):
+        return [make.graph_input("ids", [1, TOKENS], make.INT64), self.weights.tensor("table", [self.VOCABULARY, self.HIDDEN]),
+                make.node("Gather", ["table", "ids"], ["x.in"])]
+
+    def bytes_of(self, *graph):
+        return bytes_of(number("eps", 1e-5), number("scale", self.WIDTH ** -0.5), *graph)
+
+    def write(self, ranks, stages, layers, wrong=None):
+        """The manifest, and what it lists; `wrong` is a rank whose last layer has another gate."""
+        devices, each = [], layers // stages
+        for stage in range(stages):
+            for rank in range(ranks):
+                x, number_ = f"x.{stage * each - 1}", stage * ranks + rank
+                graph, inputs = ([make.graph_input(x, [1, TOKENS, self.HIDDEN])],
+                                 {"name": x, "from": "device", "device": number_ - ranks, "part": 0, "output": x})
+                if stage == 0:
+                    x, graph = "x.in", self.embedding()
+                    inputs = {"name": "ids", "from": "input", "tensor": "ids", "box": None}
+                for i in range(stage * each, (stage + 1) * each):
+                    last = number_ == wrong and i == (stage + 1) * each - 1
+                    graph += self.layer(i, x, ranks, "Tanh" if last else "Sigmoid")
+                    x = f"x.{i}"
+                size = self.VOCABULARY // ranks
+                outputs = {"name": "logits", "to": "output", "tensor": "logits",
+                           "box": [[0, 1], [0, TOKENS], [rank * size, (rank + 1) * size]]}
+                if stage == stages - 1:
+                    graph += self.head(x, ranks)
+                else:
+                    graph.append(make.graph_output(x, [1, TOKENS, self.HIDDEN]))
+                    outputs = {"name": x, "to": "device"}
+                self.file(f"device-{number_}.onnx", self.bytes_of(*graph))
+                devices.append({"id": number_, "world": stage, "rank": rank, "parts": [
+                    {"part": 0, "model": f"device-{number_}.onnx", "inputs": [inputs], "outputs": [outputs]}]})
+        return self.file("manifest.json", json.dumps({"devices": devices}).encode())
+
+    def test_stages_of_eight(self):
+        layers, x, graph = 8, "x.in", self.embedding()
+        for i in range(layers):
+            graph += self.layer(i, x, 1)
+            x = f"x.{i}"
+        original = self.file("original.onnx", self.bytes_of(*graph, *self.head(x, 1)))
+        answer = self.json("verify", original, "--manifest", self.write(8, 2, layers))
+        self.assertEqual((answer["verdict"], answer["programs"], len(answer["reasons"])), ("proved", 16, 2 * layers))
+        result = test_cli.run("verify", original, "--manifest", self.write(8, 2, layers, wrong=13), "--json")
+        answer = json.loads(result.stdout)
+        self.assertEqual((result.returncode, answer["verdict"]), (REFUTED, "refuted"))
+        self.assertEqual((answer["failures"][0]["rank"], answer["failures"][0]["operator"]), (13, "Tanh"))
+
+
 class Decided(Verify):
     def one(self, *nodes, weights=()):
         return bytes_of(make.graph_input("x", [2, 4]), *weights, *nodes, make.graph_output("y", [2, 4]))

@@ -1,0 +1,288 @@
+#include "verify/index_sets.h"
+
+#include <string.h>
+
+#include "base/arith.h"
+#include "base/limits.h"
+
+#define LARGE_ELEMENTS (INT64_C(1) << 24) /* of all tensors of a model */
+#define MAX_PARTS      64
+#define MAX_FACTORS    8
+#define INNER_INDICES  3
+#define MAX_DEPTH      8
+#define MAX_INDICES    (1 << 16)
+
+enum split_kind { WHOLE = 1, PRODUCT, SUM };
+
+/* What a model makes of an axis; of several the first kind counts. */
+struct split {
+    enum split_kind kind;
+    uint32_t count;
+    int64_t extents[MAX_FACTORS];
+};
+
+static enum sp_status learn(struct sp_index_sets *sets, int64_t extent, const struct split *split, struct sp_error *err)
+{
+    if (extent <= SP_WHOLE_EXTENT)
+        return SP_OK;
+    struct sp_hash_slot *slot = sp_hash_map_put(&sets->splits, (uint64_t)extent);
+    if (slot == NULL)
+        return sp_fail_memory(err);
+    struct split *own = slot->item;
+    if (own == NULL && (slot->item = own = SP_NEW(sets->arena, struct split)) == NULL)
+        return sp_fail_memory(err);
+    if (own->kind == 0 || split->kind < own->kind)
+        *own = *split;
+    return SP_OK;
+}
+
+static bool extents_of(const struct sp_value *value, uint32_t *ret_rank, int64_t *ret_extents)
+{
+    if (value == NULL || value->type.kind != SP_TYPE_TENSOR || !value->type.shape.has_rank ||
+        value->type.shape.rank > SP_MAX_RANK)
+        return false;
+    *ret_rank = value->type.shape.rank;
+    for (uint32_t i = 0; i < *ret_rank; i++) {
+        ret_extents[i] = sp_dim_estimate(value->type.shape.dims[i]);
+        if (ret_extents[i] < 1)
+            return false;
+    }
+    return true;
+}
+
+/* An axis that stands for several of the other shape. */
+static enum sp_status learn_group(struct sp_index_sets *sets, const int64_t *one, uint32_t one_count,
+                                  const int64_t *other, uint32_t other_count, struct sp_error *err)
+{
+    struct split split = {.kind = PRODUCT};
+    int64_t extent = 1;
+    uint32_t singles = 0;
+    for (uint32_t i = 0; i < one_count; i++) {
+        singles += one[i] > 1;
+        extent *= one[i];
+    }
+    for (uint32_t i = 0; i < other_count; i++) {
+        if (other[i] > 1 && split.count == MAX_FACTORS)
+            return SP_OK;
+        if (other[i] > 1)
+            split.extents[split.count++] = other[i];
+    }
+    return singles == 1 && split.count > 1 ? learn(sets, extent, &split, err) : SP_OK;
+}
+
+static enum sp_status learn_reshape(struct sp_index_sets *sets, const struct sp_node *node, struct sp_error *err)
+{
+    int64_t in[SP_MAX_RANK], out[SP_MAX_RANK];
+    uint32_t in_rank, out_rank, i = 0, j = 0;
+    enum sp_status status = SP_OK;
+    if (!extents_of(node->inputs[0], &in_rank, in) || !extents_of(node->outputs[0], &out_rank, out))
+        return SP_OK;
+    while (status == SP_OK && (i < in_rank || j < out_rank)) {
+        const uint32_t i0 = i, j0 = j;
+        int64_t old = 1, new = 1;
+        do {
+            if (j >= out_rank || (i < in_rank && old <= new))
+                old *= in[i++];
+            else
+                new *= out[j++];
+        } while (old != new && (i < in_rank || j < out_rank));
+        status = learn_group(sets, &in[i0], i - i0, &out[j0], j - j0, err);
+        if (status == SP_OK)
+            status = learn_group(sets, &out[j0], j - j0, &in[i0], i - i0, err);
+    }
+    return status;
+}
+
+/* A whole that differs from its parts in one axis. */
+static enum sp_status learn_parts(struct sp_index_sets *sets, const struct sp_value *whole,
+                                  struct sp_value *const *parts, uint32_t count, struct sp_error *err)
+{
+    int64_t extents[SP_MAX_RANK], own[SP_MAX_RANK];
+    struct split splits[SP_MAX_RANK];
+    uint32_t rank, own_rank;
+    enum sp_status status = SP_OK;
+    if (!extents_of(whole, &rank, extents) || count > MAX_FACTORS)
+        return SP_OK;
+    memset(splits, 0, sizeof splits);
+    for (uint32_t k = 0; k < count; k++) {
+        if (!extents_of(parts[k], &own_rank, own) || own_rank != rank)
+            return SP_OK;
+        for (uint32_t i = 0; i < rank; i++)
+            splits[i].extents[k] = own[i];
+    }
+    for (uint32_t i = 0; status == SP_OK && i < rank; i++) {
+        int64_t sum = 0;
+        splits[i].kind = SUM;
+        splits[i].count = count;
+        for (uint32_t k = 0; k < count; k++)
+            sum += splits[i].extents[k];
+        if (count == 1 && 2 * sum == extents[i]) { /* one half: the other is taken elsewhere */
+            splits[i].extents[1] = splits[i].extents[0];
+            splits[i].count = 2;
+            sum *= 2;
+        }
+        if (sum == extents[i] && splits[i].count > 1)
+            status = learn(sets, extents[i], &splits[i], err);
+    }
+    return status;
+}
+
+/* Axes that are evaluated as a whole: those behind the first two, and one that is put in order. */
+static enum sp_status learn_whole(struct sp_index_sets *sets, const struct sp_value *value, bool all_axes,
+                                  struct sp_error *err)
+{
+    const struct split split = {.kind = WHOLE};
+    int64_t extents[SP_MAX_RANK];
+    uint32_t rank;
+    enum sp_status status = SP_OK;
+    if (!extents_of(value, &rank, extents))
+        return SP_OK;
+    for (uint32_t i = all_axes ? 0 : 2; status == SP_OK && i < rank; i++)
+        status = learn(sets, extents[i], &split, err);
+    return status;
+}
+
+static bool is_one_of(const struct sp_node *node, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, node->op_type) != 0)
+        names++;
+    return *names != NULL;
+}
+
+static enum sp_status learn_node(struct sp_index_sets *sets, const struct sp_node *node, struct sp_error *err)
+{
+    static const char *const shapes[] = {"Reshape", "Flatten", NULL}, *const cuts[] = {"Split", "Slice", NULL},
+                             *const windows[] = {"Conv", "MaxPool", "AveragePool", "Resize", "Upsample", NULL},
+                             *const orders[] = {"TopK", "ArgMax", "ArgMin", "LSTM", NULL};
+    if (node->input_count == 0 || node->output_count == 0)
+        return SP_OK;
+    if (is_one_of(node, shapes))
+        return learn_reshape(sets, node, err);
+    if (strcmp(node->op_type, "Concat") == 0)
+        return learn_parts(sets, node->outputs[0], node->inputs, node->input_count, err);
+    if (is_one_of(node, cuts))
+        return learn_parts(sets, node->inputs[0], node->outputs, node->output_count, err);
+    if (is_one_of(node, orders))
+        return learn_whole(sets, node->inputs[0], true, err);
+    if (!is_one_of(node, windows))
+        return SP_OK;
+    enum sp_status status = learn_whole(sets, node->inputs[0], false, err);
+    return status == SP_OK ? learn_whole(sets, node->outputs[0], false, err) : status;
+}
+
+enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, const struct sp_model *model, uint32_t ranks,
+                                   struct sp_error *err)
+{
+    const struct sp_graph *graph = model->graph;
+    int64_t elements = 0;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        const int64_t own = sp_shape_estimate(&graph->values[i]->type.shape);
+        if (own > 0 && !sp_add_i64(elements, own, &elements))
+            elements = INT64_MAX;
+    }
+    sets->sets.arena = sets->splits.arena = sets->arena;
+    sets->is_used = elements > LARGE_ELEMENTS;
+    sets->parts = ranks < 8 ? 8 : ranks > MAX_PARTS ? MAX_PARTS : ranks;
+    for (uint32_t i = 0; sets->is_used && status == SP_OK && i < graph->node_count; i++)
+        status = learn_node(sets, &graph->nodes[i], err);
+    return status;
+}
+
+/* ---- sets ------------------------------------------------------------------------------------------------------- */
+
+struct list {
+    SP_ARRAY(int64_t) at;
+};
+
+static enum sp_status add(struct sp_index_sets *sets, struct list *list, int64_t index, struct sp_error *err)
+{
+    if (list->at.count > 0 && list->at.items[list->at.count - 1] >= index)
+        return SP_OK;
+    return list->at.count < MAX_INDICES && SP_PUSH(sets->arena, &list->at, index) ? SP_OK : sp_fail_memory(err);
+}
+
+/* Few indices do for the factors of a product but the first, which is the one that ranks share. */
+static enum sp_status fill_inner(struct sp_index_sets *sets, int64_t extent, struct list *list, struct sp_error *err)
+{
+    const int64_t few[INNER_INDICES] = {0, extent / 2, extent - 1};
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < INNER_INDICES; i++)
+        status = add(sets, list, few[i], err);
+    return status;
+}
+
+static enum sp_status fill(struct sp_index_sets *sets, int64_t extent, uint32_t depth, struct list *list,
+                           struct sp_error *err)
+{
+    const struct sp_hash_slot *slot = sp_hash_map_get(&sets->splits, (uint64_t)extent);
+    const struct split *split = slot != NULL && depth < MAX_DEPTH ? slot->item : NULL;
+    const int64_t parts = sets->parts;
+    enum sp_status status = SP_OK;
+    struct list own[MAX_FACTORS] = {0};
+    for (uint32_t k = 0; split != NULL && status == SP_OK && k < split->count; k++)
+        status = split->kind == PRODUCT && k > 0 ? fill_inner(sets, split->extents[k], &own[k], err)
+                                                 : fill(sets, split->extents[k], depth + 1, &own[k], err);
+    if (status != SP_OK)
+        return status;
+    if (extent <= SP_WHOLE_EXTENT || (split != NULL && split->kind == WHOLE)) {
+        for (int64_t i = 0; status == SP_OK && i < extent; i++)
+            status = add(sets, list, i, err);
+        return status;
+    }
+    if (split == NULL) {
+        for (int64_t i = 0; status == SP_OK && i < parts; i++)
+            status = add(sets, list, i * extent / parts, err);
+        return status == SP_OK ? add(sets, list, extent - 1, err) : status;
+    }
+    int64_t base = 0;
+    for (uint32_t k = 0; split->kind == SUM && status == SP_OK && k < split->count; base += split->extents[k++]) {
+        for (uint32_t i = 0; status == SP_OK && i < own[k].at.count; i++)
+            status = add(sets, list, base + own[k].at.items[i], err);
+    }
+    if (split->kind == SUM)
+        return status;
+    uint64_t count = 1;
+    for (uint32_t k = 0; k < split->count; k++)
+        count *= own[k].at.count;
+    for (uint64_t item = 0; status == SP_OK && item < count && item <= MAX_INDICES; item++) {
+        int64_t index = 0, stride = 1;
+        uint64_t rest = item;
+        for (uint32_t k = split->count; k-- > 0;) {
+            index += own[k].at.items[rest % own[k].at.count] * stride;
+            rest /= own[k].at.count;
+            stride *= split->extents[k];
+        }
+        status = add(sets, list, index, err);
+    }
+    return status;
+}
+
+enum sp_status sp_index_sets_axis(struct sp_index_sets *sets, int64_t extent, struct sp_index_axis *ret,
+                                  struct sp_error *err)
+{
+    struct list list = {0};
+    if (!sets->is_used || extent <= SP_WHOLE_EXTENT) {
+        if (extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS)
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "EXTENT_UNKNOWN", "a tensor has an axis of %lld elements",
+                           (long long)extent);
+        *ret = sp_index_all(extent);
+        return SP_OK;
+    }
+    struct sp_hash_slot *slot = sp_hash_map_put(&sets->sets, (uint64_t)extent);
+    if (slot == NULL)
+        return sp_fail_memory(err);
+    if (slot->item == NULL) {
+        enum sp_status status = fill(sets, extent, 0, &list, err);
+        struct sp_index_axis *axis = SP_NEW(sets->arena, struct sp_index_axis);
+        if (status != SP_OK || axis == NULL)
+            return status != SP_OK ? status : sp_fail_memory(err);
+        *axis = (struct sp_index_axis){extent, list.at.count, list.at.count == extent ? NULL : list.at.items};
+        /* the table may have grown meanwhile */
+        if ((slot = sp_hash_map_put(&sets->sets, (uint64_t)extent)) == NULL)
+            return sp_fail_memory(err);
+        slot->item = axis;
+    }
+    *ret = *(const struct sp_index_axis *)slot->item;
+    return SP_OK;
+}
