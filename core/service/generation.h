@@ -10,16 +10,26 @@
  *   t   seconds of a prefill from its start to its first token, t >= p
  *   L   tokens of a request, the first of which the prefill makes
  *
- * In the L - 1 steps of a request each of the C - 1 others ends once, and another one follows it:
+ * A *closed loop* has C sequences at any time: an ended one is followed at once. In the L - 1 steps of a request each of
+ * the C - 1 others ends once, and another one follows it:
  *
  *   time per output token     TPOT = s + (C - 1) p / (L - 1)
+ *   in prefills of others     u = (C - 1) p / (p + (L - 1) TPOT) of the time
+ *   in decode steps           d = 1 - u of it, 0 without others
  *
- * A request finds the devices at a prefill of another one for a share u of the time, at a decode step for a share d, and
- * prompts go before steps. Its mean wait is that of a queue with priorities whose service is not interrupted (Cobham,
- * Operations Research 2, 1954), where v is the squared coefficient of variation of prefills:
+ * In an *open loop* r requests a second come at random (Poisson), and so many are in flight as follow from that; s is to
+ * be that of so many:
+ *
+ *   u = r p,   d = (1 - u) (1 - exp(-r (L - 1) s / (1 - u)))
+ *   TPOT = s / (1 - u) + u (W + p) / ((1 - u) (L - 1))
+ *   sequences in flight       N = r R
+ *
+ * where the second part is the prompts that came while the request waited and was computed: they go before its steps.
+ *
+ * A request waits for what runs, and prompts go before steps: the mean is that of a queue with priorities whose service
+ * is not interrupted (Cobham, Operations Research 2, 1954), where v is the squared coefficient of variation of prefills:
  *
  *   wait                      W = (u p (1 + v) + d s) / (2 (1 - u))
- *   u = (C - 1) p / (p + (L - 1) TPOT),  d = 1 - u with others in flight, else 0
  *   time to first token       TTFT = a + t + W, with a what the server itself adds to a request
  *   a whole request           R = TTFT + (L - 1) TPOT
  *   requests a second         C / R, never more than the devices do: 1 / (p + (L - 1) s / C)
@@ -27,23 +37,24 @@
  * A measurement begins with all C requests at once, which are computed one behind the other: of the first of n rounds of C
  * requests each waits for (C - 1) / 2 others in the mean, so that (C - 1) p / (2 n) come to the mean TTFT.
  *
- * A *closed loop* has C sequences at any time: an ended one is followed at once. With requests that come at a rate of
- * their own, C is the least for which so many are served; where C is at its limit, requests wait for a place, as in a
- * queue of one server that takes equally long for each (M/D/1): W' = r / (2 m (m - r)) for r of at most m a second.
+ * Where no more than C may be in flight, requests wait for a place, as in a queue of one server that takes equally long
+ * for each (M/D/1): W' = r / (2 m (m - r)) for r of at most m a second.
  */
 struct sp_generation {
     double request_seconds;                 /* a */
     double step_seconds;                    /* s */
     double prompt_seconds, prefill_seconds; /* p, t */
-    double concurrency, output;             /* C, L: 1 or more */
+    double concurrency, output;             /* C, of a closed loop; L: 1 or more */
+    double rate;                            /* r; 0: a closed loop */
     double prompt_variation;                /* v */
     double rounds;                          /* n; 0: the service runs for ever */
 };
 
 struct sp_generation_figures {
-    double ttft_seconds, tpot_seconds, request_seconds; /* TPOT is 0 where a request has one token */
+    double ttft_seconds, tpot_seconds, request_seconds; /* TPOT is 0 where a request has one token; all are
+                                                           INFINITY where an open loop has too many prompts */
     double wait_seconds;                                /* of TTFT */
-    double requests_per_second;
+    double requests_per_second, in_flight;
     double prompt_share; /* of the time of the devices, in prefills */
 };
 

@@ -89,7 +89,8 @@ void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *o
         .tpot_seconds = {at[0].tpot_seconds, at[1].tpot_seconds, at[2].tpot_seconds},
         .request_seconds = {at[0].request_seconds, at[1].request_seconds, at[2].request_seconds},
         .requests_per_second = {at[0].requests_per_second, at[2].requests_per_second, at[1].requests_per_second},
-        .prompt_share = at[0].prompt_share};
+        .prompt_share = at[0].prompt_share,
+        .in_flight = at[0].in_flight};
 }
 
 /* The fastest step of all sequences in groups that take turns. */
@@ -135,7 +136,7 @@ static void add_memory(struct sp_llm_figures *figures)
     }
 }
 
-enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
+enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, double rate,
                                struct sp_llm_figures *ret_figures, struct sp_error *err)
 {
     struct sp_llm_figures figures = {.concurrency = concurrency};
@@ -153,6 +154,7 @@ enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, i
     const struct sp_llm_times times = {step, figures.prefill->interval_seconds, figures.prefill->latency_seconds};
     const struct sp_generation of = {.request_seconds = sp_device_runtime(device)->request_seconds,
                                      .concurrency = (double)concurrency,
+                                     .rate = rate,
                                      .output = llm->traffic->output.mean,
                                      .prompt_variation = llm->traffic->input.variation};
     sp_llm_bars(&times, &of, &figures.bars);

@@ -30,12 +30,13 @@ struct sp_llm_times {
 struct sp_llm_bars {
     struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
     double prompt_share; /* of the time */
+    double in_flight;    /* sequences */
 };
 
 /* The times of `of` are not read. Errors of all times go together. */
 void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *of, struct sp_llm_bars *ret_bars);
 
-/* Of one copy, with so many sequences in flight and a request behind each that ends. */
+/* Of one copy, with so many sequences in a step. */
 struct sp_llm_figures {
     int64_t concurrency;
     uint32_t micro_batches;
@@ -54,5 +55,6 @@ enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *r
 enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
                                    struct sp_error *err);
 
-enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
+/* With a request behind each that ends, or, where `rate` is not 0, so many requests a second on this copy. */
+enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, double rate,
                                struct sp_llm_figures *ret_figures, struct sp_error *err);

@@ -17,14 +17,15 @@ static void add_seconds(struct sp_error_bar *bar, double seconds)
     bar->high += seconds;
 }
 
-/* With so many sequences in flight on each copy, and a request behind each that ends. */
-static enum sp_status evaluate(const struct sp_trial *trial, int64_t of_copy, struct sp_trial_figures *ret,
-                               struct sp_error *err)
+/* With so many sequences in a step of each copy, and a request behind each that ends; or at the rate of the request. */
+static enum sp_status evaluate(const struct sp_trial *trial, int64_t of_copy, bool at_rate,
+                               struct sp_trial_figures *ret, struct sp_error *err)
 {
     const struct sp_serving *serving = trial->serving;
+    const double rate = at_rate ? serving->traffic->rate_per_second / trial->copies : 0;
     struct sp_service *service = &ret->service;
     *ret = (struct sp_trial_figures){0};
-    enum sp_status status = sp_llm_evaluate(&serving->llm, trial->copy, of_copy, &ret->llm, err);
+    enum sp_status status = sp_llm_evaluate(&serving->llm, trial->copy, of_copy, rate, &ret->llm, err);
     if (status != SP_OK)
         return status;
     const struct sp_llm_figures *llm = &ret->llm;
@@ -49,11 +50,11 @@ static enum sp_status evaluate(const struct sp_trial *trial, int64_t of_copy, st
 
 /* ---- searching a concurrency --------------------------------------------------------------------------------------- */
 
-/* What a concurrency is to keep. */
+/* What a concurrency is to keep; of a rate: as many sequences as it has in flight. */
 enum bound { BOUND_MEMORY, BOUND_LIMITS, BOUND_RATE };
 
 /* Above 0: so many sequences are too many; of BOUND_RATE: enough. */
-static double margin_of(const struct sp_trial *trial, const struct sp_trial_figures *at, enum bound bound)
+static double margin_of(const struct sp_trial_figures *at, enum bound bound)
 {
     const double capacity = at->llm.decode->stage_capacity[0];
     const double memory = at->llm.excess_bytes / capacity;
@@ -61,7 +62,7 @@ static double margin_of(const struct sp_trial *trial, const struct sp_trial_figu
         return memory;
     if (bound == BOUND_LIMITS)
         return fmax(memory, at->limit_ratio - 1);
-    return at->service.requests_per_second.value / trial->serving->traffic->rate_per_second - 1;
+    return (double)at->llm.concurrency / at->llm.bars.in_flight - 1;
 }
 
 /* The largest number of sequences on a copy whose margin is not above 0, up to `most`; 0: none. `best` ends it where more
@@ -74,10 +75,10 @@ static enum sp_status find_largest(const struct sp_trial *trial, enum bound boun
     double low_margin = 0, high_margin = 0, rate = 0;
     enum sp_status status = SP_OK;
     while (status == SP_OK && high <= most) { /* the first that is too many, doubling */
-        status = evaluate(trial, high, &at, err);
+        status = evaluate(trial, high, bound == BOUND_RATE, &at, err);
         if (status != SP_OK)
             return status;
-        high_margin = margin_of(trial, &at, bound);
+        high_margin = margin_of(&at, bound);
         if (high_margin > 0)
             break;
         const bool gains = at.service.requests_per_second.value > rate * (1 + trial->serving->tolerance / 2);
@@ -92,10 +93,10 @@ static enum sp_status find_largest(const struct sp_trial *trial, enum bound boun
         const double share = halves ? 0.5 : low_margin / (low_margin - high_margin);
         int64_t middle = low + (int64_t)(share * (double)(high - low));
         middle = middle <= low ? low + 1 : middle >= high ? high - 1 : middle;
-        status = evaluate(trial, middle, &at, err);
+        status = evaluate(trial, middle, bound == BOUND_RATE, &at, err);
         if (status != SP_OK)
             return status;
-        const double margin = margin_of(trial, &at, bound);
+        const double margin = margin_of(&at, bound);
         if (margin > 0) {
             high = middle;
             high_margin = margin;
@@ -112,10 +113,10 @@ static enum sp_status find_largest(const struct sp_trial *trial, enum bound boun
 static enum sp_status find_fewer(const struct sp_trial *trial, int64_t count, int64_t *ret_count, struct sp_error *err)
 {
     struct sp_trial_figures at;
-    enum sp_status status = evaluate(trial, count, &at, err);
+    enum sp_status status = evaluate(trial, count, false, &at, err);
     const double least = at.service.requests_per_second.value * (1 - trial->serving->tolerance);
     while (status == SP_OK && count > 1) {
-        status = evaluate(trial, count / 2, &at, err);
+        status = evaluate(trial, count / 2, false, &at, err);
         if (status == SP_OK && at.service.requests_per_second.value < least)
             break;
         count /= 2;
@@ -153,7 +154,7 @@ static enum sp_status take_rate(const struct sp_trial *trial, int64_t most, stru
     const struct sp_traffic *traffic = trial->serving->traffic;
     struct sp_service *service = &figures->service;
     struct sp_trial_figures full;
-    enum sp_status status = evaluate(trial, most, &full, err);
+    enum sp_status status = evaluate(trial, most, false, &full, err);
     const double rate = traffic->rate_per_second;
     if (status != SP_OK)
         return status;
@@ -186,7 +187,7 @@ enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figure
     if (status == SP_OK && traffic->rate_per_second <= 0 && traffic->best_concurrency && count > 1)
         status = find_fewer(trial, count, &count, err);
     if (status == SP_OK)
-        status = evaluate(trial, count > 0 ? count : 1, ret_figures, err);
+        status = evaluate(trial, count > 0 ? count : 1, traffic->rate_per_second > 0, ret_figures, err);
     if (status == SP_OK && traffic->rate_per_second > 0)
         status = take_rate(trial, most, ret_figures, err);
     return status;

@@ -1,5 +1,6 @@
 #include "plan/service/service.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -198,7 +199,7 @@ static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *clust
     const struct sp_traffic *traffic = c->serving.traffic;
     const bool is_given = traffic->concurrency > 0 && traffic->rate_per_second <= 0;
     const int64_t first = is_given ? (traffic->concurrency + copies - 1) / copies : FIRST_CONCURRENCY;
-    struct sp_trial_figures figures;
+    struct sp_trial_figures figures = {0};
     struct sp_sizes sizes;
     if (is_given && traffic->concurrency < copies)
         return SP_OK; /* some would have nothing to do */
@@ -313,6 +314,7 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
     }
     if (status != SP_OK)
         return status;
+    assert(serving->candidates != NULL && service->phases != NULL);
     serving->candidates[c->best_candidate].is_chosen = true;
     service->candidate_count = serving->candidate_count;
     service->candidates = serving->candidates;

@@ -122,7 +122,7 @@ enum sp_status sp_service_sweep(struct sp_arena *arena, const struct sp_job_opti
         if (err != NULL)
             *err = s.first;
     }
-    if (status != SP_OK) {
+    if (status != SP_OK || s.plan == NULL) {
         sp_job_destroy(s.job);
         return status;
     }
