@@ -5,12 +5,14 @@
 
 #include "base/limits.h"
 #include "cli.h"
-#include "verify/verify.h"
+#include "plan/proof.h"
+#include "plan/sizes/sizes.h"
 
 static const char help[] =
     "Usage: shardplan verify ORIGINAL RANK0.onnx RANK1.onnx .. [OPTIONS]\n"
     "       shardplan verify ORIGINAL --manifest FOLDER/manifest.json [OPTIONS]\n"
     "       shardplan verify ORIGINAL --simulation FILE [OPTIONS]\n"
+    "       shardplan verify --annotated FILE [OPTIONS]\n"
     "\n"
     "Says whether the models of several ranks together compute what the original computes. Nothing is run: both are\n"
     "evaluated in a finite field, with variables for inputs and weights, so that equal results prove equality up to\n"
@@ -21,6 +23,8 @@ static const char help[] =
     "\n"
     "  --manifest FILE     the models that it lists, beside it ('plan --emit' writes one)\n"
     "  --simulation FILE   one model with the original's inputs and outputs\n"
+    "  --annotated FILE    what the devices of an annotated model run; the model without its annotations is the\n"
+    "                      original\n"
     "  --dim NAME=N        bind a dimension; may be repeated. Others are taken for 3\n"
     "  --json              for machines, with what each collective makes\n"
     "\n"
@@ -39,7 +43,7 @@ struct question {
     struct files files;
     struct sp_arena *arena;
     json_t *manifest;
-    const char *manifest_path, *simulation;
+    const char *manifest_path, *simulation, *annotated;
     uint32_t binding_count;
     const char *names[MAX_BINDINGS];
     int64_t values[MAX_BINDINGS];
@@ -147,9 +151,10 @@ static enum sp_status print_answer(const struct common *common, const struct sp_
     return status;
 }
 
+static const int codes[] = {[SP_PROVED] = EXIT_DONE, [SP_REFUTED] = EXIT_MODEL, [SP_UNDECIDED] = EXIT_NOFIT};
+
 static int answer(struct common *common, struct question *question, int count, char **paths)
 {
-    static const int codes[] = {[SP_PROVED] = EXIT_DONE, [SP_REFUTED] = EXIT_MODEL, [SP_UNDECIDED] = EXIT_NOFIT};
     struct sp_error err = {0};
     struct sp_verification *verification = NULL;
     struct progress progress;
@@ -179,6 +184,46 @@ static int answer(struct common *common, struct question *question, int count, c
     return code;
 }
 
+/* The sharded model that the annotations say, against the model itself. */
+static int answer_annotated(struct common *common, struct question *question)
+{
+    struct sp_error err = {0};
+    struct sp_subject *subject = NULL;
+    struct sp_proof *proof = NULL;
+    struct progress progress;
+    struct sp_sizes sizes;
+    json_t *dims = json_object(), *asked = json_pack("{s:o*}", "dims", dims);
+    enum sp_status status =
+        asked != NULL ? input_open(question->annotated, &question->original, &err) : sp_fail_memory(&err);
+    for (uint32_t i = 0; status == SP_OK && i < question->binding_count; i++) {
+        if (json_object_set_new(dims, question->names[i], json_integer(question->values[i])) != 0)
+            status = sp_fail_memory(&err);
+    }
+    if (status == SP_OK && (question->arena = sp_arena_create(NULL)) == NULL)
+        status = sp_fail_memory(&err);
+    if (status == SP_OK)
+        status = sp_sizes_parse(question->arena, asked, "", &sizes, &err);
+    progress_init(&progress, 0);
+    const struct sp_job_options options = {.bytes = question->original.bytes,
+                                           .size = question->original.size,
+                                           .name = question->original.name,
+                                           .sizes = &sizes,
+                                           .watch = &progress.watch};
+    if (status == SP_OK)
+        status = sp_subject_from_model(&options, NULL, &subject, &err);
+    if (status == SP_OK)
+        status = sp_proof_create(subject, &progress.watch, &proof, &err);
+    progress_clear(&progress);
+    if (status == SP_OK)
+        status = print_answer(common, sp_proof_verification(proof), &err);
+    const int code = status == SP_OK ? codes[sp_verification_verdict(sp_proof_verification(proof))]
+                                     : report_error(common, &err, NULL);
+    sp_proof_destroy(proof);
+    sp_subject_destroy(subject);
+    json_decref(asked);
+    return code;
+}
+
 static bool take_dim(struct question *question, char *text)
 {
     char *equals = strrchr(text, '=');
@@ -192,12 +237,13 @@ static bool take_dim(struct question *question, char *text)
 
 int cmd_verify(int argc, char **argv, struct common *common)
 {
-    enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_DIM };
+    enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM };
     static const struct option options[] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
         {"manifest", required_argument, NULL, OPT_MANIFEST},
         {"simulation", required_argument, NULL, OPT_SIMULATION},
+        {"annotated", required_argument, NULL, OPT_ANNOTATED},
         {"dim", required_argument, NULL, OPT_DIM},
         SERVER_OPTIONS,
         {NULL, 0, NULL, 0},
@@ -220,6 +266,9 @@ int cmd_verify(int argc, char **argv, struct common *common)
         case OPT_SIMULATION:
             question.simulation = optarg;
             break;
+        case OPT_ANNOTATED:
+            question.annotated = optarg;
+            break;
         case OPT_DIM:
             if (!take_dim(&question, optarg))
                 return report_usage(common, "--dim takes NAME=N.");
@@ -231,12 +280,15 @@ int cmd_verify(int argc, char **argv, struct common *common)
     }
     const int given = argc - optind,
               ways = (question.manifest_path != NULL) + (question.simulation != NULL) + (given > 1);
-    if (given < 1)
+    if (given < 1 && question.annotated == NULL)
         return report_usage(common, "The original model is missing.");
-    if (ways != 1)
+    if (question.annotated != NULL && (given > 0 || ways > 0))
+        return report_usage(common, "--annotated takes no other file: the original is in it.");
+    if (question.annotated == NULL && ways != 1)
         return report_usage(common,
                             "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
-    code = answer(common, &question, given, argv + optind);
+    code = question.annotated != NULL ? answer_annotated(common, &question)
+                                      : answer(common, &question, given, argv + optind);
     for (uint32_t i = 0; i < question.files.count; i++)
         input_close(&question.files.items[i]);
     free(question.files.items);

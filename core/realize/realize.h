@@ -37,6 +37,9 @@ enum sp_realize_external {
 struct sp_weight_places;
 struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena); /* lives there; NULL without memory */
 
+/* The key of a tensor's metadata with its box, "0:4,8:16+24:32": for each axis ranges of indices. */
+#define SP_BOX_KEY "shardplan.box"
+
 struct sp_realize_request {
     struct sp_partition_request partition;
     const char *name; /* of the graph; NULL: the original's */
@@ -46,6 +49,7 @@ struct sp_realize_request {
        model. */
     const char *data_name;
     struct sp_recipe *data;
+    bool declares_boxes;             /* tensors of the model say which box of the original's they are (SP_BOX_KEY) */
     struct sp_weight_places *places; /* with data; NULL: nothing is shared. Of one model */
     /* Notes of the partition; may be NULL. */
     enum sp_status (*note)(void *context, const struct sp_part_note *note, struct sp_error *err);

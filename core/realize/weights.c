@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 #include "onnx/wire.h"
 #include "realize/protobuf_fields.h"
@@ -12,7 +13,8 @@
 #include "realize/tensor_elements.h"
 
 #define LOCATION_EXTERNAL 1
-#define STRING_BYTES      16 /* that a string counts as: graph/dtype.h */
+#define MAX_BOX_BYTES     ((size_t)1 << 20) /* of the text of a box */
+#define STRING_BYTES      16                /* that a string counts as: graph/dtype.h */
 
 enum sp_status sp_weights_init(struct sp_weights *weights, const struct sp_realize_request *request,
                                struct sp_error *err)
@@ -22,6 +24,7 @@ enum sp_status sp_weights_init(struct sp_weights *weights, const struct sp_reali
     weights->external = request->external;
     weights->data = request->data;
     weights->data_name = request->data_name;
+    weights->declares_boxes = request->declares_boxes;
     weights->places = request->data != NULL ? request->places : NULL;
     weights->payload = sp_recipe_create();
     return weights->payload == NULL ? sp_fail_memory(err) : SP_OK;
@@ -302,9 +305,30 @@ static bool moves(const struct sp_weights *weights, const struct sp_tensor *tens
            tensor->dtype != SP_DTYPE_STRING;
 }
 
-enum sp_status sp_weight_put(struct sp_weights *weights, struct sp_recipe *out, const char *name,
-                             const struct sp_tensor *tensor, const struct sp_axis_ranges *axes, bool *ret_done,
-                             struct sp_error *err)
+/* Says which box of the original's a tensor is. */
+static enum sp_status declare_box(struct sp_recipe *out, uint32_t rank, const struct sp_axis_ranges *axes,
+                                  struct sp_error *err)
+{
+    struct sp_buf text;
+    sp_buf_init(&text, MAX_BOX_BYTES);
+    for (uint32_t i = 0; i < rank; i++) {
+        for (uint32_t k = 0; k < axes[i].count; k++)
+            sp_buf_printf(&text, "%s%" PRId64 ":%" PRId64,
+                          k > 0   ? "+"
+                          : i > 0 ? ","
+                                  : "",
+                          axes[i].ranges[k].start, axes[i].ranges[k].limit);
+    }
+    if (!text.failed && text.size > 0)
+        sp_put_entry(out, SP_PUT_TENSOR_METADATA, SP_BOX_KEY, text.data);
+    const bool has_failed = text.failed;
+    sp_buf_release(&text);
+    return has_failed ? sp_fail_memory(err) : SP_OK;
+}
+
+static enum sp_status put(struct sp_weights *weights, struct sp_recipe *out, const char *name,
+                          const struct sp_tensor *tensor, const struct sp_axis_ranges *axes, bool *ret_done,
+                          struct sp_error *err)
 {
     enum sp_status status;
     *ret_done = true;
@@ -331,6 +355,16 @@ enum sp_status sp_weight_put(struct sp_weights *weights, struct sp_recipe *out, 
         status = put_payload(weights, out, tensor, axes, err);
     }
     return status;
+}
+
+enum sp_status sp_weight_put(struct sp_weights *weights, struct sp_recipe *out, const char *name,
+                             const struct sp_tensor *tensor, const struct sp_axis_ranges *axes, bool *ret_done,
+                             struct sp_error *err)
+{
+    enum sp_status status = put(weights, out, name, tensor, axes, ret_done, err);
+    return status == SP_OK && *ret_done && axes != NULL && weights->declares_boxes
+               ? declare_box(out, tensor->rank, axes, err)
+               : status;
 }
 
 enum sp_status sp_weight_put_sparse(struct sp_weights *weights, struct sp_recipe *out, const char *name,

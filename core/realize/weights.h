@@ -23,7 +23,8 @@ struct sp_weights {
     enum sp_realize_external external;
     struct sp_recipe *data; /* NULL: weights go into the model */
     const char *data_name;
-    struct sp_weight_places *places;  /* NULL, or where what goes into the data file is */
+    struct sp_weight_places *places; /* NULL, or where what goes into the data file is */
+    bool declares_boxes;
     bool shares;                      /* what another file holds is not written again; set by the caller */
     struct sp_recipe *payload;        /* of the tensor at work */
     const struct sp_tensor *unpacked; /* whose elements are in `bytes` */

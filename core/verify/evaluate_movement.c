@@ -363,9 +363,10 @@ static enum sp_status evaluate_depth(struct sp_call *call)
 
 static enum sp_status evaluate_dropout(struct sp_call *call)
 {
-    const struct sp_numbers *x, *training = sp_call_in(call, 2);
+    const struct sp_numbers *x, *ratio = sp_call_in(call, 1), *training = sp_call_in(call, 2);
+    const bool drops_none = ratio != NULL && ratio->count == 1 && ratio->is_known && ratio->items[0].real == 0;
     enum sp_status status = need(call, &x);
-    if (status == SP_OK && training != NULL && (training->count != 1 || training->items[0].field != 0))
+    if (status == SP_OK && !drops_none && training != NULL && (training->count != 1 || training->items[0].field != 0))
         return sp_call_refuse(call, "it drops elements at random");
     if (status == SP_OK)
         status = sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err);

@@ -50,24 +50,50 @@ static bool extents_of(const struct sp_value *value, uint32_t *ret_rank, int64_t
     return true;
 }
 
-/* An axis that stands for several of the other shape. */
-static enum sp_status learn_group(struct sp_index_sets *sets, const int64_t *one, uint32_t one_count,
-                                  const int64_t *other, uint32_t other_count, struct sp_error *err)
+/* The products of the last axes, of one shape after the other: where the digits of indices end. */
+static uint32_t add_ends(const int64_t *extents, uint32_t count, int64_t *ends, uint32_t end_count)
 {
-    struct split split = {.kind = PRODUCT};
-    int64_t extent = 1;
-    uint32_t singles = 0;
-    for (uint32_t i = 0; i < one_count; i++) {
-        singles += one[i] > 1;
-        extent *= one[i];
+    int64_t product = 1;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t place = end_count;
+        product *= extents[i];
+        while (place > 0 && ends[place - 1] > product)
+            place--;
+        if (end_count == 2 * SP_MAX_RANK || (place > 0 && ends[place - 1] == product))
+            continue;
+        memmove(&ends[place + 1], &ends[place], (end_count - place) * sizeof *ends);
+        ends[place] = product;
+        end_count++;
     }
-    for (uint32_t i = 0; i < other_count; i++) {
-        if (other[i] > 1 && split.count == MAX_FACTORS)
-            return SP_OK;
-        if (other[i] > 1)
-            split.extents[split.count++] = other[i];
+    return end_count;
+}
+
+/* The axes of one shape that have several digits. */
+static enum sp_status learn_digits(struct sp_index_sets *sets, const int64_t *extents, uint32_t count,
+                                   const int64_t *ends, uint32_t end_count, struct sp_error *err)
+{
+    int64_t low = 1;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = count; status == SP_OK && i-- > 0;) {
+        struct split split = {.kind = PRODUCT};
+        int64_t digits[MAX_FACTORS], last = low;
+        const int64_t high = low * extents[i];
+        uint32_t digit_count = 0;
+        for (uint32_t k = 0; k < end_count && digit_count < MAX_FACTORS; k++) {
+            if (ends[k] <= low || ends[k] > high)
+                continue;
+            if (ends[k] % last != 0)
+                return SP_OK; /* digits of no common shape */
+            digits[digit_count++] = ends[k] / last;
+            last = ends[k];
+        }
+        while (digit_count > 0) /* major first */
+            split.extents[split.count++] = digits[--digit_count];
+        if (split.count > 1 && last == high)
+            status = learn(sets, extents[i], &split, err);
+        low = high;
     }
-    return singles == 1 && split.count > 1 ? learn(sets, extent, &split, err) : SP_OK;
+    return status;
 }
 
 static enum sp_status learn_reshape(struct sp_index_sets *sets, const struct sp_node *node, struct sp_error *err)
@@ -86,9 +112,11 @@ static enum sp_status learn_reshape(struct sp_index_sets *sets, const struct sp_
             else
                 new *= out[j++];
         } while (old != new && (i < in_rank || j < out_rank));
-        status = learn_group(sets, &in[i0], i - i0, &out[j0], j - j0, err);
+        int64_t ends[2 * SP_MAX_RANK + 1];
+        const uint32_t end_count = add_ends(&out[j0], j - j0, ends, add_ends(&in[i0], i - i0, ends, 0));
+        status = learn_digits(sets, &in[i0], i - i0, ends, end_count, err);
         if (status == SP_OK)
-            status = learn_group(sets, &out[j0], j - j0, &in[i0], i - i0, err);
+            status = learn_digits(sets, &out[j0], j - j0, ends, end_count, err);
     }
     return status;
 }
@@ -116,11 +144,11 @@ static enum sp_status learn_parts(struct sp_index_sets *sets, const struct sp_va
         splits[i].count = count;
         for (uint32_t k = 0; k < count; k++)
             sum += splits[i].extents[k];
-        if (count == 1 && 2 * sum == extents[i]) { /* one half: the other is taken elsewhere */
-            splits[i].extents[1] = splits[i].extents[0];
-            splits[i].count = 2;
-            sum *= 2;
-        }
+        /* one of several equal parts: the others are taken elsewhere */
+        for (;
+             count == 1 && extents[i] % splits[i].extents[0] == 0 && sum < extents[i] && splits[i].count < MAX_FACTORS;
+             sum += splits[i].extents[0])
+            splits[i].extents[splits[i].count++] = splits[i].extents[0];
         if (sum == extents[i] && splits[i].count > 1)
             status = learn(sets, extents[i], &splits[i], err);
     }
@@ -221,8 +249,9 @@ static enum sp_status fill(struct sp_index_sets *sets, int64_t extent, uint32_t 
     enum sp_status status = SP_OK;
     struct list own[MAX_FACTORS] = {0};
     for (uint32_t k = 0; split != NULL && status == SP_OK && k < split->count; k++)
-        status = split->kind == PRODUCT && k > 0 ? fill_inner(sets, split->extents[k], &own[k], err)
-                                                 : fill(sets, split->extents[k], depth + 1, &own[k], err);
+        status = split->kind == PRODUCT && k > 0 && sp_hash_map_get(&sets->splits, (uint64_t)split->extents[k]) == NULL
+                     ? fill_inner(sets, split->extents[k], &own[k], err)
+                     : fill(sets, split->extents[k], depth + 1, &own[k], err);
     if (status != SP_OK)
         return status;
     if (extent <= SP_WHOLE_EXTENT || (split != NULL && split->kind == WHOLE)) {

@@ -39,6 +39,10 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
     const struct sp_dim_chooser chooser = {NULL, choose_extent};
     struct sp_shape_summary summary;
     run->outcomes.arena = all->arena;
+    if (run->program == NULL && request->model != NULL) {
+        run->model = request->model;
+        return SP_OK;
+    }
     enum sp_status status = sp_onnx_read(all->arena, bytes, size, &options, &run->model, err);
     if (status == SP_OK)
         status = sp_infer_shapes_with(run->model, &shapes, &summary, err);
@@ -99,6 +103,7 @@ static bool nth_box(const struct sp_numbers *whole, const int64_t *extents, uint
             return false;
         const int64_t start = number % parts * own;
         number /= (uint32_t)parts;
+        box[i].count = 1;
         box[i].ranges[0] = (struct sp_range){start, start + own};
     }
     return number == 0;
@@ -106,7 +111,8 @@ static bool nth_box(const struct sp_numbers *whole, const int64_t *extents, uint
 
 /*
  * A rank's part of a weight of a large model, or of one without data, out of the original's: the box whose elements are
- * the rank's at the indices that are looked at; without data, the rank's fraction in the order of ranks.
+ * the rank's at the indices that are looked at; without data, the one that it declares, or the rank's fraction in the
+ * order of ranks.
  */
 static enum sp_status part_of_weight(struct sp_verification *all, struct sp_verify_run *run,
                                      const struct sp_tensor *tensor, const struct sp_numbers *whole,
@@ -114,9 +120,11 @@ static enum sp_status part_of_weight(struct sp_verification *all, struct sp_veri
 {
     struct sp_axis_ranges *box = NULL;
     enum sp_status status = tensor->rank == whole->rank
-                                ? sp_guess_box(all, run, whole, tensor->rank, tensor->dims, &box, err)
+                                ? sp_source_box(all->arena, run->model, tensor, &box, err)
                                 : sp_fail(err, SP_ERR_UNSUPPORTED, "PART_UNKNOWN",
                                           "the tensor '%s' has another rank than the original's", tensor->name);
+    if (status == SP_OK && box == NULL)
+        status = sp_guess_box(all, run, whole, tensor->rank, tensor->dims, &box, err);
     if (status == SP_OK && box == NULL)
         status = sp_numbers_view(all->arena, whole, whole->rank, whole->axes, ret, err);
     else if (status == SP_OK)

@@ -133,6 +133,86 @@ enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_mode
     return SP_OK;
 }
 
+/* A whole number of decimal digits, which the cursor passes. */
+static bool read_number(const char **at, int64_t *ret)
+{
+    int64_t value = 0;
+    const char *first = *at;
+    for (; **at >= '0' && **at <= '9' && value < INT64_MAX / 10 - 1; ++*at)
+        value = 10 * value + (**at - '0');
+    *ret = value;
+    return *at != first;
+}
+
+/* Ranges of one axis, joined by '+'. */
+static bool read_ranges(const char **at, struct sp_axis_ranges *axis)
+{
+    for (;;) {
+        struct sp_range range;
+        if (!read_number(at, &range.start) || *(*at)++ != ':' || !read_number(at, &range.limit))
+            return false;
+        axis->ranges[axis->count++] = range;
+        if (**at != '+')
+            return true;
+        ++*at;
+    }
+}
+
+static enum sp_status parse_box(struct sp_arena *arena, const char *text, uint32_t rank, struct sp_axis_ranges **ret,
+                                struct sp_error *err)
+{
+    struct sp_axis_ranges *box = SP_NEW_ARRAY(arena, rank, struct sp_axis_ranges);
+    const size_t most = strlen(text) / 3 + 1;
+    for (uint32_t i = 0; box != NULL && i < rank; i++) {
+        box[i].ranges = SP_NEW_ARRAY(arena, most, struct sp_range);
+        if (box[i].ranges == NULL)
+            return sp_fail_memory(err);
+        if (!read_ranges(&text, &box[i]) || *text != (i + 1 < rank ? ',' : '\0'))
+            return sp_fail(err, SP_ERR_UNSUPPORTED, "BOX_UNKNOWN", "a tensor declares a box that cannot be read");
+        text += i + 1 < rank;
+    }
+    *ret = box;
+    return box != NULL ? SP_OK : sp_fail_memory(err);
+}
+
+/* The value of an entry of a tensor's metadata with our key, or an empty span. */
+static struct sp_span box_entry(const struct sp_model *model, struct sp_span entry)
+{
+    static const char key[] = "shardplan.box";
+    enum { KEY = 1, VALUE = 2 };
+    struct sp_wire wire = sp_wire_of(model->bytes, entry);
+    struct sp_wire_field field;
+    struct sp_span value = {0, 0};
+    bool is_ours = false;
+    while (sp_wire_next(&wire, &field, NULL) == SP_OK && field.number != 0) {
+        if (field.number == KEY && field.type == SP_WIRE_LEN)
+            is_ours = field.payload.size == sizeof key - 1 &&
+                      memcmp(model->bytes + field.payload.offset, key, sizeof key - 1) == 0;
+        else if (field.number == VALUE && field.type == SP_WIRE_LEN)
+            value = field.payload;
+    }
+    return is_ours ? value : (struct sp_span){0, 0};
+}
+
+enum sp_status sp_source_box(struct sp_arena *arena, const struct sp_model *model, const struct sp_tensor *tensor,
+                             struct sp_axis_ranges **ret, struct sp_error *err)
+{
+    enum { METADATA = 16 };
+    struct sp_wire wire = sp_wire_of(model->bytes, tensor->span);
+    struct sp_wire_field field;
+    *ret = NULL;
+    while (sp_wire_next(&wire, &field, NULL) == SP_OK && field.number != 0) {
+        if (field.number != METADATA || field.type != SP_WIRE_LEN)
+            continue;
+        const struct sp_span value = box_entry(model, field.payload);
+        const char *text =
+            value.size == 0 ? NULL : sp_arena_string(arena, (const char *)model->bytes + value.offset, value.size);
+        if (value.size > 0)
+            return text != NULL ? parse_box(arena, text, tensor->rank, ret, err) : sp_fail_memory(err);
+    }
+    return SP_OK;
+}
+
 bool sp_source_has_data(const struct sp_tensor *tensor)
 {
     return tensor->elements == 0 || tensor->storage == SP_STORAGE_RAW || tensor->storage == SP_STORAGE_TYPED;

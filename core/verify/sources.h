@@ -31,6 +31,10 @@ enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, const struct sp_
 bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, const struct sp_tensor *tensor,
                             bool sets);
 
+/* The box that a tensor's metadata declare, "0:4,8:16+24:32"; *ret NULL where there is none. */
+enum sp_status sp_source_box(struct sp_arena *arena, const struct sp_model *model, const struct sp_tensor *tensor,
+                             struct sp_axis_ranges **ret, struct sp_error *err);
+
 /* Whether the elements are in the file. */
 bool sp_source_has_data(const struct sp_tensor *tensor);
 

@@ -17,7 +17,7 @@
  *
  * Large models are evaluated at some indices of each axis (verify/index_sets.h), so that the size of a model does not
  * matter, but only how many nodes it has. Weights without data are then the parts of the original's that names, shapes and
- * the order of ranks say.
+ * the order of ranks say, or the tensors' own metadata (SP_BOX_KEY in realize/realize.h).
  *
  * No element of a weight is taken for a special one, so a proof holds for all weights that are equal where the given
  * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and
@@ -60,6 +60,7 @@ struct sp_verify_program {
 struct sp_verify_request {
     const void *bytes; /* the original */
     uint64_t size;
+    struct sp_model *model; /* the original, where it is read, has shapes, and estimates of open dimensions; or NULL */
     uint32_t program_count;
     const struct sp_verify_program *programs; /* parts of a device in their order */
     uint32_t binding_count;                   /* --dim NAME=N */

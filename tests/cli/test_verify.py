@@ -540,6 +540,17 @@ class Decided(Verify):
             self.assertEqual((answer["verdict"], answer["failures"]), ("proved", []))
             self.assertGreater(answer["nodes"], 0)
 
+    def test_an_annotated_model(self):
+        """Weights that are nowhere, too: the simulation in memory declares their boxes."""
+        for layers, width, weights in (2, 16, "pattern"), (2, 16, "external"), (4, 4096, "external"):
+            model = self.file("mlp.onnx", make.encode(make.mlp(layers, width, 8, weights=weights)))
+            annotated = self.path("annotated.onnx")
+            self.done("plan", model, "--devices", "2", "--strategy", "tensor", "--tolerance", "0", "-o", annotated)
+            answer = self.json("verify", "--annotated", annotated)
+            self.assertEqual((answer["verdict"], answer["failures"]), ("proved", []))
+            self.assertEqual(answer["indices"], "some" if width > 16 else "all")
+        self.json("verify", model, "--annotated", annotated, status=2)
+
 
 if __name__ == "__main__":
     unittest.main()

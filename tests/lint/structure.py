@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     # The files of plans are read as any other's are: nothing that made them is used.
     "verify": ["base", "graph", "onnx", "ops"],
     "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
-             "service"],
+             "service", "verify"],
     "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
                "service", "plan"],
     # What answers slices knows nothing but the file's tables; write.h makes them, of a plan.
