@@ -372,6 +372,7 @@ struct plan_request {
     const char *profile_path, *profile_device; /* or NULL */
     const char *constraints_path;              /* or NULL */
     const char *workload_path;                 /* likewise */
+    double max_latency_seconds;                /* beside these; 0: not given */
     const char *priority;                      /* among a daemon's plans, or NULL */
     const char *follows;                       /* the id of the plan on a daemon that it follows, or NULL */
     const json_t *terms;                       /* of that: plan/replan/replan.h */

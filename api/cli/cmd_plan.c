@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "cli.h"
 #include "plan/service/traffic.h"
 #include "plan/variants/variants.h"
@@ -33,13 +34,16 @@ static const char help[] =
     "                       all, routes where devices are unequal\n"
     "  --placement WHICH    contiguous (default): a device runs one stage of the pipeline; any: it may\n"
     "                       hold any nodes of a graph of costs, if that gives more throughput\n"
-    "  --replicas N         at most N replicas of a stage, that take requests in turn; 1 when not given\n"
+    "  --replicas N         at most N replicas of a stage, or copies of the whole plan, that take requests\n"
+    "                       in turn; 1: none. When not given, the strategy auto has any number of copies\n"
     "  --batch N            bind the symbolic batch of the inputs\n" SIZE_HELP
     "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
     "                       what ONNX Runtime's profiler wrote\n"
     "  --profile-device D   the device that was measured on; the first when not given\n"
-    "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"reserved_bytes\", \"pins\",\n"
-    "                       \"together\", \"specs\", \"forbid\"}\n"
+    "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"max_latency_seconds\",\n"
+    "                       \"reserved_bytes\", \"pins\", \"together\", \"specs\", \"forbid\"}\n"
+    "  --max-latency TIME   one request takes no longer: 50ms, 1.5s; short for {\"max_latency_seconds\"} of\n"
+    "                       the constraints\n"
     "  --workload FILE      plan a service instead of one step, as JSON: {\"llm\": {\"input\": 2048, \"output\": "
     "256},\n"
     "                       \"concurrency\": 64 or \"best\", \"rate_per_second\", \"limits\": {\"ttft_seconds\",\n"
@@ -102,6 +106,7 @@ enum {
     OPT_PLAN,
     OPT_CONSTRAINTS,
     OPT_WORKLOAD,
+    OPT_MAX_LATENCY,
     OPT_EMIT,
     OPT_NO_SIMULATION,
     OPT_PRIORITY
@@ -138,6 +143,7 @@ static const struct option options[] = {
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
     {"workload", required_argument, NULL, OPT_WORKLOAD},
+    {"max-latency", required_argument, NULL, OPT_MAX_LATENCY},
     {"emit", required_argument, NULL, OPT_EMIT},
     {"no-simulation", no_argument, NULL, OPT_NO_SIMULATION},
     {"priority", required_argument, NULL, OPT_PRIORITY},
@@ -194,6 +200,10 @@ static int take_option(struct common *common, int option, char *value, struct pl
         return EXIT_DONE;
     case OPT_WORKLOAD:
         request->workload_path = value;
+        return EXIT_DONE;
+    case OPT_MAX_LATENCY:
+        if (!sp_parse_seconds(value, &request->max_latency_seconds) || request->max_latency_seconds <= 0)
+            return report_usage(common, "--max-latency takes a time above 0 like 50ms or 1.5s, not '%.64s'.", value);
         return EXIT_DONE;
     case OPT_EMIT:
         request->emit = value;
@@ -366,14 +376,33 @@ static enum sp_status load_profile(struct plan_request *request, struct sp_error
     return SP_OK;
 }
 
+/* The limit on latency that the command line gives, beside the constraints of a file. */
+static enum sp_status put_limit(const struct plan_request *request, json_t *constraints, struct sp_error *err)
+{
+    if (request->max_latency_seconds <= 0 || !json_is_object(constraints))
+        return SP_OK;
+    if (json_object_get(constraints, "max_latency_seconds") != NULL)
+        return sp_fail(err, SP_ERR_REQUEST, "CONSTRAINT_CONFLICT",
+                       "The limit on latency is given by --max-latency and by the constraints: leave one out.");
+    return json_object_set_new(constraints, "max_latency_seconds", json_real(request->max_latency_seconds)) == 0
+               ? SP_OK
+               : sp_fail_memory(err);
+}
+
 static enum sp_status load_constraints(struct plan_request *request, struct sp_error *err)
 {
     static const struct small_json kind = {"constraints are", "CONSTRAINTS_NOT_JSON", "CLI_MAX_CONSTRAINTS_BYTES",
                                            CLI_MAX_CONSTRAINTS_BYTES};
     json_t *json = NULL;
-    if (request->constraints_path == NULL)
+    enum sp_status status = SP_OK;
+    if (request->constraints_path != NULL)
+        status = load_json(request->constraints_path, &kind, &json, err);
+    else if (request->max_latency_seconds <= 0)
         return SP_OK;
-    enum sp_status status = load_json(request->constraints_path, &kind, &json, err);
+    else if ((json = json_object()) == NULL)
+        return sp_fail_memory(err);
+    if (status == SP_OK)
+        status = put_limit(request, json, err);
     if (status == SP_OK)
         status = sp_demands_parse(request->arena, json, "", &request->options.constraints, err);
     json_decref(json);

@@ -1,11 +1,11 @@
 /* `replan`: the plan that follows another one on a new cluster. */
 #include <libgen.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "cli.h"
 #include "plan/replan/from_plan.h"
 #include "plan/variants/variants.h"
@@ -47,26 +47,6 @@ struct replan_arguments {
 };
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
-
-/* "90", "1.5h"; 0 is a time, too. */
-static bool parse_time(const char *text, double *ret_seconds)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-    char *end;
-    if ((text[0] < '0' || text[0] > '9') && text[0] != '.')
-        return false;
-    const double number = strtod(text, &end);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].unit) != 0)
-            continue;
-        *ret_seconds = number * units[i].seconds;
-        return isfinite(number) && *ret_seconds >= 0 && *ret_seconds <= SP_REPLAN_MAX_HORIZON;
-    }
-    return false;
-}
 
 /* One entry of "0,1,-,2" after the other, `-` being -1; false after the last one, or with *ret_ok false. */
 static bool next_entry(const char **at, bool takes_dash, int64_t *ret_number, bool *ret_ok)
@@ -123,7 +103,8 @@ static int make_terms(const struct common *common, const struct replan_arguments
 {
     double horizon = SP_REPLAN_HORIZON;
     json_t *map = json_array();
-    if (arguments->horizon != NULL && !parse_time(arguments->horizon, &horizon)) {
+    if (arguments->horizon != NULL &&
+        (!sp_parse_seconds(arguments->horizon, &horizon) || horizon > SP_REPLAN_MAX_HORIZON)) {
         json_decref(map);
         return report_usage(common, "--horizon takes a time like 90, 30m, 1h or 2d, not '%.64s'.", arguments->horizon);
     }

@@ -51,7 +51,7 @@ static enum sp_status write_request(const struct plan_request *request, struct s
     sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));
     if (options->any_sets)
         sp_json_member_string(&json, "placement", "any");
-    if (options->max_replicas != 1)
+    if (options->max_replicas != SP_REPLICAS_NOT_GIVEN)
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);

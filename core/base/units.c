@@ -1,6 +1,10 @@
 #include "base/units.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SECONDS 1e12
 
 /* Three significant digits, at most one decimal above 100. */
 static void number(struct sp_buf *buf, double value)
@@ -79,4 +83,23 @@ void sp_text_numbers(struct sp_buf *buf, const uint32_t *numbers, uint32_t first
         if (end > i + 1)
             sp_buf_printf(buf, "-%u", number + (end - i) - 1);
     }
+}
+
+bool sp_parse_seconds(const char *text, double *ret_seconds)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    if ((text[0] < '0' || text[0] > '9') && text[0] != '.') /* strtod would skip blanks and take a sign */
+        return false;
+    const double number = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].unit) != 0 || !(number * units[i].seconds <= MAX_SECONDS))
+            continue;
+        *ret_seconds = number * units[i].seconds;
+        return true;
+    }
+    return false;
 }

@@ -227,8 +227,8 @@ static enum sp_status evaluate_all(struct run *run)
     if (status == SP_OK)
         status = walk_transfers(run);
     for (uint32_t s = 0; status == SP_OK && s < placement->stage_count; s++) {
-        sp_stage_cost_sum(&run->evaluation->stages[s], sp_placement_replicas(placement, s));
-        run->evaluation->device_count += run->evaluation->stages[s].device_count;
+        sp_stage_cost_sum(&run->evaluation->stages[s], sp_placement_turns(placement, s));
+        run->evaluation->device_count += run->evaluation->stages[s].device_count * sp_placement_copies(placement);
     }
     if (status == SP_OK && !sp_stream_weights(run->evaluator, run->arena, placement, run->blocks, run->evaluation))
         status = sp_fail_memory(run->err);
@@ -312,7 +312,7 @@ static double longest_interval(const struct sp_evaluation *evaluation, const str
             sums[s].send_seconds += sums[before[s]].send_seconds;
             sums[s].receive_seconds += sums[before[s]].receive_seconds;
         }
-        sp_stage_cost_sum(&sums[s], sp_placement_replicas(placement, s));
+        sp_stage_cost_sum(&sums[s], sp_placement_turns(placement, s));
         longest = sums[s].interval_seconds > longest ? sums[s].interval_seconds : longest;
     }
     return longest;

@@ -20,6 +20,8 @@
  *    (streaming.h): a stage then computes for at least as long as its copies take.
  *  - A kernel of several nodes that is cut by a border is two: what is sent is written, and the stage behind starts and
  *    reads (cost/kernels/kernels.h). Both compute for longer.
+ *  - Copies of the whole placement take requests in turn: intervals are divided by their number, and all else is of one
+ *    copy, which the others equal. What they share, hosts and switches, counts for all of them.
  *  - Weights, also those that folded nodes make, are on every device that uses them and are never sent. Requests bring
  *    model inputs and take results without a cost.
  *
@@ -60,7 +62,7 @@ struct sp_tensor_transfer {
 
 struct sp_stage_cost {
     uint32_t device;       /* the first of its block; all figures are of one device */
-    uint32_t device_count; /* of all replicas */
+    uint32_t device_count; /* of all replicas, in one copy of the placement */
     uint32_t node_count;
     uint32_t waits_for; /* the stage whose transfers are the last to arrive, at start_seconds; SP_NO_WORK: for none */
     double flops;
@@ -68,7 +70,7 @@ struct sp_stage_cost {
     double waiting_bytes;      /* shared devices: of activations_peak_bytes, what other requests and stages hold */
     double collective_seconds; /* of compute_seconds: spent in collectives between the stage's devices */
     double stall_seconds;      /* of compute_seconds: spent waiting for weights from the host */
-    double interval_seconds;   /* max of the three, divided by the replicas; at least shared_seconds */
+    double interval_seconds;   /* max of the three, divided by replicas and copies; at least shared_seconds */
     double start_seconds;      /* when one request enters, counted from its arrival */
     /* Shared devices: the activations of this stage, all else of the device; its memory is the largest total. */
     double weights_bytes, cache_bytes, activations_peak_bytes, communication_bytes, total_bytes, capacity_bytes;
@@ -82,7 +84,7 @@ struct sp_stage_cost {
 
 struct sp_evaluation {
     uint32_t stage_count, transfer_count;
-    uint32_t device_count; /* in use */
+    uint32_t device_count; /* in use, in all copies */
     struct sp_stage_cost *stages;
     struct sp_stage_cost *devices;        /* per device of the cluster, where devices are shared; else NULL */
     struct sp_stage_cost *members;        /* per device, where some stage has unequal devices: its own; else NULL */
@@ -101,6 +103,10 @@ struct sp_placement {
     /* Stages of several devices (search/joint/joint.h); NULL: one each. Replica r of stage s has the devices
        stage_device[s] + r * stage_size[s] .. + stage_size[s] - 1. */
     uint32_t *stage_size, *stage_replicas;
+    /* Copies of all of it take requests in turn, beside the devices above: copy k > 0 of stage s has as many devices, over
+       the same links, from copy_device[(k - 1) * stage_count + s] on. 0 or 1: there is the placement itself only. */
+    uint32_t copies;
+    uint32_t *copy_device;
 };
 
 /* Devices of one replica of a stage, and its replicas. */
@@ -111,6 +117,22 @@ static inline uint32_t sp_placement_size(const struct sp_placement *placement, u
 static inline uint32_t sp_placement_replicas(const struct sp_placement *placement, uint32_t stage)
 {
     return placement->stage_replicas == NULL ? 1 : placement->stage_replicas[stage];
+}
+
+/* The placement and its copies, and the first device of a stage in one of them; 0 is the placement itself. */
+static inline uint32_t sp_placement_copies(const struct sp_placement *placement)
+{
+    return placement->copies > 1 ? placement->copies : 1;
+}
+static inline uint32_t sp_placement_device(const struct sp_placement *placement, uint32_t stage, uint32_t copy)
+{
+    return copy == 0 ? placement->stage_device[stage]
+                     : placement->copy_device[(size_t)(copy - 1) * placement->stage_count + stage];
+}
+/* Replicas of a stage in all copies: a request takes one of so many turns. */
+static inline uint32_t sp_placement_turns(const struct sp_placement *placement, uint32_t stage)
+{
+    return sp_placement_replicas(placement, stage) * sp_placement_copies(placement);
 }
 
 /* A stage of a placement, and its nodes: all of them that run, ascending, with folded ones among them or not. */

@@ -36,12 +36,12 @@ struct sp_evaluator {
 };
 
 /* Total bytes and the interval, from what makes them up. */
-static inline void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t replicas)
+static inline void sp_stage_cost_sum(struct sp_stage_cost *cost, uint32_t turns)
 {
     const double transfer = cost->send_seconds > cost->receive_seconds ? cost->send_seconds : cost->receive_seconds;
     cost->total_bytes =
         cost->weights_bytes + cost->cache_bytes + cost->activations_peak_bytes + cost->communication_bytes;
-    cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / replicas;
+    cost->interval_seconds = (cost->compute_seconds > transfer ? cost->compute_seconds : transfer) / turns;
     if (cost->shared_seconds > cost->interval_seconds)
         cost->interval_seconds = cost->shared_seconds;
 }

@@ -54,5 +54,5 @@ void sp_share_switches(struct sp_evaluator *evaluator, const struct sp_placement
         }
     }
     for (uint32_t s = 0; s < evaluation->stage_count; s++)
-        sp_stage_cost_sum(&evaluation->stages[s], sp_placement_replicas(placement, s));
+        sp_stage_cost_sum(&evaluation->stages[s], sp_placement_turns(placement, s));
 }

@@ -124,24 +124,32 @@ static double rate_of(const struct streaming *s, uint32_t stage)
     return rate;
 }
 
+/* The devices of a stage in all copies, one after the other; SP_NO_WORK behind the last. */
+static uint32_t device_of(const struct sp_placement *placement, uint32_t stage, uint32_t index)
+{
+    const uint32_t count = sp_placement_size(placement, stage) * sp_placement_replicas(placement, stage);
+    return index < count * sp_placement_copies(placement)
+               ? sp_placement_device(placement, stage, index / count) + index % count
+               : SP_NO_WORK;
+}
+
 /* Takes the hosts' memory, and the time of their links, for all devices of a stage; false where that is too little. */
 static bool take_hosts(const struct streaming *s, uint32_t stage, double bytes)
 {
     const struct sp_cluster *cluster = s->evaluator->cluster;
-    const uint32_t first = s->placement->stage_device[stage], replicas = sp_placement_replicas(s->placement, stage);
-    const uint32_t end = first + sp_placement_size(s->placement, stage) * replicas;
+    const uint32_t turns = sp_placement_turns(s->placement, stage);
     bool fits = true;
-    for (uint32_t d = first; d < end; d++) {
+    for (uint32_t i = 0, d; (d = device_of(s->placement, stage, i)) != SP_NO_WORK; i++) {
         if (sp_cluster_host(cluster, d) == NULL)
             return false;
         s->left[cluster->host_of[d]] -= bytes;
         fits = fits && s->left[cluster->host_of[d]] >= 0;
     }
-    for (uint32_t d = first; d < end; d++) {
+    for (uint32_t i = 0, d; (d = device_of(s->placement, stage, i)) != SP_NO_WORK; i++) {
         if (!fits)
             s->left[cluster->host_of[d]] += bytes;
         else
-            s->busy[cluster->host_of[d]] += bytes / replicas / sp_cluster_host(cluster, d)->bandwidth;
+            s->busy[cluster->host_of[d]] += bytes / turns / sp_cluster_host(cluster, d)->bandwidth;
     }
     return fits;
 }
@@ -182,7 +190,7 @@ static bool stream_stage(const struct streaming *s, uint32_t stage, struct sp_st
     const double busy = has_link ? 0 : cost->collective_seconds; /* with other copies over the host's link */
     cost->stall_seconds = fmax(0, cost->stream_seconds + busy - cost->compute_seconds);
     cost->compute_seconds += cost->stall_seconds;
-    sp_stage_cost_sum(cost, sp_placement_replicas(s->placement, stage));
+    sp_stage_cost_sum(cost, sp_placement_turns(s->placement, stage));
     return true;
 }
 
@@ -210,12 +218,10 @@ bool sp_stream_weights(struct sp_evaluator *evaluator, struct sp_arena *arena, c
     }
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         struct sp_stage_cost *cost = &evaluation->stages[i];
-        const uint32_t replicas = sp_placement_replicas(placement, i);
-        const uint32_t end = cost->device + sp_placement_size(placement, i) * replicas;
-        for (uint32_t d = cost->device; cost->streamed_count > 0 && d < end; d++)
+        for (uint32_t k = 0, d; cost->streamed_count > 0 && (d = device_of(placement, i, k)) != SP_NO_WORK; k++)
             cost->shared_seconds = fmax(cost->shared_seconds, s.busy[cluster->host_of[d]]);
         if (cost->streamed_count > 0)
-            sp_stage_cost_sum(cost, replicas);
+            sp_stage_cost_sum(cost, sp_placement_turns(placement, i));
     }
     return true;
 }

@@ -126,6 +126,25 @@ static enum sp_status create_export(const struct sp_file_request *request, struc
 
 /* ---- realisations ----------------------------------------------------------------------------------------------- */
 
+/* Which devices of the cluster run the devices' models: those of each copy, in the order of the models. */
+static void write_copies(const struct sp_subject *subject, struct sp_json *json)
+{
+    const struct sp_plan *plan = subject->plan;
+    const struct sp_placement *placement = plan != NULL ? &plan->result->placement : NULL;
+    if (placement == NULL || sp_placement_copies(placement) < 2)
+        return;
+    sp_json_key(json, "copies");
+    sp_json_begin_array(json);
+    for (uint32_t copy = 0; copy < sp_placement_copies(placement); copy++) {
+        sp_json_begin_array(json);
+        for (int64_t i = 0; i < subject->device_count; i++)
+            sp_json_int(json,
+                        sp_cluster_number(plan->cluster, sp_plan_copied(plan, subject->cluster_devices[i], copy)));
+        sp_json_end_array(json);
+    }
+    sp_json_end_array(json);
+}
+
 enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
                                 struct sp_recipe **ret_recipe, struct sp_error *err)
 {
@@ -137,6 +156,7 @@ enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct s
     sp_device_plan_manifest(plan, &json);
     if (subject->plan != NULL)
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
+    write_copies(subject, &json);
     sp_json_end_object(&json);
     struct sp_recipe *recipe = sp_recipe_create();
     enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);

@@ -30,13 +30,16 @@ static void put_file(struct sp_writing *writing, const struct sp_sink *sink)
 {
     static const char zeros[8];
     const struct sp_evaluation *evaluation = writing->plan->result->evaluation;
-    struct sp_index_head head = {.magic = SP_INDEX_MAGIC,
-                                 .version = SP_INDEX_VERSION,
-                                 .requests = sp_schedule_requests(writing->plan),
-                                 .shares_devices = writing->plan->result->placement.shares_devices,
-                                 .latency_seconds = sp_writing_number(evaluation->latency_seconds),
-                                 .interval_seconds = sp_writing_number(evaluation->interval_seconds),
-                                 .plan_size = sp_index_scan_size(writing->source->scan)};
+    struct sp_index_head head = {
+        .magic = SP_INDEX_MAGIC,
+        .version = SP_INDEX_VERSION,
+        .requests = sp_schedule_requests(writing->plan),
+        .shares_devices = writing->plan->result->placement.shares_devices,
+        .latency_seconds = sp_writing_number(evaluation->latency_seconds),
+        /* of the first copy, whose requests the timeline has */
+        .interval_seconds =
+            sp_writing_number(evaluation->interval_seconds * sp_placement_copies(&writing->plan->result->placement)),
+        .plan_size = sp_index_scan_size(writing->source->scan)};
     writing->counts[SP_TABLE_TEXTS] = writing->text_size;
     writing->counts[SP_TABLE_SUMMARY] = writing->summary.size;
     writing->counts[SP_TABLE_LINE] = writing->line.size;

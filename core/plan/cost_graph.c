@@ -54,7 +54,7 @@ enum sp_status sp_costs_check_any_sets(const struct sp_plan_options *options, bo
                       "The placement 'any' has a search of its own: leave the strategy out, or the placement out.");
         return sp_error_at(err, "/options/strategy");
     }
-    if (options->max_replicas != 1) {
+    if (options->max_replicas != SP_REPLICAS_NOT_GIVEN && options->max_replicas != 1) {
         (void)sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_UNSUPPORTED",
                       "With the placement 'any' stages have no replicas: leave out the replicas, or the placement.");
         return sp_error_at(err, "/options/replicas");

@@ -63,6 +63,9 @@ struct sp_bindings {
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
 
+/* The same where the plan has its notes already. */
+bool sp_plan_add_note(struct sp_plan *plan, const struct sp_plan_note *note);
+
 /* Says that the plan takes no notice of shardings that the model states, and replaces those of its configuration. The
    model may be NULL. False without memory. */
 bool sp_note_replaced(const struct sp_model *model, struct sp_bindings *bindings);
@@ -90,6 +93,7 @@ bool sp_note_profile(const struct sp_profile_use *use, struct sp_bindings *bindi
 bool sp_note_stopped(struct sp_bindings *bindings);
 bool sp_note_caches_stay(const struct sp_plan *plan, struct sp_bindings *bindings);
 bool sp_note_first_route(const struct sp_search_result *result, struct sp_bindings *bindings);
+bool sp_note_first_copy(const struct sp_search_result *result, struct sp_bindings *bindings);
 /* A way of searching failed, and the plan is that of the others. */
 bool sp_note_search_failed(const struct sp_error *failure, struct sp_bindings *bindings);
 
@@ -184,9 +188,14 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage);
 enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,
                                    struct sp_error *err);
 
+/* Two lines: the plans that are the fastest for one request, and take the most requests, of those that were found; none
+   where one was. */
+void sp_answers_write_text(const struct sp_plan *plan, struct sp_buf *buf);
+
 /* For each device of the cluster its stage, the first where devices are shared, or SP_NO_STAGE; in the plan's arena,
-   NULL without memory. */
+   NULL without memory. Devices of copies have none; with the second function that of the device that they copy. */
 uint32_t *sp_plan_device_stages(const struct sp_plan *plan);
+uint32_t *sp_plan_all_device_stages(const struct sp_plan *plan);
 
 /* US dollars an hour of the devices that are used; 0 where the group of one of them states none. */
 double sp_plan_price(const struct sp_plan *plan);

@@ -187,7 +187,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
     sp_json_member_string(&json, "strategy", sp_search_strategy_name(options->strategy));
     if (options->any_sets)
         sp_json_member_string(&json, "placement", "any");
-    if (options->max_replicas != 1)
+    if (options->max_replicas != SP_REPLICAS_NOT_GIVEN)
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
@@ -400,7 +400,11 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.optimal = options->optimal;
     joint.tolerance = options->tolerance;
     joint.any_sets = options->any_sets;
-    joint.max_replicas = options->max_replicas;
+    const bool has_replicas = options->max_replicas != SP_REPLICAS_NOT_GIVEN;
+    joint.max_replicas = has_replicas ? options->max_replicas : 1;
+    joint.max_copies = has_replicas ? options->max_replicas : options->strategy == SP_STRATEGY_AUTO ? 0 : 1;
+    if (options->any_sets)
+        joint.max_copies = 1;
     joint.skips_routes = contraction.workload != workload;
     joint.seed = options->seed;
     joint.executor = job->executor;
@@ -413,8 +417,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (status == SP_ERR_NOFIT && options->past == NULL && sp_states_join_nodes(workload))
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
-    if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_caches_stay(plan, bindings) ||
-                            !sp_note_streamed(plan, bindings)))
+    if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_first_copy(job->result, bindings) ||
+                            !sp_note_caches_stay(plan, bindings) || !sp_note_streamed(plan, bindings)))
         status = sp_fail_memory(err);
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }
@@ -444,6 +448,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->strategy = sp_search_strategy_name(options->strategy);
     plan->seed = options->seed;
     plan->tolerance = options->tolerance;
+    plan->max_latency_seconds = options->constraints != NULL ? sp_demands_latency(options->constraints) : 0;
     if (job->model != NULL)
         plan->model_name = job->name[0] != '\0' ? job->name : job->model->graph->name;
     else
@@ -565,7 +570,8 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
 /* What plans of routes are not for. */
 static enum sp_status check_routes(const struct sp_plan_options *options, struct sp_error *err)
 {
-    const bool is_throughput = options->objective == SP_OBJECTIVE_THROUGHPUT, has_replicas = options->max_replicas != 1;
+    const bool is_throughput = options->objective == SP_OBJECTIVE_THROUGHPUT,
+               has_replicas = options->max_replicas != SP_REPLICAS_NOT_GIVEN && options->max_replicas != 1;
     if (options->strategy != SP_STRATEGY_ROUTES || (is_throughput && !has_replicas && options->constraints == NULL))
         return SP_OK;
     (void)sp_fail(

@@ -91,13 +91,16 @@ struct sp_job_options {
 /* Estimates are a few per cent off: what a plan is better by less counts as nothing unless a request says otherwise. */
 #define SP_PLAN_TOLERANCE 0.02
 
+#define SP_REPLICAS_NOT_GIVEN UINT32_MAX
+
 /* What is asked of a plan. */
 struct sp_plan_options {
     enum sp_objective objective;
     bool by_price; /* objective "cost", of services: the cheapest devices; `objective` is then the fewest */
     enum sp_search_strategy strategy;
     bool any_sets;         /* "placement": "any": devices may hold any sets of nodes of a graph of costs */
-    uint32_t max_replicas; /* of one stage, that take requests in turn: 1 (none) unless asked for; 0: any number */
+    uint32_t max_replicas; /* of one stage, or copies of the whole plan, that take requests in turn; 0: any number.
+                              SP_REPLICAS_NOT_GIVEN: the strategy auto has any number of copies, else there are none */
     int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
                               fixed to another number is SP_ERR_REQUEST */
     struct sp_sizes sizes;

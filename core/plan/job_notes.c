@@ -17,6 +17,18 @@ bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note)
     return true;
 }
 
+bool sp_plan_add_note(struct sp_plan *plan, const struct sp_plan_note *note)
+{
+    struct sp_plan_note *notes = SP_NEW_ARRAY(plan->arena, (size_t)plan->note_count + 1, struct sp_plan_note);
+    if (notes == NULL)
+        return false;
+    if (plan->note_count > 0)
+        memcpy(notes, plan->notes, plan->note_count * sizeof *notes);
+    notes[plan->note_count++] = *note;
+    plan->notes = notes;
+    return true;
+}
+
 bool sp_note_replaced(const struct sp_model *model, struct sp_bindings *bindings)
 {
     bool is_replaced = false;
@@ -231,6 +243,24 @@ bool sp_note_first_route(const struct sp_search_result *result, struct sp_bindin
                                    "models are of all.",
                                    routed->route_count, 100 * routed->routes[0].share),
         .hint = "--strategy pipeline has one route, and other strategies split operators.",
+    };
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
+bool sp_note_first_copy(const struct sp_search_result *result, struct sp_bindings *bindings)
+{
+    const uint32_t copies = sp_placement_copies(&result->placement);
+    if (copies < 2)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "FIRST_COPY",
+        .severity = "note",
+        .message = sp_arena_printf(bindings->arena,
+                                   "%u copies of the plan take requests in turn. Stages, tensors, the annotated model, "
+                                   "the devices' models, the timeline and exports are those of the first; 'copies' has "
+                                   "the devices of each, and all steps of one loop go to the same.",
+                                   copies),
+        .hint = "--replicas 1 is one plan for all devices.",
     };
     return note.message != NULL && sp_note_add(bindings, &note);
 }

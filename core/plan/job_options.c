@@ -39,7 +39,7 @@ void sp_plan_options_init(struct sp_plan_options *options)
     memset(options, 0, sizeof *options);
     options->objective = SP_OBJECTIVE_THROUGHPUT;
     options->strategy = SP_STRATEGY_AUTO;
-    options->max_replicas = 1;
+    options->max_replicas = SP_REPLICAS_NOT_GIVEN;
     options->tolerance = SP_PLAN_TOLERANCE;
     options->optimal = true;
 }

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <string.h>
 #include <xxhash.h>
 
 #include "plan/internal.h"
@@ -54,6 +55,24 @@ static enum sp_status sort_strategies(struct sp_plan *plan, struct sp_error *err
     return SP_OK;
 }
 
+/* Where the limit on latency is kept by the estimate, but not by all of its range. */
+static bool note_limit(struct sp_plan *plan)
+{
+    const struct sp_error_bar *latency = &plan->bars.latency_seconds;
+    if (plan->max_latency_seconds <= 0 || latency->high <= plan->max_latency_seconds)
+        return true;
+    const struct sp_plan_note note = {
+        .code = "LATENCY_NEAR_LIMIT",
+        .severity = "warning",
+        .message = sp_arena_printf(plan->arena,
+                                   "A request may take %.4g ms and is estimated to take %.4g ms, but that may be "
+                                   "%.4g ms: the limit lies within the range of the estimate.",
+                                   plan->max_latency_seconds * 1e3, latency->value * 1e3, latency->high * 1e3),
+        .hint = "Ask for less, or measure the device: 'shardplan calibrate', or a profile of the model.",
+    };
+    return note.message != NULL && sp_plan_add_note(plan, &note);
+}
+
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_buf text;
@@ -63,7 +82,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err)
     if (status == SP_OK)
         status = sp_plan_find_cuts(plan, err);
     if (status == SP_OK &&
-        !sp_error_bars(plan->arena, plan->workload, plan->cluster, plan->result, plan->cut_seconds, &plan->bars))
+        (!sp_error_bars(plan->arena, plan->workload, plan->cluster, plan->result, plan->cut_seconds, &plan->bars) ||
+         !note_limit(plan)))
         status = sp_fail_memory(err);
     if (status != SP_OK)
         return status;

@@ -34,8 +34,9 @@ struct sp_plan {
     const struct sp_cluster *cluster;
     const struct sp_search_result *result;
     enum sp_objective objective;
-    double tolerance;     /* sp_joint_options.tolerance */
-    const char *strategy; /* "grouping" */
+    double tolerance;           /* sp_joint_options.tolerance */
+    double max_latency_seconds; /* that a constraint gives a request; 0: none does */
+    const char *strategy;       /* "grouping" */
     uint64_t seed;
     const char *id; /* hex fingerprint of model, cluster and options: the same question has the same id everywhere */
     const char *model_name;

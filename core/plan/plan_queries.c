@@ -33,9 +33,22 @@ uint32_t *sp_plan_device_stages(const struct sp_plan *plan)
     return stages;
 }
 
+uint32_t *sp_plan_all_device_stages(const struct sp_plan *plan)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    uint32_t *stages = sp_plan_device_stages(plan);
+    for (uint32_t copy = 1; stages != NULL && copy < sp_placement_copies(placement); copy++) {
+        for (uint32_t s = 0; s < placement->stage_count; s++) {
+            for (uint32_t i = 0; i < sp_plan_stage_devices(plan, s); i++)
+                stages[sp_placement_device(placement, s, copy) + i] = s;
+        }
+    }
+    return stages;
+}
+
 double sp_plan_price(const struct sp_plan *plan)
 {
-    const uint32_t *stages = sp_plan_device_stages(plan);
+    const uint32_t *stages = sp_plan_all_device_stages(plan);
     double price = 0;
     for (uint32_t d = 0; stages != NULL && d < plan->cluster->device_count; d++) {
         const double of_device = sp_cluster_price(plan->cluster, d);

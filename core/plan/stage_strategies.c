@@ -15,6 +15,22 @@ uint32_t sp_plan_devices_used(const struct sp_plan *plan)
     return plan->result->evaluation->device_count;
 }
 
+uint32_t sp_plan_copy_devices(const struct sp_plan *plan)
+{
+    return plan->result->evaluation->device_count / sp_placement_copies(&plan->result->placement);
+}
+
+uint32_t sp_plan_copied(const struct sp_plan *plan, uint32_t device, uint32_t copy)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    for (uint32_t s = 0; s < placement->stage_count; s++) {
+        const uint32_t first = placement->stage_device[s];
+        if (device >= first && device - first < sp_plan_stage_devices(plan, s))
+            return sp_placement_device(placement, s, copy) + (device - first);
+    }
+    return device;
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 const struct sp_strategies *sp_plan_strategies(const struct sp_plan *plan, uint32_t node)

@@ -15,9 +15,13 @@
 /* The stage's strategies; NULL where its block is one device. */
 const struct sp_sharded_stage *sp_plan_sharded(const struct sp_plan *plan, uint32_t stage);
 
-/* Devices of all replicas of a stage; of all stages. */
+/* Devices of all replicas of a stage; of all stages and copies; of all stages of one copy. */
 uint32_t sp_plan_stage_devices(const struct sp_plan *plan, uint32_t stage);
 uint32_t sp_plan_devices_used(const struct sp_plan *plan);
+uint32_t sp_plan_copy_devices(const struct sp_plan *plan);
+
+/* The device that does in a copy what `device`, of one of the stages, does in the first one. */
+uint32_t sp_plan_copied(const struct sp_plan *plan, uint32_t device, uint32_t copy);
 
 /* How the devices of its stage share a node; NULL for a folded node, and where the block is one device. */
 const struct sp_strategies *sp_plan_strategies(const struct sp_plan *plan, uint32_t node);

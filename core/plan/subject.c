@@ -200,7 +200,7 @@ static enum sp_status annotate(struct sp_model *model, const struct sp_annotatio
 static enum sp_status number_devices(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
 {
     const uint32_t *stages = sp_plan_device_stages(plan);
-    uint32_t *devices = SP_NEW_ARRAY(plan->arena, sp_plan_devices_used(plan), uint32_t);
+    uint32_t *devices = SP_NEW_ARRAY(plan->arena, sp_plan_copy_devices(plan), uint32_t);
     uint32_t used = 0;
     if (stages == NULL || devices == NULL)
         return sp_fail_memory(err);
@@ -218,10 +218,10 @@ static enum sp_status place_costs(struct sp_subject *subject, const struct sp_pl
     const struct sp_placement *placement = &plan->result->placement;
     struct sp_subject_node *nodes = SP_NEW_ARRAY(plan->arena, plan->workload->node_count, struct sp_subject_node);
     int64_t *numbers = SP_NEW_ARRAY(plan->arena, plan->cluster->device_count, int64_t);
-    const char **names = SP_NEW_ARRAY(plan->arena, sp_plan_devices_used(plan), const char *);
+    const char **names = SP_NEW_ARRAY(plan->arena, sp_plan_copy_devices(plan), const char *);
     if (nodes == NULL || numbers == NULL || names == NULL || subject->cluster_devices == NULL)
         return sp_fail_memory(err);
-    subject->device_count = sp_plan_devices_used(plan);
+    subject->device_count = sp_plan_copy_devices(plan);
     subject->stage_count = (int32_t)placement->stage_count;
     for (uint32_t d = 0; d < subject->device_count; d++) {
         const uint32_t device = subject->cluster_devices[d];

@@ -90,6 +90,9 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  * of an output that several devices have comes from each of them. Notes say what was not split, or exchanged in another
  * way than planned; each sentence once.
  *
+ * A plan of which copies take requests in turn has models for the devices of the first one, and "copies":
+ * [[0, 1], [2, 3]] beside "devices": the devices of the cluster that run these models, of each copy.
+ *
  * Of a plan whose requests take several routes export/routes.h makes a manifest out of those of its routes.
  *
  * Inputs with a default are weights of the devices' models. Control flow runs whole.

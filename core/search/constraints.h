@@ -5,6 +5,7 @@
  * The search keeps all of them or refuses. They are read from JSON by plan/request/constraints.h.
  *
  *   max_stages       a pipeline of at most so many stages
+ *   max_latency      one request takes no longer
  *   reserved_bytes   of each device's memory, for others
  *   cache            keys and values are kept (cost/cache.h): the workload's nodes have them as resident_bytes
  *   stage pins       a node is in this stage of the pipeline
@@ -27,8 +28,9 @@ struct sp_split_pin {
 };
 
 struct sp_constraints {
-    const char *where;   /* JSON pointer of them all, for messages; NULL: none */
-    uint32_t max_stages; /* 0: any number */
+    const char *where;          /* JSON pointer of them all, for messages; NULL: none */
+    uint32_t max_stages;        /* 0: any number */
+    double max_latency_seconds; /* 0: any */
     double reserved_bytes;
     const char *cache_member; /* of the demand that gave the workload's nodes their resident_bytes; NULL: none */
     const uint32_t *stage_of, *device_of; /* per work node, SP_UNPINNED; NULL: no pins */

@@ -148,7 +148,7 @@ class Profiles(DaemonCase):
 
     def submit_profile(self, profile, expect=(200, 202)):
         data = onnx_make.encode(onnx_make.chain(6, (64, 256)))
-        body = {"model": self.store(data), "cluster": CLUSTER, "options": {"profile": profile}}
+        body = {"model": self.store(data), "cluster": CLUSTER, "options": {"profile": profile, "replicas": 1}}
         return self.ask("POST", "/v1/plans", body, expect, Prefer="wait=60").json
 
     def test_events_of_onnxruntime(self):

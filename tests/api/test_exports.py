@@ -75,7 +75,8 @@ class Exports(Manifests):
     def planned(cls, data, name, kind=FILE):
         """The path of the finished plan."""
         stored = cls.daemon.upload(data, f"/v1/models?name={name}", Content_Type=kind).json["id"]
-        answer = cls.daemon.request("POST", "/v1/plans", {"model": stored, "cluster": ALONE}, {"Prefer": "wait=60"})
+        answer = cls.daemon.request("POST", "/v1/plans", {"model": stored, "cluster": ALONE, "options": {"replicas": 1}},
+                                    {"Prefer": "wait=60"})
         assert answer.status == 200 and answer.json["state"] == "succeeded", answer
         return "/v1/plans/" + answer.json["id"]
 
@@ -314,7 +315,8 @@ class Stopped(Manifests):
     def figures_fit(self, plan, files):
         """The tables have the figures of the plan that was shown."""
         rows = list(csv.DictReader(io.StringIO(files["exports/csv-devices"].decode())))
-        used = [device for device in plan["devices"] if device["stage"] is not None]
+        of_stages = {device for stage in plan["stages"] for device in stage["devices"]}  # of the first copy
+        used = [device for device in plan["devices"] if device["id"] in of_stages]
         self.assertEqual([float(row["compute_seconds"]) for row in rows if row["stage"] != ""],
                          [device["compute_seconds"] for device in used])
 

@@ -78,7 +78,7 @@ class Variants(DaemonCase):
 
     def test_files_of_a_plan_of_a_sweep(self):
         body = {"model": self.store(), "sweep": {"devices": [1, 2], "types": TYPES[:1], "choose": "best"},
-                "options": {"what_if": True}}
+                "options": {"what_if": True, "replicas": 1}}
         answer = self.ask("POST", "/v1/plans", body, 200, Prefer="wait=60").json
         lines = self.ask("GET", f"/v1/plans/{answer['id']}/exports/csv-devices").text.splitlines()
         self.assertEqual(len(lines), 1 + len(answer["plan"]["devices"]))

@@ -457,6 +457,33 @@ class Plan(Case):
         self.assertIn(b"not valid JSON", self.done("plan", path, "--devices", "4", "--constraints",
                                                    self.path("constraints.json"), status=2).stderr)
 
+    def test_a_request_takes_no_longer_than_the_limit(self):
+        path = self.mlp(8, 2048, 512)
+
+        def figures(*options):
+            plan = self.plan(path, 4, "--device", "l4-24gb", *options)
+            return plan["estimate"]["latency_seconds"], plan["estimate"]["interval_seconds"], plan
+
+        slow, interval, _ = figures("--tolerance", "0")
+        fast, longer, _ = figures("--objective", "latency")
+        self.assertLess(fast, slow)
+        limit = (fast + slow) / 2
+        latency, between, plan = figures("--max-latency", f"{limit * 1e6:.3f}us")
+        self.assertLessEqual(latency, limit)
+        self.assertLessEqual(interval, between * (1 + 1e-9))
+        self.assertLessEqual(between, longer * 1.02)
+        self.assertAlmostEqual(plan["options"]["constraints"]["max_latency_seconds"], limit, delta=1e-8)
+        self.assertIn("LATENCY_NEAR_LIMIT", [note["code"] for note in plan["diagnostics"]])
+        at_ease = figures("--max-latency", f"{slow * 1e6 + 1:.3f}us", "--tolerance", "0")
+        self.assertAlmostEqual(at_ease[1], interval, delta=interval * 1e-6)
+        result = self.done("plan", path, "--devices", "4", "--device", "l4-24gb", "--max-latency", f"{fast / 2}", status=2)
+        self.assertIn(b"max_latency_seconds", result.stderr)
+        self.assertIn(b"CONSTRAINT_UNSUPPORTED", result.stderr)
+        self.file("limit.json", b'{"max_latency_seconds": 1}')
+        self.done("plan", path, "--devices", "4", "--constraints", self.path("limit.json"), "--max-latency", "1s", status=2)
+        for wrong in ("0", "-1", "fast", "1 s", ""):
+            self.done("plan", path, "--devices", "4", "--max-latency", wrong, status=2)
+
     def test_a_plan_with_constraints_is_made_again(self):
         path, plan = self.mlp(4, 256, 8), self.path("constrained.json")
         with open(self.path("constraints.json"), "w", encoding="utf-8") as file:
@@ -485,7 +512,7 @@ class Plan(Case):
 
     def test_a_plan_of_an_annotated_model_says_what_comes_of_that(self):
         model = self.file("annotated.onnx", onnx_make.encode(onnx_make.annotated()))
-        notes = self.plan(model, 2)["diagnostics"]
+        notes = self.plan(model, 2, "--replicas", "1")["diagnostics"]
         self.assertEqual([note["code"] for note in notes], ["ANNOTATIONS_IGNORED"])
         self.assertIn("'two'", notes[0]["message"])
 

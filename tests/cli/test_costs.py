@@ -134,7 +134,7 @@ class AnyPlacement(test_cli.Case):
 
     def test_plan(self):
         path = self.path("plan.json")
-        plan, contiguous = self.plan("--placement", "any", "--plan", path), self.plan("--placement", "contiguous")
+        plan, contiguous = self.plan("--placement", "any", "--plan", path), self.plan("--replicas", "1")
         self.assertAlmostEqual(contiguous["estimate"]["interval_seconds"], 0.021)
         self.assertNotIn("placement", contiguous["options"])
         self.assertTrue(all("stages" not in device for device in contiguous["devices"]))
@@ -237,7 +237,7 @@ class Profiles(test_cli.Case):
 
     def test_events_of_onnxruntime(self):
         path = self.path("plan.json")
-        plan = self.plan(self.model, 2, "--profile", PROFILE, "--plan", path)
+        plan = self.plan(self.model, 2, "--profile", PROFILE, "--replicas", "1", "--plan", path)
         self.assertEqual([item["code"] for item in plan["diagnostics"]], ["PROFILE_USED"])
         self.assertEqual(plan["options"]["profile"], {"nodes": self.MEDIANS})
         self.assertEqual(self.seconds(path), self.MEDIANS)  # the plan is made again from what stands in it
@@ -247,7 +247,7 @@ class Profiles(test_cli.Case):
         path = self.path("plan.json")
         profile = {"nodes": {"relu0": 0.5, "v1": {"a100-sxm4-80gb": 0.25, "t4-16gb": 9}, "nobody": 1}}
         plan = self.plan(self.model, 2, "--profile", self.file("profile.json", json.dumps(profile).encode()),
-                         "--plan", path)
+                         "--replicas", "1", "--plan", path)
         self.assertEqual([item["code"] for item in plan["diagnostics"]], ["PROFILE_USED", "PROFILE_NAMES_UNKNOWN"])
         seconds, estimates = self.seconds(path), self.path("estimates.json")
         self.plan(self.model, 2, "--plan", estimates)

@@ -50,8 +50,8 @@ class Emits:
         return self.file("model.onnx", onnx_make.encode(onnx_make.mlp(LAYERS, WIDTH, 1024, weights="pattern")))
 
     def emit(self, model, *arguments, folder="out", **more):
-        return self.done("plan", model, "--devices", "2", *test_cli.ALONE, "--emit", self.path(folder), *arguments,
-                         **more)
+        return self.done("plan", model, "--devices", "2", *test_cli.ALONE, "--replicas", "1", "--emit",
+                         self.path(folder), *arguments, **more)
 
     def sound(self, path, known=()):
         """The inspection of a model in which nothing is wrong, but for what is known."""

@@ -69,7 +69,7 @@ class Published(test_cli.Case):
         known = load("expected.json")["throughput"][name]
         instance = load(f"throughput-{name}.json")
         plan = self.plan(instance, "--placement", "any", "--tolerance", "0")
-        contiguous = self.plan(instance, "--tolerance", "0")
+        contiguous = self.plan(instance, "--tolerance", "0", "--replicas", "1")
         self.check_figures(plan, instance)
         estimate = plan["estimate"]
         self.assertLessEqual(estimate["interval_seconds"], contiguous["estimate"]["interval_seconds"])

@@ -102,10 +102,12 @@ class Replan(test_cli.Case):
         with open(self.path(f"{folder}/manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
         used = [device["id"] for device in plan["devices"] if device["stage"] is not None]
+        copies = manifest.get("copies", [used])
         weights = {device["id"]: [] for device in plan["devices"]}
         for device in manifest["devices"]:
             for part in device["parts"]:
-                weights[used[device["id"]]] += initializers(self.path(f"{folder}/{part['model']}"))
+                for copy in copies:
+                    weights[copy[device["id"]]] += initializers(self.path(f"{folder}/{part['model']}"))
         return plan, weights
 
     def elements(self, tensors, move):
@@ -170,15 +172,18 @@ class Replan(test_cli.Case):
         self.cluster("4.json", 4)
         self.cluster("3.json", 3)
         self.cluster("small.json", 4, memory_limit_bytes=50000)
-        moved = split = 0
-        for objective, first, follow in (
-            ("throughput", "4.json", (("3.json", "--horizon", "0"), ("3.json", "--lost", "1"), ("small.json",))),
+        moved = split = copied = 0
+        throughput = (("3.json", "--horizon", "0"), ("3.json", "--lost", "1"), ("small.json",))
+        for objective, first, follow, *more in (
+            ("throughput", "4.json", throughput),
+            ("throughput", "4.json", throughput, "--replicas", "1"),
             ("latency", "4.json", (("3.json", "--horizon", "0"), ("3.json", "--lost", "1"), ("small.json",))),
             ("latency", "3.json", (("4.json", "--horizon", "1000d"),)),
         ):
             self.done("plan", model, "--cluster", self.path(first), "--objective", objective, "--emit",
-                      self.path("before"), "--no-simulation", "--tolerance", "0")
+                      self.path("before"), "--no-simulation", "--tolerance", "0", *more)
             before = self.devices("before")
+            copied += "copies" in before[0]
             for cluster, *options in follow:
                 with self.subTest(objective, first=first, cluster=cluster, options=options):
                     self.done("replan", model, "--from", self.path("before/plan.json"), "--cluster", self.path(cluster),
@@ -188,6 +193,7 @@ class Replan(test_cli.Case):
                     split += any(len(stage["mesh"]) > 0 for stage in after[0]["stages"])
         self.assertGreater(moved, 3)
         self.assertGreater(split, 1)
+        self.assertEqual(copied, 1)
 
     def test_a_transformer(self):
         """Attention, norms, a convolution: every weight is where the plan says."""

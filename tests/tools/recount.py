@@ -374,6 +374,23 @@ class Recount:
 
     # ---- all of them ----
 
+    def originals(self):
+        """Of each device of a copy the one that it copies: no device has two places, and equal devices are copied."""
+        copies = self.plan.get("copies")
+        if copies is None:
+            return {}
+        first = [device for stage in self.plan["stages"] for device in stage["devices"]]
+        names = {device["id"]: device["name"] for device in self.plan["devices"]}
+        listed = [device for copy in copies["devices"] for device in copy]
+        if copies["count"] != len(copies["devices"]) or copies["devices"][0] != first:
+            raise Wrong("the first copy is not that of the stages")
+        if len(set(listed)) != len(listed) or any(len(copy) != len(first) for copy in copies["devices"]):
+            raise Wrong("copies share devices, or have not as many")
+        original = {device: of for copy in copies["devices"] for device, of in zip(copy, first)}
+        if any(names[device] != names[of] for device, of in original.items()):
+            raise Wrong("a copy has other devices")
+        return original
+
     def check(self):
         if any("stages" in device for device in self.plan["devices"]):
             return recount_shared.Floor(self).check(Wrong, check_device)
@@ -390,12 +407,14 @@ class Recount:
                 weights, peak, is_exact = by_share[share]
                 parts = (weights, self.kept_bytes(stage, share), peak, 2 * crossing[stage][share])
                 stages[-1][device] = (parts, is_exact)
+        original = self.originals()
         for device in self.plan["devices"]:
-            stage = self.stage_of_device.get(device["id"])
+            of = original.get(device["id"], device["id"])
+            stage = self.stage_of_device.get(of)
             if device["stage"] != stage:
                 raise Wrong(f"device {device['id']}: in stage {device['stage']}, not {stage}")
             if "routes" not in self.plan:  # else it has what its routes say: check_routes
-                check_device(device, *(stages[stage][device["id"]] if stage is not None else ((0, 0, 0, 0), True)))
+                check_device(device, *(stages[stage][of] if stage is not None else ((0, 0, 0, 0), True)))
         return all(is_exact for stage in stages for _, is_exact in stage.values())
 
 

@@ -43,7 +43,7 @@ static bool number_devices(struct context *c)
     const uint32_t *stage_of = sp_plan_device_stages(plan);
     uint32_t used = 0;
     c->stages = SP_NEW_ARRAY(plan->arena, plan->result->placement.stage_count, struct stage_specs);
-    c->device_count = sp_plan_devices_used(plan);
+    c->device_count = sp_plan_copy_devices(plan);
     c->device_names = SP_NEW_ARRAY(plan->arena, c->device_count, const char *);
     if (stage_of == NULL || c->stages == NULL || c->device_names == NULL)
         return false;

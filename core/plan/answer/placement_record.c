@@ -76,6 +76,22 @@ static void write_routes(const struct sp_routed *routed, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+/* The first devices of the stages, of each copy beside the first. */
+static void write_copies(const struct sp_placement *placement, struct sp_json *json)
+{
+    if (sp_placement_copies(placement) < 2)
+        return;
+    sp_json_key(json, "copies");
+    sp_json_begin_array(json);
+    for (uint32_t copy = 1; copy < placement->copies; copy++) {
+        sp_json_begin_array(json);
+        for (uint32_t s = 0; s < placement->stage_count; s++)
+            sp_json_int(json, sp_placement_device(placement, s, copy));
+        sp_json_end_array(json);
+    }
+    sp_json_end_array(json);
+}
+
 void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
 {
     sp_json_key(json, "outline");
@@ -85,6 +101,7 @@ void sp_placement_record_write(const struct sp_plan *plan, struct sp_json *json)
     for (uint32_t s = 0; s < plan->result->placement.stage_count; s++)
         write_stage(plan, s, json);
     sp_json_end_array(json);
+    write_copies(&plan->result->placement, json);
     write_nodes(plan, json);
     write_routes(plan->result->routes, json);
     sp_json_end_object(json);
@@ -172,6 +189,25 @@ static bool read_routes(struct sp_arena *arena, const json_t *json, struct sp_pl
     return true;
 }
 
+static bool read_copies(struct sp_arena *arena, const json_t *json, struct sp_placement_record *record)
+{
+    const size_t copies = json_array_size(json), stages = record->stage_count;
+    uint32_t *devices;
+    if (copies == 0)
+        return true;
+    if (copies > SP_MAX_DEVICES || stages > SP_MAX_DEVICES ||
+        (devices = SP_NEW_ARRAY(arena, copies * stages, uint32_t)) == NULL)
+        return false;
+    for (size_t i = 0; i < copies * stages; i++) {
+        const json_t *copy = json_array_get(json, i / stages);
+        if (json_array_size(copy) != stages || !read_number(json_array_get(copy, i % stages), &devices[i]))
+            return false;
+    }
+    record->copies = (uint32_t)copies;
+    record->copy_device = devices;
+    return true;
+}
+
 enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *json, uint32_t node_count,
                                          struct sp_placement_record *ret_record, struct sp_error *err)
 {
@@ -192,7 +228,8 @@ enum sp_status sp_placement_record_parse(struct sp_arena *arena, const json_t *j
         return damaged(err);
     struct sp_placement_record record = {
         .stage_count = (uint32_t)count, .stages = stages, .stage_of = stage_of, .strategy_of = strategies};
-    if (!read_routes(arena, json_object_get(json, "routes"), &record))
+    if (!read_copies(arena, json_object_get(json, "copies"), &record) ||
+        !read_routes(arena, json_object_get(json, "routes"), &record))
         return damaged(err);
     *ret_record = record;
     return SP_OK;

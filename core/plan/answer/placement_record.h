@@ -3,7 +3,7 @@
  * placement_record - the member "outline" of a plan's JSON: what the plan is made of (search/joint/placement_record.h),
  * so that files can be made of it without another search.
  *
- *   {"stages": [{"device": 0, "size": 4, "replicas": 1, "axes": [2, 2]}], "nodes": [[STAGE, STRATEGY, COUNT], ..],
+ *   {"stages": [{"device": 0, "size": 4, "replicas": 1, "axes": [2, 2]}], "copies": [[4], ..], "nodes": [[STAGE, STRATEGY, COUNT], ..],
  *    "routes": [{"share": 0.6, "devices": [0, 2], "ends": [40, 100]}, ..]}
  *
  * `nodes` are runs of nodes in the order of the main graph; `ends` count them. `routes` is there where there are several

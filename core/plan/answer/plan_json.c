@@ -246,6 +246,31 @@ static void write_holder_nodes(struct sp_plan_json *c, const struct sp_route_hol
     sp_json_end_array(c->json);
 }
 
+/* The devices of each copy, in the order of the stages; no member where there is one. */
+static void write_copies(struct sp_plan_json *c)
+{
+    const struct sp_placement *placement = &c->plan->result->placement;
+    const uint32_t copies = sp_placement_copies(placement);
+    struct sp_json *json = c->json;
+    if (copies < 2)
+        return;
+    sp_json_key(json, "copies");
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "count", copies);
+    sp_json_key(json, "devices");
+    sp_json_begin_array(json);
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        sp_json_begin_array(json);
+        for (uint32_t s = 0; s < placement->stage_count; s++) {
+            for (uint32_t i = 0; i < sp_plan_stage_devices(c->plan, s); i++)
+                sp_json_int(json, sp_cluster_number(c->plan->cluster, sp_placement_device(placement, s, copy) + i));
+        }
+        sp_json_end_array(json);
+    }
+    sp_json_end_array(json);
+    sp_json_end_object(json);
+}
+
 static void write_devices(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
@@ -388,6 +413,7 @@ static void write_alternatives(struct sp_plan_json *c)
         sp_json_member_string(json, "description", plan->description);
         sp_json_member_int(json, "stages", plan->stage_count);
         sp_json_member_int(json, "devices", plan->devices_used);
+        sp_json_member_int(json, "copies", plan->copies);
         sp_json_member_double(json, "latency_seconds", plan->latency_seconds);
         sp_json_member_double(json, "interval_seconds", plan->interval_seconds);
         sp_json_member_double(json, "memory_bytes", plan->memory_bytes);
@@ -422,7 +448,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
     struct sp_error none = {0};
     struct sp_plan_json c = {.plan = plan, .json = json, .text = &text, .err = &none};
     sp_buf_init(&text, SP_REASON_BYTES);
-    c.stage_of_device = sp_plan_device_stages(plan);
+    c.stage_of_device = sp_plan_all_device_stages(plan);
     if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders)) {
         json->failed = true;
     } else {
@@ -431,6 +457,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_estimate(&c);
         sp_why_write_json(plan, json);
         sp_assumptions_write_json(plan, json);
+        write_copies(&c);
         write_stages(&c);
         write_devices(&c);
         write_routes(plan, json);

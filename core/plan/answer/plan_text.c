@@ -13,8 +13,8 @@
 #define SP_TEXT_COLUMNS   100 /* the terminal that all of this is made for */
 #define SP_TEXT_TRANSFERS 16  /* transfers listed before they are only counted */
 #define SP_TEXT_NOTES     16  /* notes likewise */
+#define SP_TEXT_COPIES    16  /* and copies */
 #define SP_NOTE_COLUMNS   200 /* a note's sentence: it quotes names out of the model */
-#define SP_WHOLE_RATE     1e3 /* requests per second from which fractions do not matter */
 #define SP_TEXT_BORDER    24  /* columns of the name of a node at which a holder begins or ends */
 #define SP_TEXT_NAME      34  /* columns of a name in a table */
 
@@ -330,14 +330,6 @@ static void alternatives(const struct sp_plan *plan, struct sp_buf *cell, struct
     }
 }
 
-static void text_rate(struct sp_buf *buf, double rate)
-{
-    if (rate >= SP_WHOLE_RATE && rate < 1e15)
-        sp_text_integer(buf, (uint64_t)(rate + 0.5));
-    else
-        sp_buf_printf(buf, "%.4g", rate);
-}
-
 /* " (90%: 10.9 ms to 14.2 ms)", where it is an estimate. */
 static void range(struct sp_buf *buf, const struct sp_error_bar *bar, void (*write)(struct sp_buf *, double))
 {
@@ -355,9 +347,9 @@ static void figures(const struct sp_plan *plan, struct sp_buf *buf)
     const struct sp_error_bars *bars = &plan->bars;
     const bool has_rate = bars->interval_seconds.value > 0;
     if (has_rate) {
-        text_rate(buf, bars->throughput_per_second.value);
+        sp_text_rate(buf, bars->throughput_per_second.value);
         sp_buf_text(buf, " requests per second");
-        range(buf, &bars->throughput_per_second, text_rate);
+        range(buf, &bars->throughput_per_second, sp_text_rate);
         sp_buf_text(buf, ", one every ");
     } else {
         sp_buf_text(buf, "one request every ");
@@ -369,6 +361,29 @@ static void figures(const struct sp_plan *plan, struct sp_buf *buf)
     sp_buf_text(buf, "; ");
     sp_text_bytes(buf, plan->result->evaluation->communication_bytes);
     sp_buf_text(buf, " sent per request");
+}
+
+/* "4 take requests in turn, on devices 0-1; 2-3; 4-5; 6-7": stages and devices below are those of the first. */
+static void copies(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_placement *placement = &plan->result->placement;
+    const uint32_t count = sp_placement_copies(placement);
+    if (count < 2)
+        return;
+    sp_buf_printf(cell, "%u take requests in turn, on devices ", count);
+    for (uint32_t copy = 0; copy < count && copy < SP_TEXT_COPIES; copy++) {
+        sp_buf_text(cell, copy > 0 ? "; " : "");
+        for (uint32_t s = 0; s < placement->stage_count; s++) {
+            sp_buf_text(cell, s > 0 ? ", " : "");
+            sp_text_numbers(cell, plan->cluster->number, sp_placement_device(placement, s, copy),
+                            sp_plan_stage_devices(plan, s));
+        }
+    }
+    sp_buf_text(cell, count > SP_TEXT_COPIES ? "; and others; stages are those of the first"
+                                             : "; stages are those of the first");
+    sp_buf_text(buf, "Copies      ");
+    sp_text_wrapped(buf, cell->data, 12, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
 }
 
 static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
@@ -389,6 +404,7 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
     sp_text_seconds(buf, gap.bound_seconds);
     sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
+    copies(plan, cell, buf);
     if (sp_plan_devices_used(plan) < plan->cluster->device_count)
         sp_buf_printf(buf, "Devices     %u of %u are used\n", sp_plan_devices_used(plan), plan->cluster->device_count);
     if (sp_plan_price(plan) > 0)
@@ -433,6 +449,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         estimate(plan, &cell, buf);
         sp_assumptions_write_text(plan, buf);
         sp_why_write_text(plan, buf);
+        sp_answers_write_text(plan, buf);
         sp_variants_write_text(plan, buf);
         sp_replan_write_text(plan, buf);
         sp_service_write_text(plan, buf);

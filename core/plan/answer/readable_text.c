@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WHOLE_RATE 1e3 /* requests per second from which fractions do not matter */
+
 void sp_text_integer(struct sp_buf *buf, uint64_t value)
 {
     char digits[24];
@@ -30,6 +32,14 @@ static void put_printable(struct sp_buf *buf, const char *text, size_t size)
         if (c1)
             i++;
     }
+}
+
+void sp_text_rate(struct sp_buf *buf, double rate)
+{
+    if (rate >= WHOLE_RATE && rate < 1e15)
+        sp_text_integer(buf, (uint64_t)(rate + 0.5));
+    else
+        sp_buf_printf(buf, "%.4g", rate);
 }
 
 void sp_text_cut(struct sp_buf *buf, const char *text, size_t width)

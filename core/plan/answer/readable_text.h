@@ -13,6 +13,9 @@
 /* "25,557,032". */
 void sp_text_integer(struct sp_buf *buf, uint64_t value);
 
+/* "2,105" requests per second, "12.34". */
+void sp_text_rate(struct sp_buf *buf, double rate);
+
 /* Text cut to `width` columns, its middle replaced by ".." when it is longer. Control characters become '?': names come
    from strangers and go to a terminal. Columns are code points. */
 void sp_text_cut(struct sp_buf *buf, const char *text, size_t width);

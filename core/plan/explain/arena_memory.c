@@ -61,7 +61,6 @@ static bool note_arenas(struct sp_plan *plan)
     }
     if (count == 0)
         return true;
-    struct sp_plan_note *notes = SP_NEW_ARRAY(plan->arena, (size_t)plan->note_count + 1, struct sp_plan_note);
     struct sp_buf text;
     sp_buf_init(&text, SENTENCE_BYTES);
     sp_buf_printf(&text, "Stage %u fits the memory of device%s ", worst,
@@ -77,19 +76,14 @@ static bool note_arenas(struct sp_plan *plan)
     sp_buf_text(&text, ".");
     const char *message = sp_buf_failed(&text) ? NULL : sp_arena_string(plan->arena, text.data, text.size);
     sp_buf_release(&text);
-    if (notes == NULL || message == NULL)
-        return false;
-    if (plan->note_count > 0)
-        memcpy(notes, plan->notes, plan->note_count * sizeof *notes);
-    notes[plan->note_count++] = (struct sp_plan_note){
+    const struct sp_plan_note note = {
         .code = "ARENA_OVER_CAPACITY",
         .severity = "warning",
         .message = message,
         .hint = "Runtimes that cut memory freely are not concerned; otherwise keep a reserve by a smaller "
                 "memory_limit_bytes of the cluster.",
     };
-    plan->notes = notes;
-    return true;
+    return message != NULL && sp_plan_add_note(plan, &note);
 }
 
 /* ---- stages that split their operators --------------------------------------------------------------------------- */

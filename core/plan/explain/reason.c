@@ -160,7 +160,7 @@ static bool border(const struct sp_plan *plan, uint32_t stage, uint32_t node, co
     }
     if (is_known)
         with += cost->compute_seconds;
-    if (is_known && with > interval * sp_placement_replicas(&plan->result->placement, stage) * (1 + 1e-9)) {
+    if (is_known && with > interval * sp_placement_turns(&plan->result->placement, stage) * (1 + 1e-9)) {
         sp_buf_printf(buf, "%s ", word);
         sp_reason_quoted(plan->workload->nodes[node].name, buf);
         sp_buf_text(buf, ": with it the stage would compute for ");
@@ -335,7 +335,8 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, evaluation->bottleneck_stage);
-    const uint32_t replicas = sp_placement_replicas(&plan->result->placement, evaluation->bottleneck_stage);
+    const uint32_t replicas = sp_placement_turns(&plan->result->placement, evaluation->bottleneck_stage);
+    const uint32_t copies = sp_placement_copies(&plan->result->placement);
     const char *what = "computing";
     double seconds = cost->compute_seconds;
     if (cost->send_seconds > seconds) {
@@ -372,8 +373,10 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     }
     sp_buf_printf(buf, " limits the throughput: %s takes ", what);
     sp_text_seconds(buf, seconds);
-    if (replicas > 1) {
+    if (replicas > copies) {
         sp_buf_printf(buf, " for a request, and its %u replicas take requests in turn, one every ", replicas);
+    } else if (copies > 1) {
+        sp_buf_printf(buf, " for a request, and the %u copies of the plan take requests in turn, one every ", copies);
     } else {
         sp_buf_text(buf, " of each interval of ");
     }

@@ -28,7 +28,8 @@ uint32_t sp_schedule_requests(const struct sp_plan *plan)
 double sp_schedule_begin(const struct sp_plan *plan, uint32_t stage, uint32_t request)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
-    return evaluation->stages[stage].start_seconds + request * evaluation->interval_seconds;
+    const uint32_t copies = sp_placement_copies(&plan->result->placement);
+    return evaluation->stages[stage].start_seconds + request * (copies * evaluation->interval_seconds);
 }
 
 /* ---- a stage ---------------------------------------------------------------------------------------------------- */

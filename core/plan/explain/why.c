@@ -184,14 +184,14 @@ static void bind_time(const struct sp_plan *plan, struct sp_why *why)
         total += times.seconds[k];
         largest = times.seconds[k] > times.seconds[largest] ? k : largest;
     }
-    const uint32_t replicas = sp_placement_replicas(&plan->result->placement, times.stage[largest]);
+    const uint32_t turns = sp_placement_turns(&plan->result->placement, times.stage[largest]);
     why->kind = (enum sp_binding)largest;
     why->node = times.node[largest];
     const struct sp_route_holder *holder =
         sp_routed_holder(plan->result->routes, plan->result->placement.stage_device[times.stage[largest]]);
     why->seconds = times.seconds[largest];
     if (plan->objective != SP_OBJECTIVE_LATENCY)
-        why->seconds *= holder != NULL ? holder->share : 1.0 / replicas;
+        why->seconds *= holder != NULL ? holder->share : 1.0 / turns;
     why->share = total > 0 ? times.seconds[largest] / total : 0;
     set_stage(plan, times.stage[largest], why);
 }
@@ -414,7 +414,9 @@ static void say_cost(const struct sp_plan *plan, const struct sp_front_plan *bes
                      struct sp_buf *buf)
 {
     const double tolerance = plan->tolerance;
-    if (best->devices_used > chosen->devices_used) {
+    if (best->copies > chosen->copies) {
+        sp_buf_printf(buf, "takes %u copies of all weights, which annotations cannot say", best->copies);
+    } else if (best->devices_used > chosen->devices_used) {
         const uint32_t more = best->devices_used - chosen->devices_used;
         sp_buf_printf(buf, "takes %u device%s more", more, more == 1 ? "" : "s");
     } else if (best->used_share > chosen->used_share + tolerance) {

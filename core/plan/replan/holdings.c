@@ -213,8 +213,8 @@ static enum sp_status add_use(struct walk *walk, const struct use *use)
         if (status != SP_OK)
             return status;
     }
-    for (uint32_t d = 0; d < count; d++) {
-        const uint32_t device = placement->stage_device[use->stage] + d, p = d % size;
+    for (uint32_t i = 0; i < count * sp_placement_copies(placement); i++) {
+        const uint32_t d = i % count, device = sp_placement_device(placement, use->stage, i / count) + d, p = d % size;
         if (boxes == NULL && !add_part(walk, use->tensor, device, NULL))
             return sp_fail_memory(walk->err);
         for (uint32_t s = boxes != NULL ? boxes->first[p] : 0; boxes != NULL && s < boxes->first[p + 1]; s++) {
@@ -234,8 +234,9 @@ static enum sp_status add_inner(struct walk *walk)
         if (workload->nodes[n].inner_weight_bytes <= 0 || workload->nodes[n].folded)
             continue;
         const uint32_t count = sp_placement_size(placement, stage) * sp_placement_replicas(placement, stage);
-        for (uint32_t d = 0; d < count; d++) {
-            if (!add_part(walk, workload->tensor_count + n, placement->stage_device[stage] + d, NULL))
+        for (uint32_t i = 0; i < count * sp_placement_copies(placement); i++) {
+            const uint32_t device = sp_placement_device(placement, stage, i / count) + i % count;
+            if (!add_part(walk, workload->tensor_count + n, device, NULL))
                 return sp_fail_memory(walk->err);
         }
     }

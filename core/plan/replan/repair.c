@@ -15,6 +15,8 @@ struct repair {
     const struct sp_strategy **strategies;    /* per node of the new workload; NULL: none */
     struct sp_placement_record_stage *stages; /* of before, on the devices of now; replicas 0: lost */
     uint32_t lost_count, lost;                /* stages that are lost, the first of them */
+    uint32_t base, copies;                    /* the copy that `stages` are of, and others that are all there */
+    uint32_t *copy_device;                    /* of these, per stage: on the devices of now */
     bool is_whole;                            /* nothing is lost */
     struct sp_replan_plan *plans;
     uint32_t count;
@@ -36,8 +38,9 @@ static const uint32_t *find_seats(const struct repair *r, bool used_first)
     if (seat_of == NULL || taken == NULL || is_used == NULL)
         return NULL;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
-        for (uint32_t d = 0; d < sp_placement_size(placement, s) * sp_placement_replicas(placement, s); d++)
-            is_used[placement->stage_device[s] + d] = true;
+        const uint32_t count = sp_placement_size(placement, s) * sp_placement_replicas(placement, s);
+        for (uint32_t i = 0; i < count * sp_placement_copies(placement); i++)
+            is_used[sp_placement_device(placement, s, i / count) + i % count] = true;
     }
     for (uint32_t d = 0; d < before->device_count; d++)
         seat_of[d] = replan->map == NULL || replan->map[d] == SP_NO_HOLDER ? NO_DEVICE : replan->map[d];
@@ -83,7 +86,7 @@ static void map_stage(struct repair *r, uint32_t stage)
             mapped->shares[i] = mesh->members[i].share;
     }
     for (uint32_t i = 0; i < replicas; i++) {
-        const uint32_t device = find_block(r, placement->stage_device[stage] + i * size, size);
+        const uint32_t device = find_block(r, sp_placement_device(placement, stage, r->base) + i * size, size);
         const bool follows = run > 0 && device == begin + run * size;
         begin = follows ? begin : device;
         run = device == NO_DEVICE ? 0 : follows ? run + 1 : 1;
@@ -95,6 +98,32 @@ static void map_stage(struct repair *r, uint32_t stage)
     r->is_whole = r->is_whole && mapped->replicas == replicas;
     if (mapped->replicas == 0 && r->lost_count++ == 0)
         r->lost = stage;
+}
+
+/* Which copies are all there: the first one has the stages. False without memory. */
+static bool map_copies(struct repair *r)
+{
+    const struct sp_placement *placement = r->old->placement;
+    const uint32_t copies = sp_placement_copies(placement), stages = placement->stage_count;
+    bool has_base = false;
+    r->base = r->copies = 0;
+    r->copy_device = SP_NEW_ARRAY(r->replan->arena, (size_t)copies * stages, uint32_t);
+    for (uint32_t copy = 0; r->copy_device != NULL && copy < copies; copy++) {
+        uint32_t *devices = &r->copy_device[(size_t)r->copies * stages], s = 0;
+        for (; s < stages; s++) {
+            const uint32_t count = sp_placement_size(placement, s) * sp_placement_replicas(placement, s);
+            devices[s] = find_block(r, sp_placement_device(placement, s, copy), count);
+            if (devices[s] == NO_DEVICE)
+                break;
+        }
+        if (s < stages)
+            continue;
+        r->copies += has_base;
+        r->base = has_base ? r->base : copy;
+        has_base = true;
+    }
+    r->is_whole = copies == 1 || r->copies + 1 == copies;
+    return r->copy_device != NULL;
 }
 
 /* ---- nodes of before -------------------------------------------------------------------------------------------- */
@@ -147,6 +176,8 @@ static bool is_answer(const struct repair *r, const struct sp_search_result *res
     ok = ok && sp_states_are_kept(of->workload, &result->placement, result->sharded);
     if (!ok || constraints == NULL)
         return ok;
+    if (sp_constraints_latency(constraints, evaluation->latency_seconds, NULL) != SP_OK)
+        return false;
     struct sp_arena_mark mark = sp_arena_mark(r->replan->arena);
     struct sp_placement *placement = NULL;
     ok = sp_contraction_reduce(r->replan->arena, of->contraction, of->workload, &result->placement, &placement) ==
@@ -369,17 +400,19 @@ enum sp_status sp_replan_repair(struct sp_replan *replan, struct sp_replan_plan 
     }
     for (uint32_t round = 0; round < 2 && (round == 0 || !r.is_whole); round++) {
         r.seat_of = find_seats(&r, round > 0);
-        r.is_whole = true;
         r.lost_count = 0;
-        if (r.seat_of == NULL)
+        if (r.seat_of == NULL || !map_copies(&r))
             return sp_fail_memory(err);
         for (uint32_t s = 0; s < count; s++)
             map_stage(&r, s);
     }
     if (r.lost_count == 0) {
         status = try_plan(&r,
-                          (struct sp_placement_record){
-                              .stage_count = count, .stages = r.stages, .stage_of = r.old->placement->stage_of},
+                          (struct sp_placement_record){.stage_count = count,
+                                                       .stages = r.stages,
+                                                       .copies = r.copies,
+                                                       .copy_device = r.copy_device,
+                                                       .stage_of = r.old->placement->stage_of},
                           r.is_whole ? SP_REPLAN_STAY : SP_REPLAN_REPAIRED);
     } else {
         status = try_free(&r);

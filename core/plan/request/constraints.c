@@ -3,6 +3,8 @@
 #include "base/json_reader.h"
 #include "plan/request/constraints_internal.h"
 
+#define LEAST_LATENCY 1e-9 /* seconds */
+
 struct reading {
     struct sp_members_reader reader;
     struct sp_demands *demands;
@@ -273,9 +275,13 @@ static enum sp_status read_list(struct reading *r, json_t *json, const char *poi
 enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, const char *pointer,
                                 const struct sp_demands **ret_demands, struct sp_error *err)
 {
-    static const char *const members[] = {"max_stages", "reserved_bytes", "kv_cache", "kv_cache_bytes",
-                                          "pins",       "together",       "specs",    "forbid"};
+    static const char *const members[] = {"max_stages",     "max_latency_seconds",
+                                          "reserved_bytes", "kv_cache",
+                                          "kv_cache_bytes", "pins",
+                                          "together",       "specs",
+                                          "forbid"};
     static const struct sp_members_range bytes = {"a number of bytes", 0, SP_MAX_FIGURE};
+    static const struct sp_members_range seconds = {"a number of seconds", LEAST_LATENCY, SP_MAX_SECONDS};
     struct reading r = {.reader = {arena, err}, .demands = SP_NEW(arena, struct sp_demands)};
     json_t *root = (json_t *)(uintptr_t)json;
     if (r.demands == NULL)
@@ -288,6 +294,9 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
             sp_members_check(&r.reader, root, pointer, "The constraints", members, sizeof members / sizeof *members);
     if (status == SP_OK)
         status = read_index(&r, root, pointer, "max_stages", 1, SP_MAX_DEVICES, &d->max_stages);
+    if (status == SP_OK)
+        status = sp_members_number(&r.reader, root, pointer, "max_latency_seconds", &seconds, false,
+                                   &d->max_latency_seconds);
     if (status == SP_OK)
         status = sp_members_number(&r.reader, root, pointer, "reserved_bytes", &bytes, false, &d->reserved_bytes);
     if (status == SP_OK)
@@ -377,11 +386,18 @@ static void write_bans(const struct sp_demands *demands, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+double sp_demands_latency(const struct sp_demands *demands)
+{
+    return demands->max_latency_seconds;
+}
+
 void sp_demands_write(const struct sp_demands *demands, struct sp_json *json)
 {
     sp_json_begin_object(json);
     if (demands->max_stages > 0)
         sp_json_member_int(json, "max_stages", demands->max_stages);
+    if (demands->max_latency_seconds > 0)
+        sp_json_member_double(json, "max_latency_seconds", demands->max_latency_seconds);
     if (demands->reserved_bytes > 0)
         sp_json_member_double(json, "reserved_bytes", demands->reserved_bytes);
     if (demands->cache.member != NULL)

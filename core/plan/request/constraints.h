@@ -3,7 +3,7 @@
  * constraints - what a request demands of its plan: read from JSON, written back in one canonical form, and resolved
  * against the workload that is searched (search/constraints.h says what each of them means).
  *
- *     {"max_stages": N, "reserved_bytes": B,
+ *     {"max_stages": N, "max_latency_seconds": S, "reserved_bytes": B,
  *      "kv_cache": {"sequences": N, "positions": N, "dtype"?: NAME}   or   "kv_cache_bytes": B,
  *      "pins": [{"nodes": PATTERN or [PATTERN, ..], "stage": N}, {"nodes": .., "device": N}],
  *      "together": [[PATTERN, ..], ..],
@@ -28,6 +28,9 @@ enum sp_status sp_demands_parse(struct sp_arena *arena, const json_t *json, cons
 
 /* The same as one JSON object: members in a fixed order, what demands nothing left out. */
 void sp_demands_write(const struct sp_demands *demands, struct sp_json *json);
+
+/* Seconds that a request may take; 0: any. */
+double sp_demands_latency(const struct sp_demands *demands);
 
 /*
  * Gives the attention nodes of `workload` the keys and values that are demanded (cost/cache.h); nothing where none are.

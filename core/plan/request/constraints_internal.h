@@ -39,7 +39,7 @@ struct sp_demand_cache {
 struct sp_demands {
     const char *where;
     uint32_t max_stages;
-    double reserved_bytes;
+    double max_latency_seconds, reserved_bytes; /* 0: not demanded */
     struct sp_demand_cache cache;
     uint32_t pin_count, together_count, spec_count, ban_count;
     struct sp_demand_pin *pins;

@@ -417,6 +417,7 @@ enum sp_status sp_demands_resolve(struct sp_arena *arena, const struct sp_demand
         return sp_fail_memory(err);
     r.made->where = demands->where;
     r.made->max_stages = demands->max_stages;
+    r.made->max_latency_seconds = demands->max_latency_seconds;
     r.made->reserved_bytes = demands->reserved_bytes;
     r.made->cache_member = demands->cache.member;
     enum sp_status status = check_reserved(&r);

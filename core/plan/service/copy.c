@@ -37,6 +37,8 @@ static struct sp_plan_options options_of(const struct sp_copy_question *question
     struct sp_plan_options options = *question->options;
     options.sizes = *sizes;
     options.what_if = false;
+    if (options.max_replicas == SP_REPLICAS_NOT_GIVEN)
+        options.max_replicas = 1; /* copies are the service's, of which this is one */
     return options;
 }
 

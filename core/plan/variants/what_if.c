@@ -164,8 +164,9 @@ static enum sp_status list_changes(struct changes *changes, bool estimates, stru
 static bool uses_device(const struct sp_plan *plan, uint32_t device)
 {
     const struct sp_placement *placement = &plan->result->placement;
-    for (uint32_t s = 0; s < placement->stage_count; s++) {
-        const uint32_t first = placement->stage_device[s];
+    for (uint32_t i = 0; i < placement->stage_count * sp_placement_copies(placement); i++) {
+        const uint32_t s = i % placement->stage_count;
+        const uint32_t first = sp_placement_device(placement, s, i / placement->stage_count);
         if (device >= first && device < first + sp_plan_stage_devices(plan, s))
             return true;
     }

@@ -8,9 +8,19 @@
 #include "search/joint/minimum_memory.h"
 #include "search/joint/run/with_hosts.h"
 
-enum kind { KIND_MAX_STAGES, KIND_RESERVED, KIND_PINS, KIND_TOGETHER, KIND_SPECS, KIND_FORBID, KIND_CACHE, KIND_COUNT };
-static const char *const kind_names[] = {"max_stages", "reserved_bytes", "pins",    "together",
-                                         "specs",      "forbid",         "kv_cache"};
+enum kind {
+    KIND_MAX_STAGES,
+    KIND_MAX_LATENCY,
+    KIND_RESERVED,
+    KIND_PINS,
+    KIND_TOGETHER,
+    KIND_SPECS,
+    KIND_FORBID,
+    KIND_CACHE,
+    KIND_COUNT
+};
+static const char *const kind_names[] = {
+    "max_stages", "max_latency_seconds", "reserved_bytes", "pins", "together", "specs", "forbid", "kv_cache"};
 
 /* Takes the splits of one sort out of `relaxed`; *ret_any says whether there were some. */
 static bool drop_splits(struct sp_arena *arena, bool forbidden, struct sp_constraints *relaxed, bool *ret_any)
@@ -52,6 +62,10 @@ static bool relax(struct sp_arena *arena, enum kind kind, struct sp_constraints 
     case KIND_MAX_STAGES:
         *ret_any = relaxed->max_stages != 0;
         relaxed->max_stages = 0;
+        return true;
+    case KIND_MAX_LATENCY:
+        *ret_any = relaxed->max_latency_seconds > 0;
+        relaxed->max_latency_seconds = 0;
         return true;
     case KIND_RESERVED:
         *ret_any = cluster->reserved_bytes > 0;

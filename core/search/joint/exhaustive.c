@@ -7,6 +7,7 @@
 #include "search/joint/exhaustive_strategies.h"
 #include "search/joint/pareto_front.h"
 #include "search/joint/rechoose.h"
+#include "search/joint/run/copies.h"
 #include "search/joint/run/divisions.h"
 #include "search/joint/run/near_best.h"
 #include "search/joint/unequal/unequal.h"
@@ -30,7 +31,7 @@ struct exhaust {
     struct form forms[MAX_FORMS];
     uint32_t usable[MAX_FORMS]; /* forms that leave a device for each other stage */
     struct sp_ways *ways;       /* per option and set of nodes */
-    struct sp_joint_candidate *best, *trial;
+    struct sp_joint_candidate *best[SP_EXHAUST_BEST], *trial;
     bool is_heard; /* somebody listens, and is told every plan */
     struct sp_error *err;
     /* The stages at hand. */
@@ -235,6 +236,29 @@ static bool note_beyond(struct exhaust *e)
     return e->trial != NULL;
 }
 
+/* Tells a plan that was evaluated to whoever listens, and remembers it where it may be the answer. */
+static enum sp_status consider(struct exhaust *e, struct sp_joint_candidate *plan, bool *kept)
+{
+    struct sp_joint *joint = e->joint;
+    bool is_heard;
+    enum sp_status status = sp_joint_tell(joint, plan, &is_heard, e->err);
+    if (status != SP_OK)
+        return status;
+    const enum sp_objective objectives[SP_EXHAUST_BEST] = {joint->options->objective, SP_OBJECTIVE_LATENCY,
+                                                           SP_OBJECTIVE_THROUGHPUT};
+    bool is_best = false;
+    for (uint32_t i = 0; i < SP_EXHAUST_BEST && plan->fits; i++) {
+        if (e->best[i] != NULL && !sp_front_better(objectives[i], plan, e->best[i]))
+            continue;
+        e->best[i] = plan;
+        is_best = true;
+    }
+    const bool is_ranked = plan->fits && sp_front_rank(joint, plan);
+    const bool is_near = plan->fits && sp_near_add(joint, plan);
+    *kept = *kept || is_best || is_ranked || is_near || is_heard;
+    return SP_OK;
+}
+
 /* Evaluates the stages at hand; a better plan stays, with everything in it. */
 static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
 {
@@ -251,20 +275,24 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
     enum sp_status status = sp_joint_judge(joint, e->trial, e->err);
     if (status != SP_OK)
         return status;
+    if (e->trial->fits &&
+        sp_constraints_latency(joint->options->constraints, e->trial->evaluation->latency_seconds, NULL) != SP_OK) {
+        sp_arena_rewind(joint->arena, mark);
+        return SP_OK;
+    }
     const struct sp_joint_candidate *beyond = joint->beyond;
+    struct sp_joint_candidate *copied = NULL;
+    bool is_kept = false;
     if (!e->trial->fits && !note_beyond(e))
         return sp_fail_memory(e->err);
-    bool is_kept;
-    status = sp_joint_tell(joint, e->trial, &is_kept, e->err);
+    status = consider(e, e->trial, &is_kept);
+    if (status == SP_OK && e->trial->fits)
+        status = sp_joint_copy(joint, e->trial, &copied, e->err);
+    if (status == SP_OK && copied != NULL)
+        status = consider(e, copied, &is_kept);
     if (status != SP_OK)
         return status;
-    const bool is_best =
-        e->trial->fits && (e->best == NULL || sp_front_better(joint->options->objective, e->trial, e->best));
-    const bool is_ranked = e->trial->fits && sp_front_rank(joint, e->trial);
-    const bool is_near = e->trial->fits && sp_near_add(joint, e->trial);
-    if (is_best)
-        e->best = e->trial;
-    if (!is_best && !is_ranked && !is_near && !is_kept) {
+    if (!is_kept) {
         if (joint->beyond == beyond)
             sp_arena_rewind(joint->arena, mark);
         return SP_OK;
@@ -278,6 +306,7 @@ static enum sp_status try_plan(struct exhaust *e, struct sp_ways *const *ways)
 static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bool of_fastest)
 {
     double interval = 0, latency = 0;
+    uint32_t used = 0;
     const struct sp_joint_candidate *second = e->joint->ranked[1];
     if (second == NULL || e->joint->options->objective == SP_OBJECTIVE_DEVICES || e->is_heard)
         return false;
@@ -285,7 +314,10 @@ static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bo
         const double seconds = ways[s]->items[of_fastest ? 0 : e->way[s]].seconds;
         interval = fmax(interval, seconds / form_of(e, s)->replicas);
         latency = fmax(latency, seconds);
+        used += devices_of(&e->forms[e->form[s]]);
     }
+    if (e->joint->options->max_copies != 1)
+        interval /= e->joint->cluster->device_count / used; /* copies, at most */
     const bool is_latency = e->joint->options->objective == SP_OBJECTIVE_LATENCY;
     const double seconds = is_latency ? latency : interval;
     const double others = is_latency ? second->evaluation->latency_seconds : second->evaluation->interval_seconds;
@@ -443,16 +475,17 @@ static enum sp_status try_all(struct exhaust *e, bool *ret_tried)
     return status;
 }
 
-enum sp_status sp_joint_exhaust(struct sp_joint *joint, bool shares, struct sp_joint_candidate **ret_best,
-                                bool *ret_tried, struct sp_error *err)
+enum sp_status sp_joint_exhaust(struct sp_joint *joint, bool shares,
+                                struct sp_joint_candidate *ret_best[SP_EXHAUST_BEST], bool *ret_tried,
+                                struct sp_error *err)
 {
     struct exhaust e = {.joint = joint, .err = err};
-    *ret_best = NULL;
+    memset(ret_best, 0, SP_EXHAUST_BEST * sizeof *ret_best);
     enum sp_status status = is_tiny(&e, shares, ret_tried);
     if (status == SP_OK && *ret_tried)
         status = try_all(&e, ret_tried);
     sp_space_lay(joint->space, 0, true);
     if (status == SP_OK)
-        *ret_best = e.best;
+        memcpy(ret_best, e.best, sizeof e.best);
     return status;
 }

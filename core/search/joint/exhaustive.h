@@ -2,7 +2,8 @@
 /*
  * exhaustive - tiny models on tiny clusters: every plan there is, but for some shares of unequal devices.
  *
- * All ways to put the nodes that run in stages, all blocks and replicas for each stage, wherever they may stand (with
+ * All ways to put the nodes that run in stages, all blocks and replicas for each stage, each also in as many copies as there
+ * is room for, wherever they may stand (with
  * SP_STRATEGY_GROUPING on equal devices and links in one place), with each mesh that they may have, and all strategies of
  * the operators. Of the strategies of one stage only those are combined that no others with the same layouts at the
  * stage's border beat in both time and memory; what cannot be better than the best so far is left out.
@@ -25,8 +26,12 @@
 
 #define SP_EXHAUST_HEARD (1u << 10) /* up to so many of them a listener hears all plans, and none is left out */
 
-/* With `shares` unequal devices have shares, too. *ret_best is the best plan that fits and keeps the constraints, which
+#define SP_EXHAUST_BEST                                                                                                \
+    3 /* by the objective of the search; of latency and of throughput, of those that were looked at */
+
+/* With `shares` unequal devices have shares, too. ret_best has the best plans that fit and keep the constraints, which
    must say nothing about strategies; NULL where none does or the model is not tiny. *ret_tried: every plan was tried.
    Otherwise blocks with too many ways were left out, or the watch ended it. */
-enum sp_status sp_joint_exhaust(struct sp_joint *joint, bool shares, struct sp_joint_candidate **ret_best,
-                                bool *ret_tried, struct sp_error *err);
+enum sp_status sp_joint_exhaust(struct sp_joint *joint, bool shares,
+                                struct sp_joint_candidate *ret_best[SP_EXHAUST_BEST], bool *ret_tried,
+                                struct sp_error *err);

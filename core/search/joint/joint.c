@@ -34,7 +34,7 @@ void sp_joint_options_init(struct sp_joint_options *options)
     memset(options, 0, sizeof *options);
     options->objective = SP_OBJECTIVE_THROUGHPUT;
     options->optimal = true;
-    options->max_replicas = 1;
+    options->max_replicas = options->max_copies = 1;
 }
 
 static bool tick(void *context, const char *phase, double fraction, double best_seconds, double lower_bound_seconds)
@@ -128,14 +128,18 @@ static enum sp_status move_nodes(struct sp_search_run *search)
    strategies, which may still be better. */
 static enum sp_status try_everything(struct sp_search_run *search, bool *ret_done)
 {
-    struct sp_joint_candidate *best;
+    struct sp_joint_candidate *best[SP_EXHAUST_BEST];
     bool tried;
-    enum sp_status status = sp_joint_exhaust(&search->joint, sp_run_tries_shares(search), &best, &tried, search->err);
+    enum sp_status status = sp_joint_exhaust(&search->joint, sp_run_tries_shares(search), best, &tried, search->err);
     *ret_done = false;
-    if (status != SP_OK || best == NULL)
+    if (status != SP_OK || best[0] == NULL)
         return status;
     *ret_done = search->is_proved = tried && !sp_run_tries_shares(search);
-    return sp_run_take(search, best, search->joint.options->strategy);
+    for (uint32_t i = 0; i < SP_EXHAUST_BEST && status == SP_OK; i++) {
+        if (i == 0 || (best[i] != best[0] && best[i] != best[i - 1]))
+            status = sp_run_take(search, best[i], search->joint.options->strategy);
+    }
+    return status;
 }
 
 /* Any sets of nodes on devices, beside the contiguous ones. */
@@ -165,15 +169,16 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
     return sp_error_at(search->err, "%s", search->violation.status == SP_OK ? "" : search->violation.where);
 }
 
-/* Stages for the objective, of which each option's were proposed already; then for each other one, where none fits yet or
-   there are few units: what is found for one objective is a plan for all, and a better one now and then. */
+/* Stages for the objective, of which each option's were proposed already; then for each other one, where none fits yet,
+   plans were refused for their latency, or there are few units: what is found for one objective is a plan for all, and a better one now and then. */
 static enum sp_status propose_for_any(struct sp_search_run *search)
 {
     static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};
     const bool are_few = search->joint.units->count <= FEW_UNITS;
     enum sp_status status = sp_run_propose_all(search, false);
     for (size_t i = 0; status == SP_OK && i < sizeof objectives / sizeof *objectives; i++) {
-        if (objectives[i] == search->options.objective || (search->front.count > 0 && !are_few) ||
+        const bool is_late = objectives[i] == SP_OBJECTIVE_LATENCY && search->least_latency > 0;
+        if (objectives[i] == search->options.objective || (search->front.count > 0 && !are_few && !is_late) ||
             !sp_run_goes_on(search, 0.93))
             continue;
         search->proposed = objectives[i];
@@ -183,12 +188,27 @@ static enum sp_status propose_for_any(struct sp_search_run *search)
     return status;
 }
 
+/* Where plans were refused for their latency: fewer and fewer stages, of which a request waits for less. */
+static enum sp_status propose_quicker(struct sp_search_run *search)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t most = search->joint.cluster->device_count / 2;
+         most > 1 && search->least_latency > 0 && status == SP_OK && sp_run_goes_on(search, 0.93); most /= 2) {
+        search->most_stages = most;
+        status = sp_run_propose_all(search, true);
+    }
+    search->most_stages = 0;
+    return status;
+}
+
 /* From profiles to stages, and what makes the best of them better. */
 static enum sp_status search_stages(struct sp_search_run *search)
 {
-    enum sp_status (*const ways[])(struct sp_search_run *) = {
-        propose_for_any, sp_run_propose_shares,    move_nodes,        sp_run_try_whole_on_further_meshes,
-        sp_run_polish,   sp_run_try_fewer_devices, sp_run_look_beyond};
+    enum sp_status (*const ways[])(struct sp_search_run *) = {propose_for_any,      propose_quicker,
+                                                              sp_run_propose_parts, sp_run_propose_shares,
+                                                              move_nodes,           sp_run_try_whole_on_further_meshes,
+                                                              sp_run_polish,        sp_run_try_fewer_devices,
+                                                              sp_run_look_beyond};
     enum sp_status status = SP_OK;
     for (size_t i = 0; status == SP_OK && i < sizeof ways / sizeof *ways; i++)
         status = sp_run_go_on_after(search, ways[i](search));
@@ -232,7 +252,7 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
     if (search->joint.stopped)
         return sp_fail(search->err, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
     const bool lacks = search->grouped != NULL && !search->grouped->fits;
-    if (search->joint.options->constraints != NULL && search->closest == NULL &&
+    if (search->joint.options->constraints != NULL && (search->closest == NULL || search->least_latency > 0) &&
         (search->violation.status != SP_OK || !lacks))
         return none_keeps(search);
     return sp_joint_nofit(&search->joint, search->closest, lacks ? search->whole : NULL, search->err);
@@ -251,7 +271,7 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
     search.joint.options = &search.options;
     search.proposed = options->objective;
     if (options->strategy == SP_STRATEGY_GROUPING)
-        search.options.max_replicas = 1;
+        search.options.max_replicas = search.options.max_copies = 1;
     if (options->strategy == SP_STRATEGY_TENSOR && workload->node_count == 0)
         search.options.strategy = SP_STRATEGY_PIPELINE; /* nothing to split: one stage of one device */
     if (options->strategy == SP_STRATEGY_ROUTES) {      /* one route is a pipeline */

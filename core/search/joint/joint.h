@@ -1,14 +1,14 @@
 #pragma once
 /*
  * joint - the search that everything else is a part of: stages of devices, each stage's operators split over its
- * devices, replicas of stages.
+ * devices, replicas of stages, copies of all of them.
  *
  * A *placement* gives nodes to stages. A stage has a *block* of devices with neighbouring numbers, once for each of its
  * replicas: equal ones, aligned to the links' levels, or unequal ones with a share of what is split for each
  * (unequal/unequal.h, run/shares.c). Inside a block the operators run split along a mesh (strategy.h);
  * batch, heads, features, experts and sequence are factors like any other, so data, tensor, expert and sequence
  * parallelism are what the strategies make of them. Between blocks a pipeline runs as evaluate.h says. Replicas take
- * requests in turn.
+ * requests in turn, and so do copies of a whole plan (run/copies.h).
  *
  * Evaluation (sp_joint_evaluate), a stage being one block of one replica:
  *   compute       of one device, of all its nodes one after the other, with the collectives between them
@@ -58,7 +58,7 @@ struct sp_sharded_stage {
 struct sp_front_plan {
     const char *description; /* "4 stages of 2 devices", for people */
     enum sp_search_strategy strategy;
-    uint32_t stage_count, devices_used;
+    uint32_t stage_count, devices_used, copies;             /* 1: no copies */
     double latency_seconds, interval_seconds, memory_bytes; /* of the fullest device */
     double used_share; /* of the memory of the device that has least left, 0 to 1 */
     uint32_t messages; /* of one request: transfers between stages, and what devices of a stage exchange */
@@ -130,6 +130,7 @@ struct sp_joint_options {
                                  replicas or constraints */
     bool skips_routes; /* requests take one route, whatever the strategy */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
+    uint32_t max_copies;   /* of the whole plan, likewise (run/copies.h); not with any_sets */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;

@@ -71,7 +71,7 @@ static bool same_form(const struct sp_joint *joint, const struct sp_joint_candid
         return one->routed != NULL && other->routed != NULL;
     if (a->shares_devices || b->shares_devices)
         return a->shares_devices == b->shares_devices;
-    if (a->stage_count != b->stage_count)
+    if (a->stage_count != b->stage_count || sp_placement_copies(a) != sp_placement_copies(b))
         return false;
     for (uint32_t s = 0; s < a->stage_count; s++) {
         const uint64_t form = form_of(joint, a, s);
@@ -206,6 +206,8 @@ const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement 
     }
     struct sp_buf buf;
     sp_buf_init(&buf, DESCRIPTION_BYTES);
+    if (sp_placement_copies(placement) > 1)
+        sp_buf_printf(&buf, "%u copies of ", placement->copies);
     if (placement->shares_devices) {
         sp_buf_printf(&buf, "%u stages on shared devices", placement->stage_count);
         different = other = 0;

@@ -37,7 +37,7 @@ struct sp_joint_candidate *sp_front_second(const struct sp_joint *joint, const s
    without memory. */
 bool sp_front_note_short_of_memory(struct sp_joint *joint, const struct sp_joint_candidate *candidate);
 
-/* "2 stages of 4 devices, 1 of 8", or of several routes "3 routes through 5 devices"; in `arena`, NULL without memory.
+/* "2 stages of 4 devices, 1 of 8", "4 copies of 1 stage of 2 devices", or of several routes "3 routes through 5 devices"; in `arena`, NULL without memory.
    `routed` may be NULL. */
 const char *sp_front_describe(struct sp_arena *arena, const struct sp_placement *placement,
                               const struct sp_routed *routed);

@@ -41,6 +41,27 @@ static bool are_shares(const struct sp_placement_record_stage *stage)
     return stage->axis_count == 1 && blocks == stage->axes[0] && stage->share_count == stage->size;
 }
 
+/* Takes the devices that copies of a stage have: of the same kinds, over the same links, and nobody else's. */
+static bool take_copies(const struct recorded *o, uint32_t s, bool *taken)
+{
+    const struct sp_placement_record_stage *stage = &o->record->stages[s];
+    const uint32_t count = stage->size * stage->replicas, devices = o->cluster->device_count;
+    for (uint32_t copy = 0; copy < o->record->copies; copy++) {
+        const uint32_t first = o->record->copy_device[(size_t)copy * o->record->stage_count + s];
+        if (count > devices || first > devices - count)
+            return false;
+        if (count > 1 && sp_cluster_link(o->cluster, first, first + count - 1) !=
+                             sp_cluster_link(o->cluster, stage->device, stage->device + count - 1))
+            return false;
+        for (uint32_t d = 0; d < count; d++) {
+            if (taken[first + d] || o->workload->kind_of[first + d] != o->workload->kind_of[stage->device + d])
+                return false;
+            taken[first + d] = true;
+        }
+    }
+    return true;
+}
+
 /* Blocks are in the cluster, and no device is in two of them; but those of one device each may be the same one where
    no operator can be split. */
 static enum sp_status check_stages(const struct recorded *o)
@@ -67,6 +88,7 @@ static enum sp_status check_stages(const struct recorded *o)
             shares = shares || taken[stage->device + d];
             taken[stage->device + d] = true;
         }
+        is_sound = is_sound && take_copies(o, s, taken);
     }
     sp_arena_rewind(o->arena, mark);
     is_sound = is_sound && (!shares || (!has_blocks && o->dataflow == NULL));
@@ -222,6 +244,14 @@ static enum sp_status place(struct recorded *o, bool *ret_splits)
         placement->stage_size = stage->size > 1 || stage->replicas > 1 ? sizes : placement->stage_size;
     }
     placement->stage_replicas = placement->stage_size != NULL ? replicas : NULL;
+    if (o->record->copies > 0) {
+        const size_t count = (size_t)o->record->copies * stages;
+        placement->copy_device = SP_NEW_ARRAY(o->arena, count, uint32_t);
+        if (placement->copy_device == NULL)
+            return sp_fail_memory(o->err);
+        memcpy(placement->copy_device, o->record->copy_device, count * sizeof *placement->copy_device);
+        placement->copies = o->record->copies + 1;
+    }
     placement->stage_count = stages;
     placement->stage_device = devices;
     placement->stage_of = stage_of;

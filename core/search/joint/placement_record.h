@@ -22,6 +22,8 @@ struct sp_placement_record_stage {
 struct sp_placement_record {
     uint32_t stage_count;
     const struct sp_placement_record_stage *stages;
+    uint32_t copies;                        /* beside the stages: of all of them */
+    const uint32_t *copy_device;            /* per copy, per stage: the first device */
     uint32_t route_count;                   /* 0: `stages` are all that there is */
     struct sp_route *routes;                /* the first one has the stages */
     const uint32_t *stage_of, *strategy_of; /* per node of the workload; 0 where a node is folded or whole */

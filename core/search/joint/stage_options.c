@@ -120,18 +120,23 @@ static bool same_levels(const struct sp_mesh_level *a, uint32_t a_count, const s
     return true;
 }
 
+bool sp_space_is_block(const struct sp_space *space, const struct sp_space_option *option, uint32_t first)
+{
+    struct sp_mesh_level levels[SP_SPACE_LEVELS];
+    const uint32_t count = block_levels(space->cluster, first, option->size, levels);
+    return count <= SP_SPACE_LEVELS && same_levels(levels, count, option->levels, option->mesh.links.level_count);
+}
+
 /* Whether the option's blocks may stand there: the same links inside, and begun at a multiple of their own size within
    the part of the level, so that blocks of several sizes tile a class. */
 static bool may_begin(const struct sp_space *space, const struct sp_space_option *option, uint32_t first)
 {
     const struct sp_space_class *class = &space->classes[option->class_index];
-    struct sp_mesh_level levels[SP_SPACE_LEVELS];
     if (option->mesh.member_count > 0)
         return (first - class->first) % option->size == 0;
     if ((first - class->first) % option->size != 0 && option->size > 1 && class->count % option->size == 0)
         return false;
-    const uint32_t count = block_levels(space->cluster, first, option->size, levels);
-    return count <= SP_SPACE_LEVELS && same_levels(levels, count, option->levels, option->mesh.links.level_count);
+    return sp_space_is_block(space, option, first);
 }
 
 uint32_t sp_space_place(const struct sp_space *space, const struct sp_space_option *option, uint32_t blocks,

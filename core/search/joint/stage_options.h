@@ -75,6 +75,9 @@ uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[S
 const struct sp_space_option *sp_space_add_mesh(struct sp_space *space, const struct sp_space_option *option,
                                                 uint32_t cut);
 
+/* Whether the devices from `first` on have the links inside that the option's blocks have. */
+bool sp_space_is_block(const struct sp_space *space, const struct sp_space_option *option, uint32_t first);
+
 /* The first device from `from` on (in the option's class) at which a block of this option may begin, so that `blocks`
    of them follow one another; UINT32_MAX: there is none. */
 uint32_t sp_space_place(const struct sp_space *space, const struct sp_space_option *option, uint32_t blocks,

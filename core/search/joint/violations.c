@@ -167,3 +167,14 @@ enum sp_status sp_constraints_violation(struct sp_arena *scratch, const struct s
     sp_arena_rewind(scratch, mark);
     return status;
 }
+
+enum sp_status sp_constraints_latency(const struct sp_constraints *constraints, double latency_seconds,
+                                      struct sp_error *err)
+{
+    if (constraints == NULL || constraints->max_latency_seconds <= 0 ||
+        latency_seconds <= constraints->max_latency_seconds)
+        return SP_OK;
+    (void)sp_fail(err, SP_ERR_REQUEST, "CONSTRAINT_NOT_KEPT", "A request may take %.4g ms, but would take %.4g ms.",
+                  constraints->max_latency_seconds * 1e3, latency_seconds * 1e3);
+    return sp_error_at(err, "%s", constraints->where == NULL ? "" : constraints->where);
+}

@@ -24,11 +24,15 @@ bool sp_split_allowed(const void *context, uint32_t node, const struct sp_strate
 bool sp_split_possible(const struct sp_split_rules *rules, uint32_t node);
 
 /*
- * SP_OK where a placement keeps all constraints; else SP_ERR_REQUEST "CONSTRAINT_NOT_KEPT" with a sentence about the
- * first that it breaks. Memory is not looked at: reserved bytes are off the capacities that the evaluation knows.
- * `sharded` may be NULL: no operator is split.
+ * SP_OK where a placement keeps all constraints but that on its latency; else SP_ERR_REQUEST "CONSTRAINT_NOT_KEPT" with
+ * a sentence about the first that it breaks. Memory is not looked at: reserved bytes are off the capacities that the
+ * evaluation knows. `sharded` may be NULL: no operator is split.
  */
 enum sp_status sp_constraints_violation(struct sp_arena *scratch, const struct sp_constraints *constraints,
                                         const struct sp_workload *workload, const struct sp_cluster *cluster,
                                         const struct sp_placement *placement, const struct sp_sharded_stage *sharded,
                                         struct sp_error *err);
+
+/* The same for the latency of a plan; `constraints` may be NULL. */
+enum sp_status sp_constraints_latency(const struct sp_constraints *constraints, double latency_seconds,
+                                      struct sp_error *err);

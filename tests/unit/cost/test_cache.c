@@ -390,6 +390,7 @@ Test(cache, the_plan_says_it)
         cr_skip("the test data is not here");
     json_t *demanded = json_loads(text, 0, NULL);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     cr_assert_eq(sp_demands_parse(arena, demanded, "/constraints", &options.constraints, &err), SP_OK);
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 4, &cluster, &err), SP_OK);
     cr_assert_eq(

@@ -266,6 +266,7 @@ Test(profile, a_plan_with_a_real_profile)
     cr_assert_eq(sp_profile_parse(arena, events, "", &profile, &err), SP_OK, "%s", err.message);
     json_decref(events);
     sp_plan_options_init(&asked);
+    asked.max_replicas = 1; /* one plan, no copies */
     asked.profile = profile;
     const struct sp_cluster *cluster = cluster_from(arena, "{\"device\":" DEVICE("X") ",\"count\":1}");
     cr_assert_eq(sp_job_plan(&options, cluster, &asked, &job, &plan, &err), SP_OK, "%s", err.message);

@@ -499,6 +499,7 @@ Test(index_file, has_the_figures_of_graphs_of_costs)
     struct sp_plan *plan;
     struct sp_arena *arena = sp_arena_create(NULL);
     sp_plan_options_init(&asked);
+    asked.max_replicas = 1; /* one plan, no copies */
     cr_assert_eq(sp_job_plan(&options, cluster_from(arena, cluster_text), &asked, &job, &plan, &err), SP_OK, "%s: %s",
                  err.code, err.message);
     cr_assert_null(plan->model);

@@ -48,6 +48,7 @@ static void make(struct annotated *a, int64_t devices, enum sp_objective objecti
     onnx_mlp(&a->file, &(struct onnx_mlp){.layers = 4, .width = 4096, .batch = "512"});
     a->arena = sp_arena_create(NULL);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.objective = objective;
     options.tolerance = 0; /* two stages, though one of two devices is nearly as good */
     cr_assert_eq(sp_cluster_uniform(a->arena, "a100-sxm4-80gb", devices, &cluster, &err), SP_OK);

@@ -30,6 +30,7 @@ static void make(struct planned *p, const char *cluster_text)
     cr_assert_eq(sp_cluster_parse(p->arena, description, "", &cluster, &err), SP_OK, "%s", err.message);
     json_decref(description);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     const struct sp_job_options job = {.bytes = p->file.data, .size = p->file.size, .name = "mlp.onnx"};
     cr_assert_eq(sp_job_plan(&job, cluster, &options, &p->job, &p->plan, &err), SP_OK, "%s", err.message);
     sp_buf_init(&text, (size_t)1 << 26);

@@ -26,6 +26,7 @@ static enum sp_status try_strategy(struct planned *p, const char *text, const ch
     *p = (struct planned){.arena = sp_arena_create(NULL)};
     p->cluster = cluster_from(p->arena, cluster);
     sp_plan_options_init(&asked);
+    asked.max_replicas = 1; /* one plan, no copies */
     asked.objective = objective;
     asked.strategy = strategy;
     enum sp_status status = sp_job_plan(&options, p->cluster, &asked, &p->job, &p->plan, &p->err);

@@ -148,6 +148,7 @@ static double width_of(const char *device)
     struct sp_buf file;
     onnx_mlp(&file, &small);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.objective = SP_OBJECTIVE_LATENCY;
     const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .name = "mlp"};
     cr_assert_eq(sp_job_plan(&job_options, cluster_from(arena, device), &options, &job, &plan, &err), SP_OK, "%s",
@@ -190,6 +191,7 @@ Test(error_bars, stated_times_have_no_error)
     struct sp_plan *plan;
     struct sp_why why;
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     const struct sp_job_options job_options = {.bytes = graph, .size = strlen(graph), .name = "graph"};
     struct sp_cluster *cluster =
         cluster_from(arena, "{\"count\":2,\"device\":{\"name\":\"x\",\"link_bandwidth\":1e9," FIGURES "}}");

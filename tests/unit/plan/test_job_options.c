@@ -150,7 +150,7 @@ Test(job_options, every_strategy_is_known)
         struct parsed p = parse(NULL, options[i]);
         cr_assert_eq(p.status, SP_OK, "%s", p.err.message);
         cr_expect_eq(p.result.strategy, (enum sp_search_strategy)i);
-        cr_expect_eq(p.result.max_replicas, i == 2 ? 3 : 1);
+        cr_expect_eq(p.result.max_replicas, i == 2 ? 3 : SP_REPLICAS_NOT_GIVEN);
         release(&p);
     }
 }

@@ -63,6 +63,7 @@ static struct sp_plan_options defaults(void)
 {
     struct sp_plan_options options;
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.tolerance = 0;
     return options;
 }

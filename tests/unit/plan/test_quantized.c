@@ -28,6 +28,7 @@ static struct planned plan_text(const char *text, uint32_t devices, enum sp_sear
     struct sp_cluster *cluster;
     struct sp_error err = {0};
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.strategy = strategy;
     json_t *json = json_pack("{s:s, s:i, s:s}", "device", DEVICE, "count", (int)devices, "runtime", "vllm");
     cr_assert_eq(sp_cluster_parse(p.arena, json, "", &cluster, &err), SP_OK, "%s", err.message);

@@ -59,6 +59,7 @@ static void plan_before(struct followed *f, const char *cluster, const char *obj
     *f = (struct followed){.arena = sp_arena_create(NULL)};
     onnx_mlp(&f->file, &wide);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.tolerance = tolerance;
     cr_assert(sp_objective_parse(objective, &options.objective));
     const struct sp_job_options job = job_options(f);
@@ -138,6 +139,7 @@ Test(replan, a_long_horizon_gives_the_plan_without_the_past)
         struct sp_error err = {0};
         plan_before(&f, four, objectives[i], 0);
         sp_plan_options_init(&options);
+        options.max_replicas = 1; /* one plan, no copies */
         options.tolerance = 0;
         cr_assert(sp_objective_parse(objectives[i], &options.objective));
         const struct sp_job_options job_of = job_options(&f);
@@ -263,6 +265,7 @@ Test(replan, routes_stay_or_lose_some)
     struct followed f = {.arena = sp_arena_create(NULL)};
     onnx_mlp(&f.file, &wide);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.strategy = SP_STRATEGY_ROUTES;
     options.tolerance = 0;
     const struct sp_job_options job = job_options(&f);

@@ -104,6 +104,7 @@ Test(state_plans, states_stay_where_they_are_made)
             struct planned bound, loose;
             char what[96];
             sp_plan_options_init(&options);
+            options.max_replicas = 1; /* one plan, no copies */
             options.objective = variant % 2 == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
             options.strategy = variant / 2 % 3 == 0   ? SP_STRATEGY_AUTO
                                : variant / 2 % 3 == 1 ? SP_STRATEGY_TENSOR
@@ -146,6 +147,7 @@ Test(state_plans, a_state_moves_where_nothing_else_fits)
     struct planned p;
     bool is_told = false;
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.strategy = SP_STRATEGY_PIPELINE;
     make(&p, &model, 2, 6e6, &options); /* each product has 4.2 MB of weights */
     cr_assert_eq(p.status, SP_OK, "%s", p.err.message);

@@ -56,3 +56,22 @@ Test(text, paragraphs_wrap)
     EXPECT(sp_text_wrapped(&buf, "averylongword b", 0, 5), "averylongword\nb\n");
     EXPECT(sp_text_wrapped(&buf, "", 0, 5), "\n");
 }
+
+Test(text, reads_seconds)
+{
+    static const struct {
+        const char *text;
+        double seconds;
+    } right[] = {{"90", 90},     {"0", 0},     {"50ms", 0.05}, {"250us", 250e-6},
+                 {"1.5h", 5400}, {".5s", 0.5}, {"2min", 120},  {"2d", 172800}};
+    static const char *const wrong[] = {"", "-1", "+1", " 1", "1 s", "ms", "1x", "nan", "inf", "1e13", "."};
+    double seconds = -1;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        cr_assert(sp_parse_seconds(right[i].text, &seconds), "%s", right[i].text);
+        cr_assert_float_eq(seconds, right[i].seconds, 1e-12 * right[i].seconds, "%s", right[i].text);
+    }
+    seconds = -1;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        cr_assert(!sp_parse_seconds(wrong[i], &seconds), "%s", wrong[i]);
+    cr_assert_eq(seconds, -1);
+}

@@ -19,6 +19,7 @@ static char *note_of(const struct onnx_mlp *model, uint32_t devices, const char 
     cr_assert_eq(sp_cluster_parse(arena, description, "", &cluster, &err), SP_OK, "%s", err.message);
     json_decref(description);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     cr_assert(sp_search_strategy_parse(strategy, &options.strategy));
     const struct sp_job_options job_options = {.bytes = file.data, .size = file.size, .name = "mlp.onnx"};
     cr_assert_eq(sp_job_plan(&job_options, cluster, &options, &job, &plan, &err), SP_OK, "%s", err.message);

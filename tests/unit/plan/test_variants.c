@@ -45,6 +45,7 @@ static struct asked begin(const char *cluster, const char *sweep)
     a.job_options.bytes = a.file.data;
     a.job_options.size = a.file.size;
     sp_plan_options_init(&a.options);
+    a.options.max_replicas = 1; /* one plan, no copies */
     cr_assert_eq(target_of(&a, cluster, sweep), SP_OK, "%s", a.err.message);
     return a;
 }

@@ -42,6 +42,7 @@ static void make_plan(struct planned *p, const char *graph, const char *cluster,
 {
     struct sp_plan_options options;
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.objective = objective;
     options.tolerance = 0;
     cr_assert_eq(plan_bytes(p, graph, strlen(graph), cluster, &options), SP_OK, "%s", p->err.message);
@@ -164,6 +165,7 @@ Test(why, links_bind_where_what_is_apart_must_be_sent)
         chain.edge_seconds[i] = 20;
     }
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     cr_assert_eq(sp_demands_parse(arena, json, "", &options.constraints, &err), SP_OK, "%s", err.message);
     const char *graph = graph_of(&chain);
     cr_assert_eq(plan_bytes(&p, graph, strlen(graph), devices(2, 1e9), &options), SP_OK, "%s", p.err.message);
@@ -196,6 +198,7 @@ Test(why, arithmetic_bandwidth_and_launches)
         struct sp_buf file;
         struct sp_plan_options options;
         sp_plan_options_init(&options);
+        options.max_replicas = 1; /* one plan, no copies */
         options.objective = i % 2 == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
         onnx_mlp(&file, &products[i].model);
         cr_assert_eq(plan_bytes(&p, file.data, file.size, "{\"device\":\"a100-sxm4-80gb\",\"count\":1}", &options),
@@ -317,6 +320,7 @@ Test(why, second_best_of_chains_is_that_of_all_cuts)
             }
         }
         sp_plan_options_init(&options);
+        options.max_replicas = 1; /* one plan, no copies */
         options.tolerance = 0;
         const char *graph = graph_of(&chain);
         const enum sp_status status = plan_bytes(&p, graph, strlen(graph), devices(count, memory), &options);
@@ -391,6 +395,7 @@ static void plan_chain(struct planned *p, const struct chain *chain, uint32_t de
     struct sp_plan_options options;
     const char *graph = graph_of(chain);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.tolerance = tolerance;
     cr_assert_eq(plan_bytes(p, graph, strlen(graph), devices(device_count, 1e9), &options), SP_OK, "%s",
                  p->err.message);
@@ -430,6 +435,7 @@ Test(why, the_other_figure_decides_where_nothing_else_does)
         struct planned p;
         const char *graph = graph_of(&chain);
         sp_plan_options_init(&options);
+        options.max_replicas = 1; /* one plan, no copies */
         options.objective = SP_OBJECTIVE_LATENCY;
         options.tolerance = exact ? 0 : SP_PLAN_TOLERANCE;
         cr_assert_eq(plan_bytes(&p, graph, strlen(graph), devices(2, 800), &options), SP_OK, "%s", p.err.message);
@@ -515,6 +521,7 @@ Test(why, a_short_branch_is_not_worth_a_device)
         struct sp_plan_options options;
         struct planned p;
         sp_plan_options_init(&options);
+        options.max_replicas = 1; /* one plan, no copies */
         options.objective = SP_OBJECTIVE_LATENCY;
         options.tolerance = exact ? 0 : SP_PLAN_TOLERANCE;
         cr_assert_eq(plan_bytes(&p, graph, used, devices(5, 1e9), &options), SP_OK, "%s", p.err.message);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alike.h"
 #include "base/array.h"
 #include "build_model.h"
 #include "every_block.h"
@@ -148,6 +149,7 @@ static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devic
     random_model(problem, nodes);
     random_cluster(problem, devices);
     prepare(problem);
+    problem->options.max_copies = below(2);
 }
 
 static void close_problem(struct problem *problem)
@@ -163,7 +165,7 @@ static void close_problem(struct problem *problem)
 /* A plan that fits. */
 struct fitting {
     double seconds, used_share; /* of the objective; of the memory of the fullest device */
-    uint32_t devices;
+    uint32_t devices, copies;
 };
 
 struct every {
@@ -174,6 +176,7 @@ struct every {
     uint32_t stage_count, stage[MAX_NODES];
     uint32_t option[MAX_STAGES], replicas[MAX_STAGES], device[MAX_STAGES];
     uint32_t strategy[MAX_NODES];
+    uint32_t copies;      /* that these blocks have room for */
     uint64_t plans, most; /* more are not tried */
     double best, least_interval, least_latency;
     double best_equal; /* of plans in which no device has a share of its own */
@@ -212,15 +215,15 @@ static bool keeps_pins(const struct problem *problem, const struct sp_placement 
     return c->max_stages == 0 || placement->stage_count <= c->max_stages;
 }
 
-static struct fitting fitting_of(const struct problem *problem, const struct sp_evaluation *evaluation)
+static struct fitting fitting_of(const struct problem *problem, const struct sp_evaluation *evaluation, uint32_t copies)
 {
     struct fitting plan = {problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds
                                                                               : evaluation->interval_seconds,
-                           0, 0};
+                           0, 0, copies};
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         plan.used_share =
             fmax(plan.used_share, evaluation->stages[s].total_bytes / evaluation->stages[s].capacity_bytes);
-        plan.devices += evaluation->stages[s].device_count;
+        plan.devices += evaluation->stages[s].device_count * copies;
     }
     return plan;
 }
@@ -259,15 +262,18 @@ static void judge(struct every *every)
         sp_arena_destroy(scratch);
         return;
     }
-    every->least_interval = fmin(every->least_interval, evaluation->interval_seconds);
+    every->least_interval = fmin(every->least_interval, evaluation->interval_seconds / every->copies);
     every->least_latency = fmin(every->least_latency, evaluation->latency_seconds);
     if (evaluation->worst_excess_bytes <= 0) {
-        const struct fitting plan = fitting_of(problem, evaluation);
-        every->best = fmin(every->best, plan.seconds);
-        if (evaluation->members == NULL)
-            every->best_equal = fmin(every->best_equal, plan.seconds);
-        cr_assert(SP_MAKE_ROOM(problem->arena, every->fitting, every->fitting_count, every->fitting_capacity, 1));
-        every->fitting[every->fitting_count++] = plan;
+        for (uint32_t copies = 1; copies <= every->copies; copies += every->copies > 1 ? every->copies - 1 : 1) {
+            struct fitting plan = fitting_of(problem, evaluation, copies);
+            plan.seconds /= problem->options.objective == SP_OBJECTIVE_THROUGHPUT ? copies : 1;
+            every->best = fmin(every->best, plan.seconds);
+            if (evaluation->members == NULL)
+                every->best_equal = fmin(every->best_equal, plan.seconds);
+            cr_assert(SP_MAKE_ROOM(problem->arena, every->fitting, every->fitting_count, every->fitting_capacity, 1));
+            every->fitting[every->fitting_count++] = plan;
+        }
     }
     sp_arena_destroy(scratch);
 }
@@ -283,23 +289,6 @@ static void every_strategy(struct every *every)
     do
         judge(every);
     while (every->plans <= every->most && count_digits(every->strategy, every->problem->live_count, 0, high));
-}
-
-static bool stand_apart(const struct every *every)
-{
-    uint32_t used = 0;
-    for (uint32_t s = 0; s < every->stage_count; s++) {
-        const struct sp_space_option *option = &every->problem->space->options[every->option[s]];
-        const uint32_t count = option->size * every->replicas[s];
-        if (sp_space_place(every->problem->space, option, every->replicas[s], every->device[s]) != every->device[s])
-            return false;
-        for (uint32_t d = every->device[s]; d < every->device[s] + count; d++) {
-            if ((used >> d & 1) != 0)
-                return false;
-            used |= 1u << d;
-        }
-    }
-    return true;
 }
 
 static void every_block(struct every *every)
@@ -318,8 +307,12 @@ static void every_block(struct every *every)
         do {
             memset(every->device, 0, sizeof every->device);
             do {
-                if (stand_apart(every))
-                    every_strategy(every);
+                const struct alike_stages stages = {problem->workload, problem->space,  every->stage_count,
+                                                    every->option,     every->replicas, every->device};
+                if (!alike_stand_apart(&stages))
+                    continue;
+                every->copies = problem->options.max_copies == 1 ? 1 : alike_copies(&stages);
+                every_strategy(every);
             } while (every->plans <= every->most && count_digits(every->device, every->stage_count, 0, devices));
         } while (every->plans <= every->most && count_digits(every->replicas, every->stage_count, 1, replicas));
     } while (every->plans <= every->most && count_digits(every->option, every->stage_count, 0, options));
@@ -423,7 +416,8 @@ static void compare(const struct problem *problem, const struct every *every, ui
               number, bounds.latency_seconds, every->least_latency);
 }
 
-/* With a tolerance: near the best of all plans, and of those that are as near none has fewer devices, and with as many
+/* With a tolerance: near the best of all plans, and of those that are as near it has copies only where all have, none has
+   fewer devices, and with as many
    none leaves more memory free, unless by less than the tolerance. */
 static void compare_near(struct problem *problem, const struct every *every, uint32_t number, uint32_t *others)
 {
@@ -437,7 +431,7 @@ static void compare_near(struct problem *problem, const struct every *every, uin
     cr_assert_eq(sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster,
                                  &problem->options, &result, &err),
                  SP_OK, "problem %u: %s", number, err.message);
-    const struct fitting chosen = fitting_of(problem, result->evaluation);
+    const struct fitting chosen = fitting_of(problem, result->evaluation, sp_placement_copies(&result->placement));
     const double best = result->best == NULL                                 ? chosen.seconds
                         : problem->options.objective == SP_OBJECTIVE_LATENCY ? result->best->latency_seconds
                                                                              : result->best->interval_seconds;
@@ -448,6 +442,10 @@ static void compare_near(struct problem *problem, const struct every *every, uin
     for (uint32_t i = 0; i < every->fitting_count; i++) {
         const struct fitting *plan = &every->fitting[i];
         if (plan->seconds > most)
+            continue;
+        cr_expect(plan->copies > 1 || chosen.copies == 1, "problem %u: %u copies where none would do", number,
+                  chosen.copies);
+        if ((plan->copies > 1) != (chosen.copies > 1))
             continue;
         cr_expect_geq(plan->devices, chosen.devices, "problem %u: %u devices do, but it has %u", number, plan->devices,
                       chosen.devices);
@@ -501,6 +499,7 @@ static void draw_pins(struct problem *problem)
     const uint32_t devices = problem->cluster->device_count, live = problem->live_count;
     struct sp_constraints *c = &problem->constraints;
     c->where = "/constraints";
+    problem->options.max_copies = 1;
     cr_assert_leq(problem->workload->node_count, MOST_WORK_NODES);
     for (uint32_t n = 0; n < MOST_WORK_NODES; n++) {
         problem->stage_of[n] = problem->device_of[n] = problem->together_of[n] = SP_UNPINNED;

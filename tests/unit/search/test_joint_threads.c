@@ -38,6 +38,7 @@ static void plan_text(const struct question *question, const struct sp_executor 
     const struct sp_job_options job_options = {
         .bytes = question->bytes, .size = question->size, .name = "model.onnx", .executor = executor};
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.objective = question->objective;
     options.strategy = question->strategy;
     options.max_replicas = question->replicas;

@@ -48,6 +48,7 @@ static struct ended search(const struct sp_buf *file, enum sp_objective objectiv
     struct sp_error err = {0};
     struct ended ended = {0};
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     options.objective = objective;
     options.tolerance = TOLERANCE;
     cr_assert_eq(sp_cluster_uniform(arena, "a100-sxm4-80gb", 8, &cluster, &err), SP_OK);

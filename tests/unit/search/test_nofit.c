@@ -244,6 +244,7 @@ Test(nofit, least_memory_of_a_real_model)
     if (bytes == NULL)
         cr_skip_test("%s is not there", path);
     sp_plan_options_init(&options);
+    options.max_replicas = 1; /* one plan, no copies */
     double limit = 20000;
     for (uint32_t step = 0; step < 3; step++) {
         struct sp_cluster *cluster = limited(arena, 2, limit);

@@ -17,6 +17,7 @@ void planned_make(struct planned_model *ret_model, struct sp_buf file, int64_t d
         .bytes = model->file.data, .size = model->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
     model->arena = sp_arena_create(NULL);
     sp_plan_options_init(&options);
+    options.max_replicas = 1;                /* one plan, no copies */
     options.strategy = SP_STRATEGY_GROUPING; /* some formats take whole operators only */
     cr_assert_eq(sp_cluster_uniform(model->arena, "a100-sxm4-80gb", devices, &model->cluster, &err), SP_OK);
     cr_assert_eq(sp_job_plan(&job_options, model->cluster, &options, &model->job, &model->plan, &err), SP_OK, "%s",

@@ -10,8 +10,9 @@ enum sp_status sp_run_find_bounds(struct sp_search_run *search)
 {
     const struct sp_joint *joint = &search->joint;
     const bool whole = joint->options->strategy == SP_STRATEGY_GROUPING ||
-                       (joint->options->max_replicas == 1 && joint->space->option_count == joint->space->class_count &&
-                        !sp_run_tries_shares(search) && !search->finds_routes);
+                       (joint->options->max_replicas == 1 && joint->options->max_copies == 1 &&
+                        joint->space->option_count == joint->space->class_count && !sp_run_tries_shares(search) &&
+                        !search->finds_routes);
     if (search->has_bounds)
         return SP_OK;
     search->has_bounds = true;

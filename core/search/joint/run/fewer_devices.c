@@ -47,9 +47,8 @@ static bool is_promising(const struct sp_search_run *search, const struct merger
         return false;
     if (search->joint.options->objective == SP_OBJECTIVE_LATENCY || !same_kind)
         return true;
-    return sp_near_is_within(&search->joint,
-                             (x->compute_seconds + y->compute_seconds) / sp_placement_replicas(placement, merger->kept),
-                             best);
+    return sp_near_is_within(
+        &search->joint, (x->compute_seconds + y->compute_seconds) / sp_placement_turns(placement, merger->kept), best);
 }
 
 /* The nodes of both, in order, with their strategies. */

@@ -55,6 +55,7 @@ bool sp_near_describe(struct sp_arena *arena, struct sp_joint_candidate *candida
                                .strategy = candidate->strategy,
                                .stage_count = candidate->placement.stage_count,
                                .devices_used = candidate->devices_used,
+                               .copies = sp_placement_copies(&candidate->placement),
                                .latency_seconds = candidate->evaluation->latency_seconds,
                                .interval_seconds = candidate->evaluation->interval_seconds,
                                .memory_bytes = candidate->memory_bytes,
@@ -96,10 +97,17 @@ static double routes_of(const struct sp_joint *joint, const struct sp_near_plan 
     return plan->candidate->routed != NULL;
 }
 
+/* Whether copies of the plan take requests in turn. */
+static double copies_of(const struct sp_joint *joint, const struct sp_near_plan *plan)
+{
+    (void)joint;
+    return sp_placement_copies(&plan->candidate->placement) > 1;
+}
+
 /* Whether `a` stays wherever `b` does, and is no worse in the end. */
 static bool covers(const struct sp_joint *joint, const struct sp_near_plan *a, const struct sp_near_plan *b)
 {
-    return routes_of(joint, a) <= routes_of(joint, b) &&
+    return routes_of(joint, a) <= routes_of(joint, b) && copies_of(joint, a) <= copies_of(joint, b) &&
            seconds_of(joint, a->candidate) <= seconds_of(joint, b->candidate) &&
            a->candidate->devices_used <= b->candidate->devices_used && a->used_share <= b->used_share &&
            a->messages <= b->messages && other_seconds(joint, a->candidate) <= other_seconds(joint, b->candidate) &&
@@ -202,6 +210,7 @@ struct sp_joint_candidate *sp_near_choose(const struct sp_joint *joint, struct s
             list.plans[list.count++] = joint->near[i];
     }
     keep_least(joint, &list, routes_of, 0, 0);
+    keep_least(joint, &list, copies_of, 0, 0);
     keep_least(joint, &list, devices_of, 0, 0);
     keep_least(joint, &list, used_share_of, 0, tolerance);
     keep_least(joint, &list, messages_of, tolerance, 0);

@@ -7,13 +7,14 @@
  *   1. objective    interval or latency, at most 1 + t times that of the best plan. For the fewest devices these come
  *                   first, and the interval is what may be longer
  *   2. one route    of these plans those of one route, where there are any
- *   3. devices      of these plans those that use the fewest
- *   4. free memory  of these the ones whose fullest device is the least full, or by no more than the share t of its
+ *   3. one copy     of these plans those without copies, where there are any
+ *   4. devices      of these plans those that use the fewest
+ *   5. free memory  of these the ones whose fullest device is the least full, or by no more than the share t of its
  *                   memory fuller
- *   5. messages     of these the ones that send the fewest for a request, or at most 1 + t times as many
- *   6. other figure of these the ones with the least latency, where the objective is another, or else the least
+ *   6. messages     of these the ones that send the fewest for a request, or at most 1 + t times as many
+ *   7. other figure of these the ones with the least latency, where the objective is another, or else the least
  *                   interval, or at most 1 + t times that
- *   7.              of these the best one (sp_front_better())
+ *   8.              of these the best one (sp_front_better())
  *
  * So no figure decides by a difference that is below the tolerance. With t = 0 the answer is the best plan.
  *

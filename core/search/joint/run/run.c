@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "search/joint/run/copies.h"
 #include "search/joint/run/near_best.h"
 #include "search/joint/violations.h"
 #include "search/states.h"
@@ -32,8 +33,11 @@ bool sp_run_has_pins(const struct sp_constraints *constraints)
 uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_stages)
 {
     const struct sp_constraints *constraints = search->joint.options->constraints;
-    const uint32_t most = constraints == NULL ? 0 : constraints->max_stages;
-    return max_stages == 0 || (most != 0 && most < max_stages) ? most : max_stages;
+    const uint32_t limits[] = {constraints == NULL ? 0 : constraints->max_stages, search->most_stages, max_stages};
+    uint32_t most = 0;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        most = most == 0 || (limits[i] != 0 && limits[i] < most) ? limits[i] : most;
+    return most;
 }
 
 bool sp_run_is_often_whole(const struct sp_search_run *search)
@@ -47,7 +51,8 @@ void sp_run_note_whole(struct sp_search_run *search, struct sp_joint_candidate *
     const struct sp_joint_candidate *known = search->whole;
     const struct sp_placement *placement = &candidate->placement;
     for (uint32_t s = 0; s < placement->stage_count; s++) {
-        if (candidate->routed != NULL || sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
+        if (candidate->routed != NULL || sp_placement_copies(placement) > 1 ||
+            sp_placement_size(placement, s) * sp_placement_replicas(placement, s) != 1)
             return;
     }
     if (known == NULL || (candidate->fits && !known->fits) ||
@@ -77,29 +82,48 @@ enum sp_status sp_run_take(struct sp_search_run *search, struct sp_joint_candida
     return sp_run_take_late(search, candidate, strategy);
 }
 
-enum sp_status sp_run_take_late(struct sp_search_run *search, struct sp_joint_candidate *candidate,
-                                enum sp_search_strategy strategy)
+/* Whether a candidate keeps the constraints; else remembers which one it breaks: of those that are only too slow the
+   least one, as long as nothing else is in the way. */
+static enum sp_status keep_constraints(struct sp_search_run *search, const struct sp_joint_candidate *candidate,
+                                       bool *ret_keeps)
 {
     const struct sp_joint *joint = &search->joint;
+    const struct sp_constraints *constraints = joint->options->constraints;
+    const double latency = candidate->evaluation->latency_seconds;
+    struct sp_error violation = {0};
+    *ret_keeps = true;
+    if (constraints == NULL)
+        return SP_OK;
+    enum sp_status status = sp_constraints_violation(joint->arena, constraints, joint->workload, joint->cluster,
+                                                     &candidate->placement, candidate->sharded, &violation);
+    if (status == SP_ERR_MEMORY)
+        return sp_fail_memory(search->err);
+    *ret_keeps =
+        status == SP_OK && (!candidate->fits || sp_constraints_latency(constraints, latency, &violation) == SP_OK);
+    if (*ret_keeps || (status == SP_OK && search->least_latency > 0 && search->least_latency <= latency))
+        return SP_OK;
+    if (status != SP_OK && search->least_latency > 0)
+        return SP_OK;
+    search->least_latency = status == SP_OK ? latency : 0;
+    search->violation = violation;
+    return SP_OK;
+}
+
+static enum sp_status take_one(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                               enum sp_search_strategy strategy)
+{
+    const struct sp_joint *joint = &search->joint;
+    bool keeps;
     candidate->strategy = strategy;
-    if (joint->options->constraints != NULL) {
-        struct sp_error violation = {0};
-        enum sp_status status =
-            sp_constraints_violation(joint->arena, joint->options->constraints, joint->workload, joint->cluster,
-                                     &candidate->placement, candidate->sharded, &violation);
-        if (status == SP_ERR_MEMORY)
-            return sp_fail_memory(search->err);
-        if (status != SP_OK) {
-            search->violation = violation;
-            return SP_OK;
-        }
-    }
+    enum sp_status status = keep_constraints(search, candidate, &keeps);
+    if (status != SP_OK || !keeps)
+        return status;
     if (!sp_states_are_kept(joint->workload, &candidate->placement, candidate->sharded))
         return SP_OK;
     sp_run_note_whole(search, candidate);
     if (candidate->fits) {
         bool keep;
-        enum sp_status status = sp_joint_tell(joint, candidate, &keep, search->err);
+        status = sp_joint_tell(joint, candidate, &keep, search->err);
         if (status != SP_OK)
             return status;
         if (!sp_front_add(&search->joint, &search->front, candidate))
@@ -114,4 +138,14 @@ enum sp_status sp_run_take_late(struct sp_search_run *search, struct sp_joint_ca
         candidate->evaluation->worst_excess_bytes < search->closest->evaluation->worst_excess_bytes)
         search->closest = candidate;
     return sp_front_note_short_of_memory(&search->joint, candidate) ? SP_OK : sp_fail_memory(search->err);
+}
+
+enum sp_status sp_run_take_late(struct sp_search_run *search, struct sp_joint_candidate *candidate,
+                                enum sp_search_strategy strategy)
+{
+    struct sp_joint_candidate *copied = NULL;
+    enum sp_status status = take_one(search, candidate, strategy);
+    if (status == SP_OK && candidate->fits)
+        status = sp_joint_copy(&search->joint, candidate, &copied, search->err);
+    return status == SP_OK && copied != NULL ? take_one(search, copied, strategy) : status;
 }

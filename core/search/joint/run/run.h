@@ -5,6 +5,8 @@
  *   ../joint.c       the order of the parts
  *   profiles.c       strategies for the whole model on blocks of each size, and the units that stages are cut from
  *   propose_all.c    which stages are proposed, with which profiles
+ *   copies.c         the same plan on other devices, too
+ *   parts.c          plans for a half of the devices, a third and so on, for copies
  *   shares.c         blocks of unequal devices, alone and beside others; divisions.h: their shares
  *   fewer_devices.c  which plans with fewer devices are as good, up to the tolerance
  *   near_best.c      which of the plans is the answer
@@ -33,7 +35,9 @@ struct sp_search_run {
     struct sp_joint_candidate *grouped;        /* the same as a candidate */
     struct sp_joint_candidate *whole;          /* the best of stages of one device each, or the one that lacks least */
     bool is_proved;                            /* every plan was tried */
-    struct sp_error violation;                 /* of the last candidate that broke a constraint, or SP_OK */
+    struct sp_error violation;                 /* of a candidate that broke a constraint, or SP_OK */
+    double least_latency;                      /* of those that fit and are only too slow; 0: none is */
+    uint32_t most_stages;                      /* of what is proposed, beside the constraint's; 0: any number */
     struct sp_error failure;                   /* why a way of searching ended first, or SP_OK: sp_run_go_on_after() */
     struct sp_error *err;
 
@@ -56,7 +60,8 @@ bool sp_run_is_enough(const struct sp_search_run *search);
 /* Whether to go on; when the watch says no, what was found so far is the answer. */
 bool sp_run_goes_on(struct sp_search_run *search, double fraction);
 
-/* Takes a candidate that was evaluated into the front where it fits and keeps the constraints; else remembers the one
+/* Takes a candidate that was evaluated into the front where it fits and keeps the constraints, and copies of it (copies.h)
+   where there is room for some; else remembers the one
    that lacks least, or why it was refused. Once the watch has said no it is taken only where there is no plan yet: with
    more time what was cut short would have become another plan, perhaps a worse one. So a search with more time has
    tried all that one with less has, and its plan is never worse. */
@@ -97,6 +102,9 @@ enum sp_status sp_run_propose_latest(struct sp_search_run *search, uint32_t firs
 /* All options together; before, `with_options`, each one alone. Then the same with profiles that are not cut behind major
    parts. */
 enum sp_status sp_run_propose_all(struct sp_search_run *search, bool with_options);
+
+/* For the throughput: stages for a half of the devices, a third and so on, of which copies take requests in turn. */
+enum sp_status sp_run_propose_parts(struct sp_search_run *search);
 
 /* Stages of any blocks that have devices as the space is laid (unequal/unequal.h). */
 enum sp_status sp_run_propose_laid(struct sp_search_run *search);

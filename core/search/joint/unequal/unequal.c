@@ -93,6 +93,17 @@ void sp_space_lay(struct sp_space *space, uint32_t classes, bool is_apart)
     }
 }
 
+bool sp_space_divide(struct sp_space *space, uint32_t parts)
+{
+    for (uint32_t c = 0; c < space->equal_count; c++)
+        if (space->classes[c].whole_count % parts != 0)
+            return false;
+    sp_space_lay(space, 0, true);
+    for (uint32_t c = 0; c < space->equal_count; c++)
+        space->classes[c].count = space->classes[c].whole_count / parts;
+    return true;
+}
+
 uint32_t sp_space_unequal_bit(const struct sp_space *space, const struct sp_space_option *option)
 {
     return option->mesh.member_count == 0 ? 0 : (uint32_t)1 << (option->class_index - space->equal_count);

@@ -29,5 +29,9 @@ bool sp_space_is_unequal(const struct sp_space *space, const struct sp_workload 
    else devices are in both, for those who see to it that no device is used twice. */
 void sp_space_lay(struct sp_space *space, uint32_t classes, bool is_apart);
 
+/* Leaves each class of equal devices the first 1 / parts of its devices; 1: all of them. No other is laid. False where some
+   class is not divided evenly. */
+bool sp_space_divide(struct sp_space *space, uint32_t parts);
+
 /* The bit of the option's class; 0 for blocks of equal devices. */
 uint32_t sp_space_unequal_bit(const struct sp_space *space, const struct sp_space_option *option);

@@ -264,6 +264,7 @@ export interface Summary {
   };
   stages: Stage[];
   devices: Device[];
+  copies?: { count: number; devices: number[][] };
   routes?: {
     interval_bound_seconds: number;
     paths: { share: number; latency_seconds: number; devices: number[] }[];

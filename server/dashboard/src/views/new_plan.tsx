@@ -316,7 +316,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
         <Choice {...props} name="strategy" label="Strategy" of={Object.keys(STRATEGIES)} />
         {props.isCosts && <Choice {...props} name="placement" label="Placement" of={Object.keys(PLACEMENTS)} />}
         <Field {...props} name="batch" label="Batch" hint="as the model has it" />
-        <Field {...props} name="replicas" label="Replicas per stage, at most" hint="1" />
+        <Field {...props} name="replicas" label="Replicas, at most" hint="copies of all" />
         <Field {...props} name="tolerance" label="Tolerance (%)" hint="2" min={0} step="any" />
         <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />
         {props.symbols.map((symbol) => (

@@ -277,6 +277,28 @@ function Service(props: { summary: Summary }) {
   );
 }
 
+/** Where copies of the whole plan take requests in turn: which devices each has. The stages are those of the first. */
+function Copies(props: { summary: Summary }) {
+  const { copies } = props.summary;
+  if (!copies) return null;
+  return (
+    <Card title="Copies">
+      <p class="muted small">
+        {count(copies.count)} copies of the plan take requests in turn. The stages above, and the other views, show the first.
+      </p>
+      <Table
+        caption="Copies"
+        rows={copies.devices.map((of, index) => ({ of, index }))}
+        rowKey={(copy) => copy.index}
+        columns={[
+          { key: 'copy', label: 'Copy', value: (copy) => copy.index, cell: (copy) => copy.index },
+          { key: 'devices', label: 'Devices', cell: (copy) => devices(copy.of) },
+        ]}
+      />
+    </Card>
+  );
+}
+
 function priceFact(price: number): [string, ComponentChildren] {
   return ['Price', <><Exact name="price_per_hour" value={price} as={dollars} /> an hour</>];
 }
@@ -330,6 +352,7 @@ export function Overview(props: ViewProps) {
       <Service summary={summary} />
       <Stages summary={summary} id={id} />
       <Moves summary={summary} />
+      <Copies summary={summary} />
       <Routes summary={summary} />
       <Assumptions summary={summary} />
       <About summary={summary} />

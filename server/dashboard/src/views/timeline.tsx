@@ -329,7 +329,7 @@ export function TimelineView(props: ViewProps) {
         )}
         table={() => (
           <>
-            <StageTable stages={summary.stages} interval={summary.estimate.interval_seconds} />
+            <StageTable stages={summary.stages} interval={summary.estimate.interval_seconds * (summary.copies?.count ?? 1)} />
             {span?.lane !== undefined && <LaneTable lane={span.lane} span={span.span} />}
           </>
         )}
