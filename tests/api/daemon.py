@@ -226,14 +226,16 @@ class Daemon:
                 pass
 
     def wait_for(self, condition, what, patience=PATIENCE):
-        deadline = time.monotonic() + patience
+        """What the condition gives once it holds. It is asked ever more seldom, as each time costs the daemon something, too."""
+        began = time.monotonic()
         while True:
             result = condition()
             if result:
                 return result
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > patience:
                 raise AssertionError(f"waited {patience} s for {what}; log: {''.join(self.log[-10:])}")
-            time.sleep(0.02)
+            time.sleep(min(max(0.02, waited / 10), 0.1))
 
     def peak_memory(self):
         """The largest resident size that each of the processes ever had, in bytes."""
