@@ -64,10 +64,13 @@ def integer(field, value):
 def delimited(field, *pieces):
     """A message, string or bytes field. Text is encoded; small contents are joined."""
     body = [piece.encode() if isinstance(piece, str) else piece for piece in pieces]
-    head = varint(field << 3 | 2) + varint(size_of(body))
-    if all(isinstance(piece, (bytes, bytearray)) for piece in body):
-        return head + b"".join(body)
-    return [head, *body]
+    try:
+        joined = b"".join(body)
+    except TypeError:  # of pieces that are made when they are written
+        return [varint(field << 3 | 2) + varint(size_of(body)), *body]
+    size = len(joined)
+    # Models of 400,000 nodes have millions of fields of one byte for the number and one for the size.
+    return (bytes((field << 3 | 2, size)) if field < 16 and size < 128 else varint(field << 3 | 2) + varint(size)) + joined
 
 
 # ---- the parts of a model ----
