@@ -270,8 +270,9 @@ Test(stages_assign, little_work, .timeout = 250)
  * A ladder: two rows of `LENGTH` nodes with rungs, more than the exhaustive search takes. Seconds differ, so that
  * balancing has something to find.
  */
-#define LENGTH  20
-#define DEVICES 4
+#define LENGTH    20
+#define DEVICES   4
+#define SOME_WORK 30000000
 
 struct ladder {
     struct sp_stages_problem problem;
@@ -359,8 +360,8 @@ Test(stages_assign, threads_and_seeds)
     int runs = 0;
     struct sp_executor executor = {.run = run_threads, .context = &runs, .threads = 4};
     make_ladder(&ladder, INFINITY);
-    struct sp_stages_options alone = {.seed = 7, .work_limit = 30000000};
-    struct sp_stages_options lent = {.seed = 7, .work_limit = 30000000, .executor = &executor};
+    struct sp_stages_options alone = {.seed = 7, .work_limit = SOME_WORK};
+    struct sp_stages_options lent = {.seed = 7, .work_limit = SOME_WORK, .executor = &executor};
     const struct sp_stages_result *first = solve(&ladder.problem, &alone);
     expect_same(first, solve(&ladder.problem, &alone), 2 * LENGTH);
     expect_same(first, solve(&ladder.problem, &lent), 2 * LENGTH);
@@ -412,7 +413,9 @@ Test(stages_assign, stops)
     struct sp_watch watch = {.tick = stop_at_once, .context = &ticks};
     make_ladder(&ladder, INFINITY);
     struct sp_stages_options flagged = {.seed = 1, .stop = &stop}, watched = {.seed = 1, .watch = &watch};
-    const struct sp_stages_result *all = solve(&ladder.problem, &(struct sp_stages_options){.seed = 1});
+    /* Any solution is above the bound of a search that was stopped. */
+    const struct sp_stages_result *all =
+        solve(&ladder.problem, &(struct sp_stages_options){.seed = 1, .work_limit = SOME_WORK});
     const struct sp_stages_result *result = solve(&ladder.problem, &flagged);
     cr_expect(result->is_stopped);
     result = solve(&ladder.problem, &watched);
