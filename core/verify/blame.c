@@ -327,8 +327,9 @@ static bool is_misplaced(const struct recognised *known, const struct sp_verify_
     for (uint32_t i = 0; outcome != NULL && outcome->is_scattered && i < value->use_count; i++) {
         const struct sp_node *user = value->uses[i].node;
         for (uint32_t k = 0; !moves(user) && k < user->output_count; k++) {
-            const struct sp_outcome *result = variable_of(run, user->outputs[k]);
-            if (result != NULL && (result->is_scattered || !is_good(known, result)))
+            const struct sp_outcome *result = user->outputs[k] != NULL ? sp_run_outcome(run, user->outputs[k]) : NULL;
+            if (result != NULL && (result->numbers == NULL || (result->is_scattered && !sp_is_collective(user)) ||
+                                   !is_good(known, variable_of(run, user->outputs[k]))))
                 return true;
         }
     }
@@ -461,9 +462,15 @@ static bool differs_in_form(struct sp_verification *all, const struct sp_verify_
     bool is_arithmetic = false, differs = strcmp(node->op_type, expected->op_type) != 0;
     for (const char *const *name = arithmetic; *name != NULL; name++)
         is_arithmetic = is_arithmetic || strcmp(*name, expected->op_type) == 0;
-    if (!is_arithmetic || node->input_count != expected->input_count)
+    if (!is_arithmetic || node->input_count > expected->input_count)
         return false;
-    for (uint32_t i = 0; i < node->input_count; i++) {
+    for (uint32_t i = 0; i < expected->input_count; i++) {
+        if (i >= node->input_count) { /* left out: a number that changes nothing may be */
+            const struct sp_numbers *number = constant_of(&all->original, expected->inputs[i]);
+            if (number == NULL || number->count != 1 || number->items[0].real == 0 || number->items[0].real == 1)
+                return false;
+            continue;
+        }
         const struct sp_outcome *own = variable_of(run, node->inputs[i]);
         const struct sp_numbers *a = constant_of(run, node->inputs[i]),
                                 *b = constant_of(&all->original, expected->inputs[i]);

@@ -97,10 +97,12 @@ static inline uint64_t sp_field_of_real(double value)
     return sp_field_multiply(sp_field_of_int(digits), UINT64_C(1) << shift);
 }
 
-/* A real between -1 and 1 that follows from a number. */
+/* A real that follows from a number, between 1/4 and 1 but for its sign: none hides what it is multiplied with. */
 static inline double sp_real_of_hash(uint64_t hash)
 {
-    return (double)(int64_t)sp_scramble(hash) * 0x1p-63;
+    const uint64_t bits = sp_scramble(hash);
+    const double size = 0.25 + 0.75 * ((double)(bits >> 11) * 0x1p-53);
+    return (bits & 1) != 0 ? -size : size;
 }
 
 /* A total order in which the numbers of the field stand in no order that a model could know. */

@@ -116,6 +116,16 @@ static bool is_of_device(const json_t *entry)
     return from != NULL && strcmp(from, "device") == 0;
 }
 
+/* Whether numbers have the shape that a program says of an input. */
+static bool fits_declared(const struct sp_value *value, const struct sp_numbers *x)
+{
+    const struct sp_shape *shape = &value->declared.shape;
+    bool fits = x == NULL || value->declared.kind != SP_TYPE_TENSOR || !shape->has_rank || shape->rank == x->rank;
+    for (uint32_t i = 0; fits && x != NULL && shape->has_rank && i < shape->rank; i++)
+        fits = !sp_dim_is_known(shape->dims[i]) || shape->dims[i].value == x->axes[i].extent;
+    return fits;
+}
+
 static enum sp_status give_of_device(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
                                      const json_t *entry, bool *ret_given, struct sp_error *err)
 {
@@ -132,6 +142,12 @@ static enum sp_status give_of_device(struct sp_verification *all, struct sp_veri
     }
     const struct sp_outcome *outcome = sp_run_outcome(giver, output);
     *ret_given = giver->state == SP_RUN_DONE && outcome != NULL;
+    if (*ret_given && !fits_declared(value, outcome->numbers))
+        return sp_run_set(all, run, value,
+                          (struct sp_outcome){.why = "an input has another shape than what is given for it",
+                                              .is_wrong = true,
+                                              .run = run},
+                          err);
     return *ret_given ? sp_run_set(all, run, value, *outcome, err) : SP_OK;
 }
 
@@ -278,10 +294,32 @@ static enum sp_status compare_output(struct sp_verification *all, struct sp_veri
     return failure.verdict == SP_PROVED ? SP_OK : sp_verify_fail(all, failure, err);
 }
 
+/* What cannot run at all, whatever it is for. */
+static enum sp_status tell_wrong(struct sp_verification *all, const struct sp_verify_run *run, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t n = 0; status == SP_OK && n < run->order_count; n++) {
+        const struct sp_node *node = run->order[n];
+        const struct sp_value *value = node->output_count > 0 ? node->outputs[0] : NULL;
+        const struct sp_outcome *outcome = value != NULL ? sp_run_outcome(run, value) : NULL;
+        if (outcome == NULL || !outcome->is_wrong || outcome->at != node)
+            continue;
+        const struct sp_verify_failure failure = {.verdict = SP_REFUTED,
+                                                  .run = run,
+                                                  .node = node,
+                                                  .message =
+                                                      sp_arena_printf(all->arena, "It cannot run: %s", outcome->why)};
+        status = failure.message != NULL ? sp_verify_fail(all, failure, err) : sp_fail_memory(err);
+    }
+    return status;
+}
+
 enum sp_status sp_ports_compare(struct sp_verification *all, struct sp_error *err)
 {
     const struct sp_graph *original = all->original.model->graph;
     enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++)
+        status = tell_wrong(all, &all->runs[i], err);
     for (uint32_t i = 0; status == SP_OK && i < original->output_count; i++) {
         struct result result;
         const char *name = original->outputs[i]->name;

@@ -303,6 +303,7 @@ enum sp_source_kind sp_source_kind_of(const struct sp_value *value)
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 #define MAX_FOLLOWED 256
+#define FEW_ROWS     8 /* of so few each element takes any: masks are no stripes */
 
 /* How many rows there are to look up for an integer input: the least extent that it is an index of, or `otherwise`. */
 static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
@@ -349,11 +350,13 @@ enum sp_status sp_numbers_of_input(struct sp_index_sets *sets, const struct sp_v
     const uint64_t tag = sp_tag(input->name);
     /* the golden section of the rows further each time, so that few elements reach all parts of a table */
     const uint64_t step = (uint64_t)((double)rows.count * 0.6180339887498949) + 1;
+    const bool are_few = rows.count < FEW_ROWS;
     for (uint64_t i = 0; i < out->count; i++) {
         const uint64_t place = place_of(out, i), hash = sp_field_hash(tag, place);
-        out->items[i] = sp_dtype_is_float(dtype)
-                            ? (struct sp_number){hash, sp_real_of_hash(hash)}
-                            : sp_number_of_int(sp_index_at(&rows, (uint32_t)((tag + place * step) % rows.count)));
+        out->items[i] =
+            sp_dtype_is_float(dtype)
+                ? (struct sp_number){hash, sp_real_of_hash(hash)}
+                : sp_number_of_int(sp_index_at(&rows, (uint32_t)((are_few ? hash : tag + place * step) % rows.count)));
     }
     out->is_known = !sp_dtype_is_float(dtype);
     *ret = out;
