@@ -57,6 +57,7 @@ struct sp_joint {
     uint32_t near_count;
     struct sp_near_plan near[SP_NEAR_PLANS]; /* within the tolerance of the best: run/near_best.h */
     uint64_t explored, accepted;
+    size_t known_bytes; /* of all profiles' known bytes: stage_memory.h */
     bool stopped;
     bool memory_binds; /* the last proposal was made under a limit of memory that some stages do not keep */
 };

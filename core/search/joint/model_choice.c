@@ -95,7 +95,7 @@ static double local_bytes(const struct sp_model_choice *profile, uint32_t node, 
     if (profile->table == NULL)
         return workload->tensors[tensor].bytes;
     const uint32_t layout = sp_joint_layout(profile->table, node, profile->strategy_of[node], tensor);
-    return sp_strategy_local_bytes(profile->table, tensor, layout);
+    return ceil(sp_strategy_local_bytes(profile->table, tensor, layout));
 }
 
 static void take_node(struct making *making, const struct sp_workload *workload, uint32_t n)
@@ -109,8 +109,8 @@ static void take_node(struct making *making, const struct sp_workload *workload,
     } else {
         const struct sp_strategy *strategy = &sp_strategy_of(choice->table, n)->items[choice->strategy_of[n]];
         choice->seconds[n] += strategy->compute_seconds + strategy->communication_seconds;
-        making->persistent_bytes[n] = node->inner_weight_bytes + strategy->resident_bytes;
-        making->workspace_bytes[n] = strategy->workspace_bytes;
+        making->persistent_bytes[n] = ceil(node->inner_weight_bytes + strategy->resident_bytes);
+        making->workspace_bytes[n] = ceil(strategy->workspace_bytes);
     }
     for (uint32_t i = 0; i < node->output_count; i++)
         making->tensor_bytes[node->outputs[i]] = local_bytes(choice, n, node->outputs[i], workload);
@@ -120,6 +120,19 @@ static void take_node(struct making *making, const struct sp_workload *workload,
         if (workload->tensors[root].kind != SP_WORK_ACTIVATION && making->tensor_bytes[root] == 0)
             making->tensor_bytes[root] = local_bytes(choice, n, node->inputs[i], workload);
     }
+}
+
+/* Whether sums of the choice's bytes are exact. */
+static bool are_whole(const struct sp_stage_block *bytes, const struct sp_workload *workload)
+{
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        if (bytes->persistent_bytes[n] != floor(bytes->persistent_bytes[n]) ||
+            bytes->workspace_bytes[n] != floor(bytes->workspace_bytes[n]))
+            return false;
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        if (bytes->tensor_bytes[t] != floor(bytes->tensor_bytes[t]))
+            return false;
+    return true;
 }
 
 /* The whole model as one stage. */
@@ -176,6 +189,9 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
     }
     if (status == SP_OK && chosen)
         status = take_sums(scratch, profile, request->workload, err);
+    if (status == SP_OK && chosen && are_whole(&profile->bytes, request->workload) &&
+        (profile->known = SP_NEW(arena, struct sp_known_bytes *)) == NULL)
+        status = sp_fail_memory(err);
     sp_arena_destroy(scratch);
     if (status == SP_OK)
         *ret_profile = chosen ? profile : NULL;

@@ -9,12 +9,16 @@
 #include "search/constraints.h"
 #include "search/strategy/intra.h"
 
+struct sp_known_bytes; /* stage_memory.h */
+
 struct sp_model_choice {
     const struct sp_space_option *option;
     struct sp_strategy_table *table; /* NULL: one device, no operator is split */
     uint32_t *strategy_of;           /* per work node */
     double *seconds;                 /* per work node: on one device, with the collectives before and in it */
-    struct sp_stage_block bytes;     /* of tensors as their producers make them, or their first users have them */
+    struct sp_stage_block bytes;     /* of tensors as their producers make them, or their first users have them; whole
+                                        numbers where operators are split */
+    struct sp_known_bytes **known;   /* where what stages need under it is kept; NULL: bytes are no whole numbers */
     bool is_free;                    /* strategies were chosen under no limit of memory */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;

@@ -7,6 +7,7 @@
 #include "search/joint/pareto_front.h"
 #include "search/joint/pinned/pinned.h"
 #include "search/joint/rechoose.h"
+#include "search/joint/stage_memory.h"
 
 #define MAX_IDEALS   20000                /* graphs with more are cut along a line */
 #define STAGES_WORK  ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
@@ -100,35 +101,14 @@ static enum sp_status list_levels(const struct sp_joint *joint, struct sp_stages
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void *create_set(const void *context, struct sp_arena *arena)
-{
-    return sp_stage_set_create(arena, context);
-}
-
-static void put_unit(void *set, uint32_t unit)
-{
-    sp_stage_set_put(set, unit);
-}
-
-static void take_unit(void *set, uint32_t unit)
-{
-    sp_stage_set_take(set, unit);
-}
-
-static double bytes_of_set(const void *set, uint32_t option)
-{
-    return sp_stage_set_bytes(set, option);
-}
-
 /* How much memory sets of units need. Where nothing can lack memory nobody has to count it. */
 static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_proposal *proposal,
                                   struct sp_stages_problem *problem, struct sp_stages_option *options,
                                   struct sp_error *err)
 {
-    struct sp_stages_memory *memory = SP_NEW(joint->arena, struct sp_stages_memory);
     struct sp_stage_parts *parts = sp_joint_parts(joint, proposal, joint->units->count, joint->units->of);
     bool is_roomy = true;
-    if (memory == NULL || parts == NULL)
+    if (parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < proposal->profile_count; i++) {
         if (sp_stage_parts_maximum(parts, i) <= options[i].memory_bytes)
@@ -137,10 +117,11 @@ static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_propos
         if (!fill_least(joint, parts, i, &options[i]))
             return sp_fail_memory(err);
     }
-    *memory = (struct sp_stages_memory){parts, create_set, put_unit, take_unit, bytes_of_set};
-    problem->memory = is_roomy || proposal->is_hopeful ? NULL : memory;
     joint->memory_binds = !is_roomy;
-    return SP_OK;
+    if (is_roomy || proposal->is_hopeful)
+        return SP_OK;
+    problem->memory = sp_joint_stage_memory(joint, proposal, parts);
+    return problem->memory == NULL ? sp_fail_memory(err) : SP_OK;
 }
 
 /* Tensors that cross units; with `tensors` NULL they are only counted. `seen` has an entry per unit. */

@@ -98,7 +98,7 @@ struct sp_stages_memory {
     void *(*create)(const void *context, struct sp_arena *arena); /* an empty set; NULL without memory */
     void (*put)(void *set, uint32_t node);
     void (*take)(void *set, uint32_t node);
-    double (*bytes)(const void *set, uint32_t option);
+    double (*bytes)(void *set, uint32_t option);
 };
 
 enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES };
