@@ -12,37 +12,6 @@
 
 /* ---- job ---- */
 
-struct sp_job {
-    struct sp_budget budget;
-    struct sp_arena *arena;
-    struct sp_model *model; /* NULL: file.costs is what there is */
-    struct sp_shape_summary summary;
-    struct sp_accepted accepted;
-    struct sp_model_file file;
-    bool owns_file; /* else it is that of sp_job_plan(), which tries several jobs */
-    uint64_t hash_seed;
-    char *name; /* malloc'ed, never NULL */
-    char sha256[65];
-    const struct sp_watch *watch;
-    const struct sp_executor *executor;
-    bool skip_minimum_memory;        /* of the options */
-    struct sp_search_result *result; /* of the plan that was made, or NULL */
-};
-
-/* A placement that a search found before: its record (plan/answer/placement_record.h), or that of the same model at
-   other sizes (search/same_weights.h). */
-struct sp_found_placement {
-    const json_t *record;
-    bool stopped;                       /* the search was */
-    const struct sp_placed_model *like; /* in place of a record; NULL: none */
-    double *ret_moved_bytes;            /* with `like`: of weights that lie elsewhere */
-};
-
-/* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */
-enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
-                                const struct sp_plan_options *options, const struct sp_found_placement *found,
-                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
-
 /* Symbols to bind when the model is read, and what to say about those that nobody gave. Lives in `arena`. */
 struct sp_bindings {
     struct sp_arena *arena;
@@ -59,6 +28,56 @@ struct sp_bindings {
     uint32_t note_count, note_capacity;
     struct sp_plan_note *notes;
 };
+
+struct sp_shared_work; /* shared_work.h */
+
+struct sp_job {
+    struct sp_budget budget;
+    struct sp_arena *arena;
+    struct sp_model *model; /* NULL: file.costs is what there is */
+    struct sp_shape_summary summary;
+    struct sp_accepted accepted;
+    struct sp_model_file file;
+    bool owns_file; /* else it is that of sp_job_plan(), which tries several jobs */
+    uint64_t hash_seed;
+    char *name; /* malloc'ed, never NULL */
+    char sha256[65];
+    const struct sp_watch *watch;
+    const struct sp_executor *executor;
+    bool skip_minimum_memory;        /* of the options */
+    struct sp_search_result *result; /* of the plan that was made, or NULL */
+
+    struct sp_job *base;                /* whose model and file it plans; NULL: its own */
+    uint32_t users;                     /* of a base: jobs that plan its model, which stays until they are gone, too */
+    struct sp_bindings bindings;        /* of a base: what its model was opened with */
+    struct sp_shared_work *shared_work; /* of a base */
+};
+
+/* A placement that a search found before: its record (plan/answer/placement_record.h), or that of the same model at
+   other sizes (search/same_weights.h). */
+struct sp_found_placement {
+    const json_t *record;
+    bool stopped;                       /* the search was */
+    const struct sp_placed_model *like; /* in place of a record; NULL: none */
+    double *ret_moved_bytes;            /* with `like`: of weights that lie elsewhere */
+};
+
+/* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */
+enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                                const struct sp_plan_options *options, const struct sp_found_placement *found,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+
+/*
+ * The same in two steps, for plans of one model on several clusters: the model is opened once, and what their searches
+ * have in common is found once (shared_work.h). Each plan is the one that sp_job_plan() makes. The base is destroyed
+ * as any job is, and goes with the last plan of it. *ret_base is NULL for a graph of costs, whose devices are the
+ * cluster's.
+ */
+enum sp_status sp_job_open_base(const struct sp_job_options *job_options, const struct sp_plan_options *options,
+                                struct sp_job **ret_base, struct sp_error *err);
+enum sp_status sp_job_plan_on_base(struct sp_job *base, const struct sp_job_options *job_options,
+                                   const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                                   struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
 
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);

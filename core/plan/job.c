@@ -11,6 +11,7 @@
 #include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
 #include "plan/service/traffic.h"
+#include "plan/shared_work.h"
 #include "plan/sizes/bind.h"
 #include "plan/sizes/branches.h"
 #include "search/states.h"
@@ -20,14 +21,21 @@
 
 void sp_job_destroy(struct sp_job *job)
 {
-    if (job == NULL)
-        return;
-    sp_search_result_release(job->result);
-    sp_arena_destroy(job->arena);
-    if (job->owns_file)
-        sp_model_file_release(&job->file);
-    free(job->name);
-    free(job);
+    while (job != NULL) {
+        struct sp_job *base = job->base;
+        if (job->users > 0) {
+            job->users--;
+            return;
+        }
+        sp_search_result_release(job->result);
+        sp_shared_work_release(job->shared_work);
+        sp_arena_destroy(job->arena);
+        if (job->owns_file)
+            sp_model_file_release(&job->file);
+        free(job->name);
+        free(job);
+        job = base;
+    }
 }
 
 const struct sp_model *sp_job_model(const struct sp_job *job)
@@ -357,11 +365,13 @@ static enum sp_status search_moving(struct sp_job *job, struct sp_plan *plan, st
 {
     struct sp_error why = {0};
     struct sp_contraction contraction;
+    struct sp_joint_options moving = *joint;
     const uint32_t count = workload->state_count;
+    moving.store = NULL; /* of the workload with its states */
     workload->state_count = 0;
     enum sp_status status = sp_workload_contract(job->arena, workload, plan->cluster, &contraction, &why);
     if (status == SP_OK)
-        status = find_result(job, plan, &contraction, dataflow, joint, NULL, &why);
+        status = find_result(job, plan, &contraction, dataflow, &moving, NULL, &why);
     workload->state_count = count;
     if (status == SP_ERR_NOFIT)
         return status; /* and `err` says why */
@@ -372,26 +382,56 @@ static enum sp_status search_moving(struct sp_job *job, struct sp_plan *plan, st
     return status;
 }
 
+/* What is searched. */
+struct searched {
+    struct sp_workload *workload;
+    struct sp_contraction contraction; /* of the workload */
+    struct sp_dataflow *dataflow;      /* NULL: a graph of costs */
+    struct sp_search_store *store;     /* that other plans of the model use, too; or NULL */
+};
+
+/* Where nothing of the request changes it, it is what other plans of the model have, too. */
+static enum sp_status prepare(struct sp_job *job, const struct sp_cluster *cluster,
+                              const struct sp_plan_options *options, struct sp_bindings *bindings,
+                              struct searched *searched, struct sp_error *err)
+{
+    const struct sp_shared_work *shared = NULL;
+    enum sp_status status = SP_OK;
+    if (job->base != NULL && options->profile == NULL && options->constraints == NULL)
+        status = sp_shared_work_find(job->base, cluster, &shared, err);
+    if (status != SP_OK)
+        return status;
+    if (shared != NULL) {
+        *searched = (struct searched){shared->workload, shared->contraction, shared->dataflow, shared->store};
+        return SP_OK;
+    }
+    *searched = (struct searched){0};
+    status = make_workload(job, cluster, &searched->workload, err);
+    if (status == SP_OK && options->profile != NULL)
+        status = apply_profile(job, options->profile, cluster, searched->workload, bindings, err);
+    if (status == SP_OK && options->constraints != NULL)
+        status = sp_demands_apply(options->constraints, job->model, cluster, searched->workload, err);
+    if (status == SP_OK)
+        status = sp_workload_contract(job->arena, searched->workload, cluster, &searched->contraction, err);
+    if (status == SP_OK && job->model != NULL)
+        status = sp_dataflow_create(job->arena, job->model, &searched->dataflow, err);
+    return status;
+}
+
 static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluster,
                              const struct sp_plan_options *options, const struct sp_found_placement *found,
                              struct sp_bindings *bindings, struct sp_plan *plan, struct sp_error *err)
 {
     struct sp_joint_options joint;
-    struct sp_workload *workload;
-    struct sp_contraction contraction;
-    struct sp_dataflow *dataflow = NULL;
-    enum sp_status status = make_workload(job, cluster, &workload, err);
-    if (status == SP_OK && options->profile != NULL)
-        status = apply_profile(job, options->profile, cluster, workload, bindings, err);
-    if (status == SP_OK && options->constraints != NULL)
-        status = sp_demands_apply(options->constraints, job->model, cluster, workload, err);
-    if (status == SP_OK)
-        status = sp_workload_contract(job->arena, workload, cluster, &contraction, err);
-    if (status == SP_OK && job->model != NULL)
-        status = sp_dataflow_create(job->arena, job->model, &dataflow, err);
+    struct searched searched;
+    enum sp_status status = prepare(job, cluster, options, bindings, &searched, err);
     if (status != SP_OK)
         return status;
+    struct sp_workload *workload = searched.workload;
+    const struct sp_contraction contraction = searched.contraction;
+    const struct sp_dataflow *dataflow = searched.dataflow;
     sp_joint_options_init(&joint);
+    joint.store = searched.store;
     status = resolve(job, options->constraints, workload, &contraction, &cluster, &joint.constraints, err);
     if (status != SP_OK)
         return status;
@@ -621,4 +661,70 @@ enum sp_status sp_job_plan(const struct sp_job_options *job_options, const struc
                            struct sp_error *err)
 {
     return sp_job_plan_from(job_options, cluster, options, NULL, ret_job, ret_plan, err);
+}
+
+enum sp_status sp_job_open_base(const struct sp_job_options *job_options, const struct sp_plan_options *options,
+                                struct sp_job **ret_base, struct sp_error *err)
+{
+    struct sp_bindings bindings = {0};
+    struct sp_model_file file;
+    enum sp_status status = open_file(job_options, &options->sizes, &file, err);
+    if (status != SP_OK)
+        return status;
+    *ret_base = NULL;
+    if (file.costs == NULL)
+        status = open_for_plan(&file, job_options, options, ret_base, &bindings, err);
+    if (status != SP_OK || file.costs != NULL) {
+        sp_model_file_release(&file);
+        return status;
+    }
+    (*ret_base)->owns_file = true;
+    (*ret_base)->bindings = bindings;
+    return SP_OK;
+}
+
+/* The base's notes, to which the plan's are added. */
+static bool copy_notes(struct sp_job *job, struct sp_bindings *bindings)
+{
+    *bindings = job->base->bindings;
+    bindings->arena = job->arena;
+    bindings->watch = job->watch;
+    bindings->note_capacity = bindings->note_count;
+    bindings->notes = SP_NEW_ARRAY(job->arena, bindings->note_count, struct sp_plan_note);
+    if (bindings->notes == NULL)
+        return false;
+    if (bindings->note_count > 0)
+        memcpy(bindings->notes, job->base->bindings.notes, bindings->note_count * sizeof *bindings->notes);
+    return true;
+}
+
+enum sp_status sp_job_plan_on_base(struct sp_job *base, const struct sp_job_options *job_options,
+                                   const struct sp_cluster *cluster, const struct sp_plan_options *options,
+                                   struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct sp_bindings bindings;
+    enum sp_status status =
+        options->any_sets ? sp_costs_check_any_sets(options, false, err) : check_routes(options, err);
+    struct sp_job *job = status == SP_OK ? create(&base->file, job_options) : NULL;
+    if (status != SP_OK)
+        return status;
+    if (job == NULL)
+        return sp_fail_memory(err);
+    base->users++;
+    job->base = base;
+    job->budget.used -= sp_model_file_memory(&base->file); /* the base counts it */
+    job->model = base->model;
+    job->summary = base->summary;
+    job->accepted = base->accepted;
+    if (!copy_notes(job, &bindings))
+        status = sp_fail_memory(err);
+    if (status == SP_OK)
+        status = make_plan(job, cluster, options, NULL, &bindings, ret_plan, err);
+    if (status != SP_OK) {
+        mention_assumptions(&bindings, err);
+        sp_job_destroy(job);
+        return status;
+    }
+    *ret_job = job;
+    return SP_OK;
 }

@@ -11,6 +11,8 @@ struct sp_variants_run {
     struct sp_job_options job_options; /* of the request */
     const struct sp_plan_options *options;
 
+    struct sp_job *base;       /* the model, open, and what its searches have in common (plan/shared_work.h); or NULL */
+    bool is_alone;             /* each plan has a job of its own: there is no base, or no memory for one */
     const struct sp_job *held; /* its plan stays in memory meanwhile; NULL: none */
     const char *phase;         /* as the caller's watch is told */
     uint32_t done, total;      /* clusters */
@@ -22,6 +24,14 @@ struct sp_variants_run {
 };
 
 /* ---- one_cluster.c ---- */
+
+/* sp_job_plan(), which shares with the run's other plans what they have in common. */
+enum sp_status sp_variants_plan(struct sp_variants_run *run, const struct sp_job_options *job_options,
+                                const struct sp_cluster *cluster, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                                struct sp_error *err);
+
+/* The model is closed as soon as no plan is of it; further plans have jobs of their own. */
+void sp_variants_drop_base(struct sp_variants_run *run);
 
 /*
  * Plans on one cluster. With SP_VARIANT_FITS the job and its plan are the caller's, where it wants them (both or none

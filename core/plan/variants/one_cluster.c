@@ -42,13 +42,59 @@ enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_
     return row->description != NULL ? SP_OK : sp_fail_memory(err);
 }
 
-/* What a job of its own may take beside the plan that is held; false: nothing. */
+/* What a job may take beside the plan that is held, and beside a base; false: nothing. */
 static bool budget_left(const struct sp_variants_run *run, size_t *ret_bytes)
 {
     const size_t limit = run->job_options.memory_budget != 0 ? run->job_options.memory_budget : SP_DEFAULT_JOB_BYTES;
-    const size_t held = run->held != NULL ? run->held->budget.used : 0;
+    const struct sp_job *base = run->base != NULL ? run->base : run->held != NULL ? run->held->base : NULL;
+    const size_t held = (run->held != NULL ? run->held->budget.used : 0) + (base != NULL ? base->budget.used : 0);
     *ret_bytes = limit > held ? limit - held : 0;
     return limit > held;
+}
+
+#define STORE_PART 4 /* of the memory that is left, a base may take one part of so many while a plan is made */
+
+/* Opens the model where that was not tried yet. What is wrong with it, each plan will say. */
+static void open_base(struct sp_variants_run *run, const struct sp_job_options *job_options)
+{
+    struct sp_error ignored = {0};
+    if (run->base == NULL && !run->is_alone)
+        (void)sp_job_open_base(job_options, run->options, &run->base, &ignored);
+    run->is_alone = run->base == NULL;
+}
+
+enum sp_status sp_variants_plan(struct sp_variants_run *run, const struct sp_job_options *job_options,
+                                const struct sp_cluster *cluster, struct sp_job **ret_job, struct sp_plan **ret_plan,
+                                struct sp_error *err)
+{
+    struct sp_job_options own = *job_options;
+    size_t left;
+    open_base(run, job_options);
+    if (!budget_left(run, &left))
+        return sp_fail_memory(err);
+    if (run->base != NULL) {
+        run->base->budget.limit = run->base->budget.used + left / STORE_PART;
+        own.memory_budget = left - left / STORE_PART;
+        const enum sp_status status =
+            own.memory_budget == 0
+                ? SP_ERR_MEMORY
+                : sp_job_plan_on_base(run->base, &own, cluster, run->options, ret_job, ret_plan, err);
+        if (status != SP_ERR_MEMORY)
+            return status;
+        sp_variants_drop_base(run);
+        sp_error_clear(err);
+        if (!budget_left(run, &left))
+            return sp_fail_memory(err);
+    }
+    own.memory_budget = left;
+    return sp_job_plan(&own, cluster, run->options, ret_job, ret_plan, err);
+}
+
+void sp_variants_drop_base(struct sp_variants_run *run)
+{
+    sp_job_destroy(run->base);
+    run->base = NULL;
+    run->is_alone = true;
 }
 
 static enum sp_status close_row(struct sp_variants_run *run, const struct sp_error *why, struct sp_variant *row,
@@ -81,10 +127,8 @@ enum sp_status sp_variants_look(struct sp_variants_run *run, const struct sp_clu
     job_options.skip_minimum_memory = ret_job == NULL; /* of changed clusters only figures are wanted */
     if (!sp_watch_tick(&run->watch, "read", 0, 0, 0))
         (void)sp_fail(ret_why, SP_ERR_CANCELLED, "CANCELLED", "The search was cancelled.");
-    else if (!budget_left(run, &job_options.memory_budget))
-        (void)sp_fail_memory(ret_why);
     else
-        (void)sp_job_plan(&job_options, cluster, run->options, &job, &plan, ret_why);
+        (void)sp_variants_plan(run, &job_options, cluster, &job, &plan, ret_why);
     run->done++;
     if (plan == NULL)
         return close_row(run, ret_why, row, ret_why);

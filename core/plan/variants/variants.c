@@ -211,18 +211,21 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
         status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);
     else if (options->traffic != NULL)
         status = sp_service_plan(arena, job_options, cluster, options, &job, &plan, err);
+    else if (options->what_if)
+        status = sp_variants_plan(run, job_options, cluster, &job, &plan, err);
     else
         status = sp_job_plan(job_options, cluster, options, &job, &plan, err);
     if (status == SP_ERR_NOFIT && target->sweep == NULL && options->what_if)
         sp_variants_explain_nofit(run, cluster, err);
-    if (plan == NULL)
-        return status;
-    if (options->what_if) {
+    if (plan != NULL && options->what_if) {
         run->held = job;
         run->stopped = run->stopped || plan->result->stopped;
         status = sp_variants_what_if(run, cluster, plan, err);
     }
     run->is_over = true;
+    sp_variants_drop_base(run);
+    if (plan == NULL)
+        return status;
     if (status != SP_OK) {
         sp_job_destroy(job);
         return status;

@@ -7,6 +7,7 @@
 #include "search/joint/blocking_constraint.h"
 #include "search/joint/minimum_memory.h"
 #include "search/joint/run/with_hosts.h"
+#include "search/joint/store.h"
 
 enum kind {
     KIND_MAX_STAGES,
@@ -144,6 +145,23 @@ static enum sp_status find_culprit(struct sp_arena *arena, const struct sp_workl
     return failed;
 }
 
+/* The memory that would do, and the constraint that is in the way, of a search that found nothing. */
+static enum sp_status say_why(struct sp_arena *arena, const struct sp_workload *workload,
+                              const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
+                              const struct sp_joint_options *options, enum sp_status status, struct sp_error *why)
+{
+    struct sp_joint_options unheard = *options;
+    const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
+    unheard.listener = NULL; /* of what is searched to say why nothing fits, nothing can be the answer */
+    if (status == SP_ERR_NOFIT && options->skip_minimum_memory)
+        why->least_memory_bytes = 0; /* a guess */
+    else if (status == SP_ERR_NOFIT)
+        sp_joint_minimum_memory(arena, workload, dataflow, cluster, &unheard, why);
+    if (options->constraints == NULL || (status != SP_ERR_NOFIT && !excluded))
+        return status;
+    return find_culprit(arena, workload, dataflow, cluster, &unheard, why);
+}
+
 enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload *workload,
                                const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                const struct sp_joint_options *options, struct sp_search_result **ret_result,
@@ -151,16 +169,19 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
 {
     struct sp_error none = {0};
     struct sp_error *why = err != NULL ? err : &none;
-    enum sp_status status = sp_joint_search_with_hosts(arena, workload, dataflow, cluster, options, ret_result, why);
-    struct sp_joint_options unheard = *options;
-    unheard.listener = NULL; /* of what is searched to say why nothing fits, nothing can be the answer */
-    options = &unheard;
-    const bool excluded = status == SP_ERR_REQUEST && strcmp(why->code, "CONSTRAINT_UNSUPPORTED") == 0;
-    if (status == SP_ERR_NOFIT && options->skip_minimum_memory)
-        why->least_memory_bytes = 0; /* a guess */
-    else if (status == SP_ERR_NOFIT)
-        sp_joint_minimum_memory(arena, workload, dataflow, cluster, options, why);
-    if (options->constraints == NULL || (status != SP_ERR_NOFIT && !excluded))
-        return status;
-    return find_culprit(arena, workload, dataflow, cluster, options, why);
+    struct sp_search_store *own = NULL;
+    struct sp_joint_options given = *options;
+    if (options->store == NULL || !sp_search_store_is_of(options->store, workload, dataflow)) {
+        own = given.store = sp_search_store_create(sp_arena_budget(arena), workload, dataflow);
+        if (own == NULL)
+            return sp_fail_memory(why);
+    }
+    enum sp_status status = sp_joint_search_with_hosts(arena, workload, dataflow, cluster, &given, ret_result, why);
+    if (status == SP_OK) {
+        (*ret_result)->store = own;
+        return SP_OK;
+    }
+    status = say_why(arena, workload, dataflow, cluster, &given, status, why);
+    sp_search_store_destroy(own);
+    return status;
 }

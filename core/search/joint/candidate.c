@@ -4,10 +4,15 @@ enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_opti
                               struct sp_strategy_table **ret_table, struct sp_error *err)
 {
     const size_t index = (size_t)(option - joint->space->options);
+    const bool is_missing = option->mesh.axis_count > 0 && joint->tables[index] == NULL;
     enum sp_status status = SP_OK;
-    if (option->mesh.axis_count > 0 && joint->tables[index] == NULL)
+    if (is_missing && option->mesh.member_count == 0) {
+        status = sp_search_store_table(joint->store, &option->mesh, joint->options->watch, &joint->tables[index], err);
+    } else if (is_missing) {
         status = sp_strategy_table_create(joint->arena, joint->workload, joint->dataflow, &option->mesh,
                                           joint->options->watch, &joint->tables[index], err);
+        joint->own_tables[index] = joint->tables[index];
+    }
     if (status == SP_OK)
         *ret_table = joint->tables[index];
     return status;

@@ -12,6 +12,7 @@
 #include "search/joint/cut_units.h"
 #include "search/joint/evaluate.h"
 #include "search/joint/model_choice.h"
+#include "search/joint/store.h"
 #include "solvers/stages/stages.h"
 
 struct sp_joint_candidate {
@@ -47,8 +48,10 @@ struct sp_joint {
     const struct sp_cluster *cluster;
     const struct sp_joint_options *options;
     struct sp_space *space;
-    struct sp_blocks *blocks;          /* NULL without a dataflow */
-    struct sp_strategy_table **tables; /* per option of the space, made when needed */
+    struct sp_search_store *store;
+    const struct sp_blocks *blocks;        /* NULL without a dataflow */
+    struct sp_strategy_table **tables;     /* per option of the space, when somebody needed it */
+    struct sp_strategy_table **own_tables; /* of these, those that are not the store's */
     struct sp_units *units;
     struct sp_joint_evaluator *evaluator;
     struct sp_joint_candidate

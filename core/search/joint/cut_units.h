@@ -14,9 +14,9 @@
 
 struct sp_units {
     uint32_t count;
-    bool is_chain;
-    uint32_t *of;    /* work node -> unit; SP_NO_WORK for folded ones */
-    uint32_t *first; /* chain: unit u has live nodes order[first[u]] .. order[first[u + 1] - 1] */
+    bool is_chain, is_shared; /* is_shared: a store's (store.h) */
+    uint32_t *of;             /* work node -> unit; SP_NO_WORK for folded ones */
+    uint32_t *first;          /* chain: unit u has live nodes order[first[u]] .. order[first[u + 1] - 1] */
     uint32_t live_count;
     uint32_t *order; /* live nodes, ascending */
 };

@@ -71,14 +71,16 @@ static enum sp_status start(struct sp_search_run *search)
         sp_space_forbid(joint->space, joint->options->constraints->level_count, joint->options->constraints->levels);
     const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;
     joint->tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
+    joint->own_tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
     search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
     search->plain = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
-    if (joint->tables == NULL || search->profiles == NULL || search->plain == NULL || joint->evaluator == NULL)
+    if (joint->tables == NULL || joint->own_tables == NULL || search->profiles == NULL || search->plain == NULL ||
+        joint->evaluator == NULL)
         return sp_fail_memory(search->err);
     search->finds_routes = finds_routes(search);
     if (splits)
-        status = sp_blocks_find(joint->arena, joint->workload, &joint->blocks, search->err);
+        status = sp_search_store_blocks(joint->store, &joint->blocks, search->err);
     return status;
 }
 
@@ -268,6 +270,13 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
         .err = err,
         .options = *options,
         .outer = options->watch};
+    struct sp_search_store *own = NULL;
+    if (options->store == NULL || !sp_search_store_is_of(options->store, workload, dataflow)) {
+        own = sp_search_store_create(sp_arena_budget(arena), workload, dataflow);
+        if (own == NULL)
+            return sp_fail_memory(err);
+    }
+    search.joint.store = own != NULL ? own : options->store;
     search.joint.options = &search.options;
     search.proposed = options->objective;
     if (options->strategy == SP_STRATEGY_GROUPING)
@@ -284,10 +293,13 @@ enum sp_status sp_joint_search_once(struct sp_arena *arena, const struct sp_work
     enum sp_status status = run(&search, ret_result);
     if (search.joint.stopped) /* perhaps by the flag alone: the watch is told that it cut something short */
         (void)tick(&search, "search", search.fraction, 0, 0);
-    if (status != SP_OK) {
-        for (uint32_t i = 0; search.joint.tables != NULL && i < search.joint.space->option_count; i++)
-            sp_strategy_table_destroy(search.joint.tables[i]);
+    if (status == SP_OK) {
+        (*ret_result)->store = own;
+        return SP_OK;
     }
+    for (uint32_t i = 0; search.joint.own_tables != NULL && i < search.joint.space->option_count; i++)
+        sp_strategy_table_destroy(search.joint.own_tables[i]);
+    sp_search_store_destroy(own);
     return status;
 }
 
@@ -296,5 +308,9 @@ void sp_search_result_release(struct sp_search_result *result)
     for (uint32_t i = 0; result != NULL && i < result->table_count; i++) {
         sp_strategy_table_destroy(result->tables[i]);
         result->tables[i] = NULL;
+    }
+    if (result != NULL) {
+        sp_search_store_destroy(result->store);
+        result->store = NULL;
     }
 }

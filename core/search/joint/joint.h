@@ -73,6 +73,8 @@ struct sp_short_of_memory_plan {
     double needed_bytes, capacity_bytes;
 };
 
+struct sp_search_store; /* search/joint/store.h */
+
 struct sp_search_result {
     struct sp_placement placement;
     struct sp_evaluation *evaluation;
@@ -95,7 +97,8 @@ struct sp_search_result {
         *second; /* the best plan of another form (pareto_front.h) that was found; NULL: none was */
     const struct sp_short_of_memory_plan *beyond; /* the best that was seen; NULL: none was better */
     bool is_proved;                               /* every plan was tried */
-    uint32_t table_count;                         /* of the meshes that were looked at; entries may be NULL */
+    struct sp_search_store *store; /* of the tables of meshes, where it is this search's own; NULL: the caller's */
+    uint32_t table_count;          /* other tables that belong to the result; entries may be NULL */
     struct sp_strategy_table **tables;
 };
 
@@ -136,6 +139,9 @@ struct sp_joint_options {
     const struct sp_watch *watch;
     const struct sp_constraints *constraints; /* of the user, or NULL: a plan keeps all of them */
     const struct sp_plan_listener *listener;  /* or NULL */
+    /* What searches have in common; NULL, or one of another workload: this one's own. The caller's, and it has to outlive
+       the result. */
+    struct sp_search_store *store;
 };
 
 void sp_joint_options_init(struct sp_joint_options *options);
@@ -150,7 +156,7 @@ enum sp_status sp_joint_search(struct sp_arena *arena, const struct sp_workload 
                                const struct sp_dataflow *dataflow, const struct sp_cluster *cluster,
                                const struct sp_joint_options *options, struct sp_search_result **ret_result,
                                struct sp_error *err);
-void sp_search_result_release(struct sp_search_result *result); /* the tables' caches; NULL is allowed */
+void sp_search_result_release(struct sp_search_result *result); /* tables and the store; NULL is allowed */
 
 /*
  * Evaluates a placement whose stages are blocks. `sharded` has the table, nodes and strategies of each stage whose

@@ -189,9 +189,12 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
     }
     if (status == SP_OK && chosen)
         status = take_sums(scratch, profile, request->workload, err);
-    if (status == SP_OK && chosen && are_whole(&profile->bytes, request->workload) &&
-        (profile->known = SP_NEW(arena, struct sp_known_bytes *)) == NULL)
-        status = sp_fail_memory(err);
+    if (status == SP_OK && chosen && are_whole(&profile->bytes, request->workload)) {
+        if ((profile->known = SP_NEW(arena, struct sp_known_list)) == NULL)
+            status = sp_fail_memory(err);
+        else
+            profile->known->arena = arena;
+    }
     sp_arena_destroy(scratch);
     if (status == SP_OK)
         *ret_profile = chosen ? profile : NULL;

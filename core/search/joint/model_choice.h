@@ -9,7 +9,13 @@
 #include "search/constraints.h"
 #include "search/strategy/intra.h"
 
-struct sp_known_bytes; /* stage_memory.h */
+/* What stages need under a choice, as far as somebody has counted it (stage_memory.h). */
+struct sp_known_bytes;
+struct sp_known_list {
+    struct sp_arena *arena; /* of the choice */
+    bool is_shared;         /* the choice is a store's (store.h) */
+    struct sp_known_bytes *first;
+};
 
 struct sp_model_choice {
     const struct sp_space_option *option;
@@ -18,7 +24,7 @@ struct sp_model_choice {
     double *seconds;                 /* per work node: on one device, with the collectives before and in it */
     struct sp_stage_block bytes;     /* of tensors as their producers make them, or their first users have them; whole
                                         numbers where operators are split */
-    struct sp_known_bytes **known;   /* where what stages need under it is kept; NULL: bytes are no whole numbers */
+    struct sp_known_list *known;     /* NULL: bytes are no whole numbers, and nothing is kept */
     bool is_free;                    /* strategies were chosen under no limit of memory */
     bool *unable;                    /* per work node: the constraints leave it no strategy here; NULL: none such */
     double total_seconds, total_weight_bytes, peak_bytes;

@@ -127,18 +127,20 @@ static bool find_known(struct sp_joint *joint, const struct sp_model_choice *pro
 {
     const struct sp_units *units = joint->units;
     const size_t places = (size_t)units->count * (units->count + 1) / 2, bytes = places * sizeof(double);
-    if (profile->known == NULL || sp_stage_parts_maximum(parts, index) > EXACT)
+    if (profile->known == NULL || (profile->known->is_shared && !units->is_shared) ||
+        sp_stage_parts_maximum(parts, index) > EXACT)
         return true;
-    struct sp_known_bytes *known = *profile->known;
+    struct sp_known_bytes *known = profile->known->first;
     while (known != NULL && known->units != units)
         known = known->next;
     if (known == NULL && bytes <= SP_KNOWN_BYTES - joint->known_bytes) {
-        known = SP_NEW(joint->arena, struct sp_known_bytes);
-        if (known == NULL || (known->bytes = SP_NEW_ARRAY(joint->arena, places, _Atomic double)) == NULL)
+        struct sp_arena *arena = profile->known->arena;
+        known = SP_NEW(arena, struct sp_known_bytes);
+        if (known == NULL || (known->bytes = SP_NEW_ARRAY(arena, places, _Atomic double)) == NULL)
             return false;
         known->units = units;
-        known->next = *profile->known;
-        *profile->known = known;
+        known->next = profile->known->first;
+        profile->known->first = known;
         joint->known_bytes += bytes;
     }
     *ret_known = known;

@@ -17,9 +17,6 @@
 
 #define SP_KNOWN_BYTES ((size_t)64 << 20)
 
-/* Where a profile's known bytes begin, one list for each division into units. */
-struct sp_known_bytes;
-
 /* The memory of stages under the proposal's profiles; `parts` are the units, with a block for each profile. In the
    arena of `joint`; NULL without memory. */
 const struct sp_stages_memory *sp_joint_stage_memory(struct sp_joint *joint, const struct sp_proposal *proposal,

@@ -118,7 +118,7 @@ enum sp_status sp_run_answer(struct sp_search_run *search, struct sp_search_resu
                                         .stopped = joint->stopped,
                                         .failure = failure->status != SP_OK ? failure : NULL,
                                         .table_count = joint->space->option_count,
-                                        .tables = joint->tables};
+                                        .tables = joint->own_tables};
     if (search->grouping != NULL) {
         result->candidates = search->grouping->candidates;
         result->subgraphs = search->grouping->subgraphs;

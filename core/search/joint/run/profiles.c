@@ -16,7 +16,9 @@ static enum sp_status append_profiles(struct sp_search_run *search, struct sp_pr
     const struct sp_space_class *class = &joint->space->classes[request->option->class_index];
     struct sp_model_choice *profile = NULL;
     request->memory_limit = INFINITY;
-    enum sp_status status = sp_profile_create(joint->arena, request, &profile, search->err);
+    enum sp_status status = joint->options->constraints == NULL
+                                ? sp_search_store_profile(joint->store, joint->arena, request, &profile, search->err)
+                                : sp_profile_create(joint->arena, request, &profile, search->err);
     if (status != SP_OK || profile == NULL)
         return status;
     profiles[(*count)++] = profile;
@@ -112,9 +114,14 @@ static enum sp_status make_units(struct sp_search_run *search)
 {
     struct sp_joint *joint = &search->joint;
     const double *seconds = search->profiles[0]->seconds;
-    enum sp_status status =
-        sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_NODES, &search->units[0], search->err);
-    if (status == SP_OK)
+    struct sp_units *const *shared;
+    enum sp_status status = sp_search_store_units(joint->store, search->profiles[0], &shared, search->err);
+    for (uint32_t i = 0; status == SP_OK && shared != NULL && i < 2; i++)
+        search->units[i] = shared[i];
+    if (status == SP_OK && shared == NULL)
+        status =
+            sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_NODES, &search->units[0], search->err);
+    if (status == SP_OK && shared == NULL)
         status =
             sp_units_create(joint->arena, joint->workload, seconds, SP_UNITS_FEWER, &search->units[1], search->err);
     joint->units = search->units[1];
