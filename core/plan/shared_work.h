@@ -5,12 +5,12 @@
  *
  * A workload depends on the devices of a cluster only by what operators take there: fleets of any size and links of one
  * type of devices have the same one. So it is made once for each list of types, and each has a store of its searches
- * (search/joint/store.h). All live as long as the job whose model they are of.
+ * (search/joint/shared/store.h). All live as long as the job whose model they are of.
  */
 #include "cost/contract.h"
 #include "infer/dataflow.h"
 #include "plan/job.h"
-#include "search/joint/store.h"
+#include "search/joint/shared/store.h"
 
 struct sp_shared_work {
     struct sp_workload *workload;

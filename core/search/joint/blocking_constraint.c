@@ -7,7 +7,7 @@
 #include "search/joint/blocking_constraint.h"
 #include "search/joint/minimum_memory.h"
 #include "search/joint/run/with_hosts.h"
-#include "search/joint/store.h"
+#include "search/joint/shared/store.h"
 
 enum kind {
     KIND_MAX_STAGES,

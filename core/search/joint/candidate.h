@@ -12,7 +12,7 @@
 #include "search/joint/cut_units.h"
 #include "search/joint/evaluate.h"
 #include "search/joint/model_choice.h"
-#include "search/joint/store.h"
+#include "search/joint/shared/store.h"
 #include "solvers/stages/stages.h"
 
 struct sp_joint_candidate {

@@ -73,7 +73,7 @@ struct sp_short_of_memory_plan {
     double needed_bytes, capacity_bytes;
 };
 
-struct sp_search_store; /* search/joint/store.h */
+struct sp_search_store; /* search/joint/shared/store.h */
 
 struct sp_search_result {
     struct sp_placement placement;

@@ -7,7 +7,7 @@
 #include "search/joint/pareto_front.h"
 #include "search/joint/pinned/pinned.h"
 #include "search/joint/rechoose.h"
-#include "search/joint/stage_memory.h"
+#include "search/joint/shared/stage_memory.h"
 
 #define MAX_IDEALS   20000                /* graphs with more are cut along a line */
 #define STAGES_WORK  ((uint64_t)60000000) /* of one search for stages: several are made for one plan */
@@ -336,7 +336,9 @@ static uint64_t work_of(const struct sp_joint *joint, const struct sp_proposal *
 enum sp_status sp_joint_propose(struct sp_joint *joint, const struct sp_proposal *proposal,
                                 struct sp_joint_candidate **ret_candidate, struct sp_error *err)
 {
-    const bool is_bare = proposal->is_draft || proposal->load_limit > 0 || joint->options->any_plan;
+    /* What needs least memory is the same for every objective, and is asked about once. */
+    const bool is_bare = proposal->is_draft || proposal->load_limit > 0 || joint->options->any_plan ||
+                         proposal->objective != joint->options->objective;
     const struct sp_stages_options options = {.seed = joint->options->seed,
                                               .work_limit = work_of(joint, proposal),
                                               .max_ideals = MAX_IDEALS,

@@ -461,9 +461,11 @@ static double share_of(const struct search *search, uint32_t option, double byte
     return bytes == 0 || room == INFINITY ? 0 : bytes / room;
 }
 
-/* Of the memory there is, what the frame's stage takes. */
+/* Of the memory there is, what the frame's stage takes. Where there is any, nobody has to count. */
 static double memory_ratio(const struct search *search, uint32_t option, const struct sent *sent)
 {
+    if (search->problem->options[option].memory_bytes == INFINITY)
+        return 0;
     const double buffers = 2 * sent->again_bytes * search->problem->options[option].transfer_share;
     return share_of(search, option, sp_stages_frame_bytes(&search->frame, option) + buffers);
 }

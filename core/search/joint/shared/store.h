@@ -48,7 +48,7 @@ enum sp_status sp_search_store_profile(struct sp_search_store *store, struct sp_
                                        const struct sp_profile_request *request, struct sp_model_choice **ret_profile,
                                        struct sp_error *err);
 
-/* sp_units_create() by the seconds of a profile of this store, with at most SP_UNITS_NODES nodes and SP_UNITS_FEWER;
-   *ret_units is NULL where the profile is none of this store. */
-enum sp_status sp_search_store_units(struct sp_search_store *store, const struct sp_model_choice *profile,
+/* sp_units_create() by the seconds of a profile, with at most SP_UNITS_NODES nodes and SP_UNITS_FEWER; *ret_units is
+   NULL where the profile is none of this store's. */
+enum sp_status sp_search_store_units(struct sp_search_store *store, const struct sp_model_choice *choice,
                                      struct sp_units *const **ret_units, struct sp_error *err);

@@ -1,4 +1,4 @@
-#include "search/joint/stage_memory.h"
+#include "search/joint/shared/stage_memory.h"
 
 #include <stdatomic.h>
 

@@ -1,4 +1,4 @@
-#include "search/joint/store.h"
+#include "search/joint/shared/store.h"
 
 #include <math.h>
 #include <string.h>
