@@ -8,7 +8,8 @@
  *             device, faster links, less memory, ..), and a row for each change says what it would bring.
  *
  * A row is what sp_job_plan() finds on that cluster, in a job of its own: its memory is given back, only figures stay.
- * The rows of a sweep are exactly the plans that separate requests get.
+ * The rows of a sweep are exactly the plans that separate requests get. The jobs share the open model and what their
+ * searches have in common (plan/shared_work.h), as long as there is memory for both.
  *
  * Rule of the row of a change. A search is no proof: on a better cluster it may find a worse plan. So beside what it
  * finds stands the given plan itself, wherever that can run on the changed cluster and takes no longer there:
