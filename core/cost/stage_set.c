@@ -9,16 +9,18 @@ struct interval {
     uint32_t from, to;             /* segments at which it counts in the tree */
 };
 
-/* Largest sums over segments, for one block. Segment m is leaf m + leaves; a leaf whose part is not in has no sum. */
+/* Largest sums over segments, for every block: those of one place follow one another, so that blocks are counted side by
+   side. Segment m is leaf m + leaves; a leaf whose part is not in has no sum. */
 struct tree {
-    double *most;  /* below a node, what was added to it included */
-    double *added; /* to all below a node */
+    double *most;  /* [node][block]: below a node, what was added to it included */
+    double *added; /* [node][block]: to all below a node */
 };
 
 struct sp_stage_set {
     const struct sp_stage_parts *parts;
     uint32_t leaves; /* a power of two */
-    struct tree *trees;
+    struct tree tree;
+    double *change;                        /* per block: what is added */
     bool *is_in;                           /* per part */
     struct interval *intervals;            /* per memory */
     uint32_t *users_in;                    /* per link */
@@ -33,7 +35,7 @@ struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp
         return NULL;
     *set = (struct sp_stage_set){.parts = parts,
                                  .leaves = 1,
-                                 .trees = SP_NEW_ARRAY(arena, parts->block_count, struct tree),
+                                 .change = SP_NEW_ARRAY(arena, parts->block_count, double),
                                  .is_in = SP_NEW_ARRAY(arena, parts->part_count, bool),
                                  .intervals = SP_NEW_ARRAY(arena, parts->memory_count, struct interval),
                                  .users_in = SP_NEW_ARRAY(arena, parts->links.count, uint32_t),
@@ -42,52 +44,53 @@ struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp
                                  .crossing_bytes = SP_NEW_ARRAY(arena, parts->block_count, double)};
     while (set->leaves < parts->segment_count)
         set->leaves *= 2;
-    if (set->trees == NULL || set->is_in == NULL || set->intervals == NULL || set->users_in == NULL ||
-        set->holders == NULL || set->weight_bytes == NULL || set->crossing_bytes == NULL)
+    const size_t nodes = 2 * (size_t)set->leaves * parts->block_count;
+    set->tree = (struct tree){SP_NEW_ARRAY(arena, nodes, double), SP_NEW_ARRAY(arena, nodes, double)};
+    if (set->tree.most == NULL || set->tree.added == NULL || set->change == NULL || set->is_in == NULL ||
+        set->intervals == NULL || set->users_in == NULL || set->holders == NULL || set->weight_bytes == NULL ||
+        set->crossing_bytes == NULL)
         return NULL;
-    for (uint32_t k = 0; k < parts->block_count; k++) {
-        struct tree *tree = &set->trees[k];
-        tree->most = SP_NEW_ARRAY(arena, 2 * (size_t)set->leaves, double);
-        tree->added = SP_NEW_ARRAY(arena, 2 * (size_t)set->leaves, double);
-        if (tree->most == NULL || tree->added == NULL)
-            return NULL;
-        for (uint32_t i = 0; i < 2 * set->leaves; i++)
-            tree->most[i] = -INFINITY;
-    }
+    for (size_t i = 0; i < nodes; i++)
+        set->tree.most[i] = -INFINITY;
     return set;
 }
 
-static void refresh(struct tree *tree, uint32_t node)
+/* What is above a node, after something below it changed. */
+static void refresh(const struct tree *tree, uint32_t node, uint32_t blocks)
 {
     while (node > 1) {
         node /= 2;
-        const double left = tree->most[2 * node], right = tree->most[2 * node + 1];
-        tree->most[node] = (left > right ? left : right) + tree->added[node];
+        double *restrict most = tree->most + (size_t)node * blocks;
+        const double *restrict added = tree->added + (size_t)node * blocks;
+        const double *restrict left = tree->most + 2 * (size_t)node * blocks, *restrict right = left + blocks;
+        for (uint32_t k = 0; k < blocks; k++)
+            most[k] = (left[k] > right[k] ? left[k] : right[k]) + added[k];
     }
 }
 
-static inline void raise_node(struct tree *tree, uint32_t node, double bytes)
+static inline void raise_node(const struct tree *tree, uint32_t node, uint32_t blocks, const double *restrict change)
 {
-    tree->most[node] += bytes;
-    tree->added[node] += bytes;
+    double *restrict most = tree->most + (size_t)node * blocks, *restrict added = tree->added + (size_t)node * blocks;
+    for (uint32_t k = 0; k < blocks; k++) {
+        most[k] += change[k];
+        added[k] += change[k];
+    }
 }
 
 /* Adds to segments from .. to - 1. */
 static void raise_range(const struct sp_stage_set *set, uint32_t memory, uint32_t from, uint32_t to, double sign)
 {
-    const uint32_t root = set->parts->memories[memory].root;
-    for (uint32_t k = 0; k < set->parts->block_count; k++) {
-        struct tree *tree = &set->trees[k];
-        const double bytes = sign * set->parts->blocks[k].tensor_bytes[root];
-        for (uint32_t left = from + set->leaves, right = to + set->leaves; left < right; left /= 2, right /= 2) {
-            if (left & 1)
-                raise_node(tree, left++, bytes);
-            if (right & 1)
-                raise_node(tree, --right, bytes);
-        }
-        refresh(tree, from + set->leaves);
-        refresh(tree, to - 1 + set->leaves);
+    const uint32_t root = set->parts->memories[memory].root, blocks = set->parts->block_count;
+    for (uint32_t k = 0; k < blocks; k++)
+        set->change[k] = sign * set->parts->blocks[k].tensor_bytes[root];
+    for (uint32_t left = from + set->leaves, right = to + set->leaves; left < right; left /= 2, right /= 2) {
+        if (left & 1)
+            raise_node(&set->tree, left++, blocks, set->change);
+        if (right & 1)
+            raise_node(&set->tree, --right, blocks, set->change);
     }
+    refresh(&set->tree, from + set->leaves, blocks);
+    refresh(&set->tree, to - 1 + set->leaves, blocks);
 }
 
 /* Adds what lies between an old and a new end. */
@@ -102,12 +105,11 @@ static void move_end(const struct sp_stage_set *set, uint32_t memory, uint32_t b
 /* A segment counts from now on, or no longer. */
 static void show_segment(const struct sp_stage_set *set, uint32_t segment, bool counts)
 {
-    for (uint32_t k = 0; k < set->parts->block_count; k++) {
-        struct tree *tree = &set->trees[k];
-        const uint32_t leaf = segment + set->leaves;
-        tree->most[leaf] = counts ? tree->added[leaf] + set->parts->inside[k][segment] : -INFINITY;
-        refresh(tree, leaf);
-    }
+    const uint32_t leaf = segment + set->leaves, blocks = set->parts->block_count;
+    const size_t first = (size_t)leaf * blocks;
+    for (uint32_t k = 0; k < blocks; k++)
+        set->tree.most[first + k] = counts ? set->tree.added[first + k] + set->parts->inside[k][segment] : -INFINITY;
+    refresh(&set->tree, leaf, blocks);
 }
 
 static void update_interval(struct sp_stage_set *set, uint32_t memory)
@@ -217,7 +219,7 @@ void sp_stage_set_take(struct sp_stage_set *set, uint32_t part)
 
 double sp_stage_set_peak(const struct sp_stage_set *set, uint32_t block)
 {
-    return fmax(set->trees[block].most[1], 0);
+    return fmax(set->tree.most[set->parts->block_count + block], 0); /* of node 1 */
 }
 
 double sp_stage_set_weights(const struct sp_stage_set *set, uint32_t block)

@@ -15,7 +15,7 @@ struct subject {
     struct sp_arena *arena;
     struct sp_cluster *cluster;
     struct sp_workload *workload;
-    struct sp_stage_block block;
+    struct sp_stage_block blocks[2]; /* the second has half of everything */
     uint32_t part_count, *part_of;
     struct sp_stage_parts *parts;
 };
@@ -30,6 +30,9 @@ static void open_subject(struct subject *s, uint32_t nodes, uint32_t longest)
     double *kept = SP_NEW_ARRAY(s->arena, workload->node_count, double);
     double *workspace = SP_NEW_ARRAY(s->arena, workload->node_count, double);
     double *bytes = SP_NEW_ARRAY(s->arena, workload->tensor_count, double);
+    double *half_kept = SP_NEW_ARRAY(s->arena, workload->node_count, double);
+    double *half_workspace = SP_NEW_ARRAY(s->arena, workload->node_count, double);
+    double *half_bytes = SP_NEW_ARRAY(s->arena, workload->tensor_count, double);
     uint32_t room = 0;
     s->part_of = SP_NEW_ARRAY(s->arena, workload->node_count, uint32_t);
     s->part_count = 0;
@@ -48,8 +51,15 @@ static void open_subject(struct subject *s, uint32_t nodes, uint32_t longest)
     }
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         bytes[t] = workload->tensors[t].bytes;
-    s->block = (struct sp_stage_block){kept, workspace, bytes};
-    s->parts = sp_stage_parts_create(s->arena, workload, s->part_count, s->part_of, 1, &s->block);
+    for (uint32_t n = 0; n < workload->node_count; n++) {
+        half_kept[n] = kept[n] / 2;
+        half_workspace[n] = workspace[n] / 2;
+    }
+    for (uint32_t t = 0; t < workload->tensor_count; t++)
+        half_bytes[t] = bytes[t] / 2;
+    s->blocks[0] = (struct sp_stage_block){kept, workspace, bytes};
+    s->blocks[1] = (struct sp_stage_block){half_kept, half_workspace, half_bytes};
+    s->parts = sp_stage_parts_create(s->arena, workload, s->part_count, s->part_of, 2, s->blocks);
     cr_assert(s->parts != NULL);
 }
 
@@ -86,6 +96,7 @@ static void walk(uint32_t nodes, uint32_t longest, uint32_t steps)
         cr_assert_float_eq(sp_stage_set_bytes(set, 0), cost.total_bytes, 1e-6, "%g bytes, not %g",
                            sp_stage_set_bytes(set, 0), cost.total_bytes);
         cr_assert_float_eq(sp_stage_set_peak(set, 0), cost.activations_peak_bytes, 1e-6);
+        cr_assert_eq(sp_stage_set_bytes(set, 1), sp_stage_set_bytes(set, 0) / 2);
         for (uint32_t p = 0; p < s.part_count; p++) {
             double own_weights, own_held;
             sp_stage_part_minimum(s.parts, 0, p, &own_weights, &own_held);
