@@ -25,16 +25,13 @@ static bool is_block(const struct sp_cluster *cluster, uint32_t size)
     return size == 1;
 }
 
-/* The next smaller number of devices of a copy; 0: there is none. */
-static uint32_t next_size(const struct sp_cluster *cluster, uint32_t size)
+/* Whether a copy may have so many devices: with more, there would be fewer copies. */
+static bool is_size(const struct sp_cluster *cluster, uint32_t size)
 {
-    if (cluster->group_count > 1)
-        return 0;
-    for (uint32_t next = size - 1; next > 0; next--) {
-        if (cluster->device_count / next > cluster->device_count / (next + 1) && is_block(cluster, next))
-            return next;
-    }
-    return 0;
+    if (size == cluster->device_count)
+        return true;
+    return cluster->group_count == 1 && cluster->device_count / size > cluster->device_count / (size + 1) &&
+           is_block(cluster, size);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------------------ */
@@ -228,20 +225,48 @@ static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cl
     return status;
 }
 
-/* Of each size of copies so many as there is room for; for the fewest or cheapest devices also fewer. */
+static enum sp_status try_copies(struct choosing *c, const struct sp_cluster *part, uint32_t copies,
+                                 struct sp_error *err)
+{
+    return c->serving.traffic->is_llm ? try_llm(c, part, copies, err) : try_phases(c, part, copies, err);
+}
+
+/* For the fewest devices, or the cheapest, which is the same among equal ones: as few copies of a size as keep the
+   limits, and none with more devices than the best. */
+static enum sp_status try_fewest(struct choosing *c, const struct sp_cluster *part, struct sp_error *err)
+{
+    const uint32_t size = part->device_count, most = c->serving.cluster->device_count / size;
+    enum sp_status status = SP_OK;
+    bool is_found = false;
+    for (uint32_t copies = 1; status == SP_OK && copies <= most && !is_found; copies++) {
+        const uint32_t before = c->serving.candidate_count;
+        if (most > 1 && c->best.copy != NULL && (uint64_t)size * copies > c->devices)
+            break;
+        status = try_copies(c, part, copies, err);
+        for (uint32_t i = before; i < c->serving.candidate_count; i++)
+            is_found = is_found || (c->serving.candidates[i].fits && c->serving.candidates[i].limit_ratio <= 1);
+        if (c->serving.candidate_count == before)
+            break; /* it does not fit */
+    }
+    return status;
+}
+
+/* All sizes of copies, each so often as there is room for. */
 static enum sp_status try_all(struct choosing *c, struct sp_error *err)
 {
     const struct sp_cluster *cluster = c->serving.cluster;
     enum sp_status status = SP_OK;
-    for (uint32_t size = cluster->device_count; status == SP_OK && size > 0; size = next_size(cluster, size)) {
+    for (uint32_t size = 1; status == SP_OK && size <= cluster->device_count; size++) {
+        if (!is_size(cluster, size))
+            continue;
         const struct sp_cluster *part =
             size == cluster->device_count ? cluster : sp_cluster_prefix(c->serving.arena, cluster, size);
-        const uint32_t most = cluster->device_count / size;
         if (part == NULL)
             return sp_fail_memory(err);
-        for (uint32_t copies = c->serving.objective == SP_OBJECTIVE_DEVICES ? 1 : most;
-             status == SP_OK && copies <= most; copies++)
-            status = c->serving.traffic->is_llm ? try_llm(c, part, copies, err) : try_phases(c, part, copies, err);
+        if (c->serving.objective == SP_OBJECTIVE_DEVICES)
+            status = try_fewest(c, part, err);
+        else
+            status = try_copies(c, part, cluster->device_count / size, err);
     }
     return status;
 }

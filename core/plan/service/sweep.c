@@ -72,14 +72,32 @@ static bool take(struct sweeping *s, uint32_t i, const struct sp_service *servic
     return true;
 }
 
+/* An earlier row of fewer such devices with a service, where the fewest or the cheapest ones are looked for: the answer
+   for more of them is the same. NULL: there is none. */
+static const struct sp_service_cluster *find_same(const struct sweeping *s, uint32_t i)
+{
+    const bool is_least = s->options->objective == SP_OBJECTIVE_DEVICES;
+    for (uint32_t j = 0; is_least && s->sweep->clusters[i]->group_count == 1 && j < i; j++) {
+        if (s->rows[j].fits && s->rows[j].devices_available <= s->sweep->clusters[i]->device_count &&
+            s->sweep->clusters[j]->group_count == 1 && strcmp(s->rows[j].device, s->sweep->devices[i]) == 0)
+            return &s->rows[j];
+    }
+    return NULL;
+}
+
 static enum sp_status look(struct sweeping *s, uint32_t i, const struct sp_job_options *job_options,
                            struct sp_error *err)
 {
     struct sp_error why = {0};
     struct sp_job *job = NULL;
     struct sp_plan *plan = NULL;
+    const struct sp_service_cluster *same = find_same(s, i);
+    if (same != NULL)
+        s->rows[i] = *same;
     s->rows[i].device = s->sweep->devices[i];
     s->rows[i].devices_available = s->sweep->clusters[i]->device_count;
+    if (same != NULL)
+        return SP_OK;
     const enum sp_status status =
         sp_service_plan(s->arena, job_options, s->sweep->clusters[i], s->options, &job, &plan, &why);
     if (status != SP_OK && status != SP_ERR_NOFIT) {
