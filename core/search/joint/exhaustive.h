@@ -22,7 +22,7 @@
 
 #define SP_EXHAUST_BLOCKS        4
 #define SP_EXHAUST_BLOCKS_OF_TWO 8
-#define SP_EXHAUST_SHARED_PLACES (1u << 10) /* as SP_EXHAUST_PLACES, where devices have shares */
+#define SP_EXHAUST_SHARED_PLACES (1u << 8) /* as SP_EXHAUST_PLACES, where devices have shares */
 
 #define SP_EXHAUST_HEARD (1u << 10) /* up to so many of them a listener hears all plans, and none is left out */
 

@@ -87,24 +87,27 @@ static double bytes_of(const struct sp_intra_result *intra)
     return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
 }
 
-/* What each unequal device takes. */
+/* What each device takes, of unequal ones; the one that is counted has `counted_intra`. */
 static enum sp_status count_members(struct sp_joint *joint, struct sp_strategy_table *table, const struct sp_ways *ways,
-                                    const uint32_t *strategy_of, double *ret_bytes, struct sp_error *err)
+                                    const uint32_t *strategy_of, const struct sp_intra_result *counted_intra,
+                                    double *ret_bytes, struct sp_error *err)
 {
     const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(table);
     const uint32_t counted = mesh->counted;
     enum sp_status status = SP_OK;
+    ret_bytes[counted] = bytes_of(counted_intra);
     for (uint32_t m = 0; status == SP_OK && m < mesh->member_count; m++) {
         struct sp_arena_mark mark = sp_arena_mark(joint->arena);
         struct sp_intra_result *intra;
+        if (m == counted)
+            continue;
         sp_strategy_count_member(table, m);
         status = sp_intra_evaluate(joint->arena, table, ways->node_count, ways->nodes, strategy_of, &intra, err);
         if (status == SP_OK)
             ret_bytes[m] = bytes_of(intra);
         sp_arena_rewind(joint->arena, mark);
     }
-    if (mesh->member_count > 0)
-        sp_strategy_count_member(table, counted);
+    sp_strategy_count_member(table, counted);
     return status;
 }
 
@@ -127,9 +130,8 @@ static enum sp_status make_way(struct sp_joint *joint, struct sp_strategy_table 
     *ret_way = (struct sp_way){.strategy_of = strategy_of,
                                .intra = intra,
                                .border = layouts,
-                               .seconds = intra->compute_seconds + intra->communication_seconds,
-                               .bytes = {bytes_of(intra)}};
-    return count_members(joint, table, ways, strategy_of, ret_way->bytes, err);
+                               .seconds = intra->compute_seconds + intra->communication_seconds};
+    return count_members(joint, table, ways, strategy_of, intra, ret_way->bytes, err);
 }
 
 /* The next combination of strategies; false after the last one. */

@@ -28,7 +28,7 @@
 #define MAX_NODES       6
 #define MAX_STAGES      4
 #define MOST_PLANS      60000 /* of one problem; larger ones are made smaller */
-#define SHARED_PLACES   1024  /* of nodes on devices; with more of them devices have no shares here */
+#define SHARED_PLACES   256   /* of nodes on devices; with more of them devices have no shares here */
 #define SAMPLED         256   /* of so many plans the memory of one is counted again */
 #define MOST_WORK_NODES (2 * MAX_NODES)
 
