@@ -79,8 +79,8 @@ static enum sp_status find_factors(struct by_rule *work)
         }
     }
     for (uint32_t f = 0; f < rule->factor_count; f++) {
-        if (work->factors[f].extent < 0 && sp_dim_estimate(rule->factors[f].extent) >= 0)
-            work->factors[f] = sp_index_all(sp_dim_estimate(rule->factors[f].extent));
+        if (work->factors[f].extent < 0 && sp_dim_is_known(rule->factors[f].extent))
+            work->factors[f] = sp_index_all(rule->factors[f].extent.value);
     }
     return status;
 }
@@ -174,6 +174,12 @@ static enum sp_status digest_operand(const struct by_rule *work, const struct sp
     return SP_OK;
 }
 
+/* What shapes leave open may depend on data: an estimate would be no result. */
+static int64_t known_extent(struct sp_dim dim)
+{
+    return sp_dim_is_known(dim) ? dim.value : -1;
+}
+
 static enum sp_status give_output(const struct by_rule *work, uint32_t k, uint64_t tag, const struct reader *readers,
                                   uint64_t *const *sums)
 {
@@ -191,7 +197,7 @@ static enum sp_status give_output(const struct by_rule *work, uint32_t k, uint64
     for (uint32_t i = 0; i < operand->rank; i++) {
         const struct sp_axis_factors *axis = &operand->axes[i];
         const bool is_one = axis->count == 1 && factor_is_free(work, axis->factors[0]);
-        axes[i] = is_one ? work->factors[axis->factors[0]] : sp_index_all(sp_dim_estimate(value->type.shape.dims[i]));
+        axes[i] = is_one ? work->factors[axis->factors[0]] : sp_index_all(known_extent(value->type.shape.dims[i]));
         if (axes[i].extent < 0)
             return sp_call_refuse(call, "the shape of its result is not known");
     }

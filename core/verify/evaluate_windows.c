@@ -267,15 +267,17 @@ static enum sp_status evaluate_pool(struct sp_call *call)
 
 /* ---- Resize ----------------------------------------------------------------------------------------------------- */
 
-static double coordinate(const char *mode, double place, double scale, double in, double out)
+/* In float32, as runtimes compute it: which element is nearest hangs on it. */
+static double coordinate(const char *mode, int64_t place, float scale, int64_t in, int64_t out)
 {
+    const float x = (float)place;
     if (strcmp(mode, "asymmetric") == 0)
-        return place / scale;
+        return (double)(x / scale);
     if (strcmp(mode, "align_corners") == 0)
-        return out <= 1 ? 0 : place * (in - 1) / (out - 1);
+        return out <= 1 ? 0 : (double)(x * (float)(in - 1) / (float)(out - 1));
     if (strcmp(mode, "pytorch_half_pixel") == 0 && out <= 1)
         return 0;
-    return (place + 0.5) / scale - 0.5;
+    return (double)((x + 0.5F) / scale - 0.5F);
 }
 
 static double nearest(const char *mode, double x)
@@ -308,7 +310,7 @@ static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers 
     if (from[0] == NULL || from[1] == NULL || weights == NULL || at == NULL)
         return sp_fail_memory(call->err);
     for (int64_t place = 0; place < extent; place++) {
-        const double point = coordinate(mode, (double)place, scale, (double)own->extent, (double)extent);
+        const double point = coordinate(mode, place, (float)scale, own->extent, extent);
         const double lower = is_linear ? floor(point) : nearest(rounding, point);
         int64_t items[2];
         for (int k = 0; k < 2; k++) {

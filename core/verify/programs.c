@@ -27,27 +27,63 @@ static int64_t choose_extent(void *context, uint32_t index, int64_t upper)
     return upper >= 0 && upper < ASSUMED_EXTENT ? upper : ASSUMED_EXTENT;
 }
 
-enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *run, const void *bytes, uint64_t size,
-                           struct sp_error *err)
+static enum sp_status read_model(struct sp_verification *all, struct sp_verify_run *run, const void *bytes,
+                                 uint64_t size, struct sp_read_options options, struct sp_error *err)
 {
-    const struct sp_verify_request *request = all->request;
-    const struct sp_read_options options = {.watch = request->watch,
-                                            .binding_count = request->binding_count,
-                                            .binding_names = request->binding_names,
-                                            .binding_values = request->binding_values};
-    const struct sp_shape_options shapes = {.watch = request->watch, .report = pass_over};
+    const struct sp_shape_options shapes = {.watch = options.watch, .report = pass_over};
     const struct sp_dim_chooser chooser = {NULL, choose_extent};
     struct sp_shape_summary summary;
-    run->outcomes.arena = all->arena;
-    if (run->program == NULL && request->model != NULL) {
-        run->model = request->model;
-        return SP_OK;
-    }
     enum sp_status status = sp_onnx_read(all->arena, bytes, size, &options, &run->model, err);
     if (status == SP_OK)
         status = sp_infer_shapes_with(run->model, &shapes, &summary, err);
     if (status == SP_OK)
         sp_dims_estimate(run->model->dims, &chooser);
+    return status;
+}
+
+/* The options with each dimension bound that the model's file names and nobody gives; false where there is none. */
+static bool bind_open(struct sp_verification *all, const struct sp_model *model, struct sp_read_options *options)
+{
+    const uint32_t symbols = sp_dims_symbol_count(model->dims);
+    const size_t room = (size_t)symbols + options->binding_count;
+    const char **names = SP_NEW_ARRAY(all->arena, room, const char *);
+    int64_t *values = SP_NEW_ARRAY(all->arena, room, int64_t);
+    uint32_t count = options->binding_count;
+    if (names == NULL || values == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        names[i] = options->binding_names[i];
+        values[i] = options->binding_values[i];
+    }
+    for (uint32_t i = 0; i < symbols; i++) {
+        if (sp_dims_symbol_is_fresh(model->dims, i))
+            continue;
+        names[count] = sp_dims_symbol_name(model->dims, i);
+        values[count++] = ASSUMED_EXTENT;
+    }
+    const bool has_any = count > options->binding_count;
+    options->binding_count = count;
+    options->binding_names = names;
+    options->binding_values = values;
+    return has_any;
+}
+
+enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *run, const void *bytes, uint64_t size,
+                           struct sp_error *err)
+{
+    const struct sp_verify_request *request = all->request;
+    struct sp_read_options options = {.watch = request->watch,
+                                      .binding_count = request->binding_count,
+                                      .binding_names = request->binding_names,
+                                      .binding_values = request->binding_values};
+    run->outcomes.arena = all->arena;
+    if (run->program == NULL && request->model != NULL) {
+        run->model = request->model;
+        return SP_OK;
+    }
+    enum sp_status status = read_model(all, run, bytes, size, options, err);
+    if (status == SP_OK && bind_open(all, run->model, &options))
+        status = read_model(all, run, bytes, size, options, err);
     if (status != SP_OK && run->program != NULL)
         return sp_error_at(err, "%s", run->program->name);
     return status;
@@ -55,6 +91,8 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
 
 static bool is_filled(const struct sp_numbers *x)
 {
+    if (x->count == 0)
+        return false;
     for (uint64_t i = 1; i < x->count; i++) {
         if (x->items[i].field != x->items[0].field)
             return false;
@@ -90,6 +128,15 @@ static enum sp_status is_of_weights(struct sp_verification *all, const struct sp
     for (uint64_t k = 0; *ret && k < x->count; k++)
         *ret = sp_hash_map_get(&all->known_weights, x->items[k].field) != NULL;
     return status;
+}
+
+static bool has_number(const struct sp_numbers *x, uint64_t field)
+{
+    for (uint64_t i = 0; i < x->count; i++) {
+        if (x->items[i].field == field)
+            return true;
+    }
+    return false;
 }
 
 #define MAX_BOXES 4096 /* that are compared with a rank's data */
@@ -176,7 +223,7 @@ static enum sp_status initializer_numbers(struct sp_verification *all, struct sp
     if (status != SP_OK || !is_weight)
         return status;
     if (is_filled(*ret))
-        is_weight = outcome != NULL && outcome->numbers != NULL && is_filled(outcome->numbers);
+        is_weight = outcome != NULL && outcome->numbers != NULL && has_number(outcome->numbers, (*ret)->items[0].field);
     else if (whole == NULL)
         status = is_of_weights(all, *ret, &is_weight, err);
     return status != SP_OK || is_weight

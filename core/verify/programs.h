@@ -63,6 +63,7 @@ struct sp_verification {
     uint32_t run_count;
     enum sp_verdict verdict;
     uint64_t compared, nodes;
+    bool is_original_wrong;           /* it does not run on the inputs that were chosen */
     bool has_weights;                 /* known_weights is filled */
     struct sp_hash_map known_weights; /* elements of the original's weights */
     SP_ARRAY(struct sp_verify_failure) failures;
@@ -92,6 +93,8 @@ enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_err
 /* Gives a program its inputs where all are there already. */
 enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *run, bool *ret_given,
                              struct sp_error *err);
+/* Whether a program reads an input of the original. */
+bool sp_ports_read(const struct sp_verify_run *run, const char *input);
 /* Compares the outputs of all programs with the original's. */
 enum sp_status sp_ports_compare(struct sp_verification *all, struct sp_error *err);
 
@@ -118,5 +121,5 @@ enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err);
 enum sp_status sp_original_index(struct sp_verification *all, struct sp_error *err);
 /* The value of the original that a name of a rank's tensor is a part of ("W@3"), or NULL. */
 const struct sp_value *sp_original_value(const struct sp_verification *all, const char *name);
-/* Largest difference that rounding may make, as a share of the numbers' size. */
-#define SP_VERIFY_TOLERANCE 1e-7
+/* Largest difference, as a share of the numbers' size, that constants rounded to float32 may make. */
+#define SP_VERIFY_TOLERANCE 1e-5

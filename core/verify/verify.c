@@ -73,6 +73,36 @@ static enum sp_status tell_unstarted(struct sp_verification *all, struct sp_erro
     return status;
 }
 
+/* Whether an integer input of the original is none of any program: they are made for a value that it has. */
+static bool is_specialised(const struct sp_verification *all)
+{
+    const struct sp_graph *graph = all->original.model->graph;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        bool is_read = sp_dtype_is_float(graph->inputs[i]->type.dtype) || graph->inputs[i]->tensor != NULL ||
+                       graph->inputs[i]->use_count == 0;
+        for (uint32_t k = 0; !is_read && k < all->run_count; k++)
+            is_read = sp_ports_read(&all->runs[k], graph->inputs[i]->name);
+        if (!is_read)
+            return true;
+    }
+    return false;
+}
+
+/* Ranks that are made for one value of an input are not refuted by others. */
+static enum sp_status settle(struct sp_verification *all, struct sp_error *err)
+{
+    if (all->failures.count == 0 || !is_specialised(all))
+        return SP_OK;
+    for (uint32_t i = 0; i < all->failures.count; i++)
+        all->failures.items[i].verdict = SP_UNDECIDED;
+    return sp_verify_fail(all,
+                          (struct sp_verify_failure){
+                              .verdict = SP_UNDECIDED,
+                              .message = "The ranks do not read an integer input that the original reads: they may "
+                                         "be made for one value of it."},
+                          err);
+}
+
 static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
 {
     const struct sp_verify_request *request = all->request;
@@ -95,6 +125,8 @@ static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
         status = sp_blame(all, err);
     else if (status == SP_OK && request->explains)
         status = sp_recognise(all, err);
+    if (status == SP_OK)
+        status = settle(all, err);
     for (uint32_t i = 0; i < all->run_count; i++)
         all->nodes += all->runs[i].order_count;
     bool has_undecided = false, has_refuted = false;
