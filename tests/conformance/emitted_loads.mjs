@@ -31,7 +31,7 @@ async function refusal(file) {
 // What is wrong with what is emitted of a model; null where there is nothing to look at.
 async function look(file, cluster, out) {
   fs.rmSync(out, { recursive: true, force: true });
-  if (spawnSync(cli, ['plan', file, '--cluster', cluster, '--emit', out]).status !== 0 || (await refusal(file))) return null;
+  if (spawnSync(cli, ['plan', file, '--cluster', cluster, '--replicas', '1', '--emit', out]).status !== 0 || (await refusal(file))) return null;
   const codes = JSON.parse(fs.readFileSync(path.join(out, 'manifest.json'), 'utf8')).notes.map(({ code }) => code);
   const isOld = codes.includes('OPERATOR_SET_OLD'), needsCollectives = codes.includes('NEEDS_COLLECTIVES'), problems = [];
   let refused = 0;

@@ -156,7 +156,7 @@ def check_plans(label, path, folder):
         for old in (annotated, plan_file):
             if os.path.exists(old):
                 os.remove(old)
-        status, _, err = shardplan("plan", path, "--device", DEVICE, "--devices", str(count), "-o", annotated,
+        status, _, err = shardplan("plan", path, "--device", DEVICE, "--devices", str(count), "--replicas", "1", "-o", annotated,
                                    "--plan", plan_file)
         written = status == 0 and os.path.exists(annotated) and os.path.exists(plan_file)
         report(f"plan: {name}", [] if written else [f"status {status}: {err}"])
@@ -205,7 +205,7 @@ def check_middle(folder):
     """A uniform stack of 24 layers on 2 devices is cut between layer 12 and 13, give or take one layer."""
     path = os.path.join(TOP, "tests/data/vit_l_16.onnx")
     annotated = os.path.join(folder, "vit.onnx")
-    status, _, err = shardplan("plan", path, "--device", DEVICE, "--devices", "2", "-o", annotated)
+    status, _, err = shardplan("plan", path, "--device", DEVICE, "--devices", "2", "--replicas", "1", "-o", annotated)
     if status != 0:
         report("24 layers on 2 devices are cut in the middle", [f"status {status}: {err}"])
         return

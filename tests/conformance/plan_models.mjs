@@ -96,7 +96,7 @@ function clusterFile(folder, count) {
 function plan(folder, item, count) {
   const out = path.join(folder, 'out'), kept = path.join(folder, `${item.name.replace(/\W+/g, '_')}-${count}.onnx`);
   fs.rmSync(out, { recursive: true, force: true });
-  const { status, signal, stderr } = spawnSync(cli, ['plan', item.file, '--cluster', path.join(folder, `cluster-${count}.json`), '--emit', out], { encoding: 'utf8' });
+  const { status, signal, stderr } = spawnSync(cli, ['plan', item.file, '--cluster', path.join(folder, `cluster-${count}.json`), '--replicas', '1', '--emit', out], { encoding: 'utf8' });
   const said = stderr.trim().split('\n').at(-1).slice(0, 300);
   if (signal || status === 4 || status === 2 || status === null) return { failure: `${signal ?? `status ${status}`}: ${said}` };
   if (status !== 0) return { refused: said.match(/\[(\w+)\]/)?.[1] ?? said };

@@ -115,7 +115,7 @@ async function checkModel(file, folder) {
     for (const old of [annotated, stripped]) fs.rmSync(old, { force: true });
     await report(`plan: ${name}`, () => {
       const plan = path.join(folder, 'plan.json');
-      execFileSync(cli, ['plan', copy, '--device', device, '--devices', String(count), '-o', annotated, '--plan', plan],
+      execFileSync(cli, ['plan', copy, '--device', device, '--devices', String(count), '--replicas', '1', '-o', annotated, '--plan', plan],
         { stdio: 'pipe' });
       execFileSync('python3', [recount, plan, copy], { stdio: ['ignore', 'inherit', 'inherit'] });
       if (fs.readFileSync(annotated).equals(original)) throw new Error('nothing was annotated');

@@ -274,6 +274,7 @@ static enum sp_status plan(struct test *test, uint32_t dim_count, const char *co
     struct sp_plan *made = NULL;
     struct sp_splice *splice = NULL;
     sp_plan_options_init(&options);
+    options.max_replicas = 1;
     options.tolerance = 0; /* several stages, though fewer may be nearly as good */
     options.sizes.dim_count = dim_count;
     options.sizes.dim_names = names;
