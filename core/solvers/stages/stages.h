@@ -90,8 +90,8 @@ struct sp_stages_level {
 
 /*
  * Memory of stages that is no sum over nodes: whoever states the problem counts it. What options and nodes say of memory
- * are then lower bounds, of each set that has the node. A set is a stage that grows and shrinks; sets of one context may
- * be used side by side.
+ * are then lower bounds, of each set that has the node. A set is a stage that grows and shrinks, and may count what it needs
+ * when it is asked; sets of one context may be used side by side.
  */
 struct sp_stages_memory {
     const void *context;
