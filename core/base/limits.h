@@ -107,6 +107,7 @@
 /* Of verification: numbers of one tensor, items of the original that others are recognised by, failures told. */
 #define SP_MAX_EVALUATED_NUMBERS  (1 << 26)
 #define SP_MAX_RECOGNISED_NUMBERS (1 << 26)
+#define SP_MAX_EVALUATED_PRODUCTS (INT64_C(1) << 32) /* of one operator */
 #define SP_MAX_VERIFY_FAILURES    20
 
 #define SP_MAX_STOPS         4096      /* places where propagation stopped that are told */

@@ -245,11 +245,13 @@ enum sp_status sp_numbers_contract(struct sp_arena *arena, uint32_t count, const
     for (uint32_t label = 0; label < SP_LABELS; label++) {
         if (work.axes[label].extent < 0 || memchr(labels, (int)label, rank) != NULL)
             continue;
-        sums *= work.axes[label].count;
+        sums = sums > SP_MAX_EVALUATED_PRODUCTS ? sums : sums * work.axes[label].count; /* no overflow */
         work.order[work.walk.rank++] = (uint8_t)label;
     }
     if (status == SP_OK)
         status = sp_numbers_create(arena, operands[0].x->dtype, rank, axes, &out, err);
+    if (status == SP_OK && out->count > 0 && sums > SP_MAX_EVALUATED_PRODUCTS / out->count)
+        status = sp_fail(err, SP_ERR_UNSUPPORTED, "TOO_MANY_PRODUCTS", "it has too many products to be evaluated");
     if (status != SP_OK)
         return status;
     work.walk.tensors = count;

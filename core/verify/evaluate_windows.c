@@ -195,6 +195,8 @@ static enum sp_status evaluate_conv(struct sp_call *call)
         status = sp_numbers_create(call->arena, x->dtype, x->rank, axes, &call->out[0], call->err);
     if (status != SP_OK || call->out[0]->count == 0)
         return status;
+    if (w->count / (w->axes[0].count > 0 ? w->axes[0].count : 1) > SP_MAX_EVALUATED_PRODUCTS / call->out[0]->count)
+        return sp_call_refuse(call, "it has too many products to be evaluated");
     sp_numbers_strides(x, x_strides);
     uint64_t n = 0;
     for (uint32_t image = 0; image < axes[0].count; image++) {
@@ -241,6 +243,11 @@ static enum sp_status evaluate_pool(struct sp_call *call)
         status = sp_numbers_create(call->arena, x->dtype, x->rank, axes, &call->out[0], call->err);
     if (status != SP_OK || call->out[0]->count == 0)
         return status;
+    uint64_t taps_each = 1;
+    for (uint32_t i = 0; i < places; i++)
+        taps_each *= windows[i].taps;
+    if (taps_each > SP_MAX_EVALUATED_PRODUCTS / call->out[0]->count)
+        return sp_call_refuse(call, "its windows are too large to be evaluated");
     sp_numbers_strides(x, strides);
     uint64_t n = 0;
     for (uint64_t plane = 0; plane < (uint64_t)axes[0].count * axes[1].count; plane++) {
