@@ -98,6 +98,7 @@ const GIVEN = {
     label: 'Operators of your own',
     hint: '[{"domain": "com.example", "name": "FusedGate", "rule": "[b.., k] [k, n] -> [b.., n]; k sum"}]',
   },
+  workload: { label: 'Workload', hint: '{"llm": {"input": 2048, "output": 256}}' },
   state: { label: 'States: outputs that the next step takes as inputs', hint: '[["past_key_values.*", "present.*"]]' },
 } satisfies Partial<Record<keyof Form, { label: string; hint: string }>>;
 const GIVEN_NAMES = Object.keys(GIVEN) as (keyof typeof GIVEN)[];
@@ -147,8 +148,7 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
               ...runtime,
             },
           };
-  const workload = form.workload.trim() === '' ? {} : { workload: parsed(form.workload, 'The workload') };
-  return { model, ...where, ...workload, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
+  return { model, ...where, objective: form.objective, ...(Object.keys(options).length > 0 ? { options } : {}) };
 }
 
 interface Part {
@@ -334,23 +334,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
       </div>
       {!props.isCosts && (
         <details>
-          <summary>Workload of a service instead of one step, in JSON</summary>
-          <label>
-            Workload, as <code>api/schema/workload.schema.json</code> describes it
-            <textarea
-              rows={4}
-              spellcheck={false}
-              class="mono"
-              placeholder={'{"llm": {"input": 2048, "output": 256}, "concurrency": "best", "limits": {"tpot_seconds": 0.05}}'}
-              value={form.workload}
-              onInput={(event) => set({ workload: event.currentTarget.value })}
-            />
-          </label>
-        </details>
-      )}
-      {!props.isCosts && (
-        <details>
-          <summary>Sizes, values, shapes, operators and states that the model does not say, in JSON</summary>
+          <summary>Workload, sizes, values, shapes, operators and states that the model does not say, in JSON</summary>
           {GIVEN_NAMES.map((name) => (
             <label key={name}>
               {GIVEN[name].label}

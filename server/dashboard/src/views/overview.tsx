@@ -233,48 +233,21 @@ function Routes(props: { summary: Summary }) {
 /** What users of a service see, where the request had a workload. */
 function Service(props: { summary: Summary }) {
   const { service } = props.summary;
-  if (!service) return null;
-  const facts: [string, number | undefined, (value: number) => string, Range?][] = [
-    ['First token after', service.ttft_seconds, seconds, service.ttft_range],
-    ['Per output token', service.tpot_seconds, seconds, service.tpot_range],
-    ['Request', service.request_seconds, seconds, service.request_range],
-    ['Requests', service.requests_per_second, perSecond, service.requests_range],
-    ['Tokens', service.tokens_per_second, perSecond, service.tokens_range],
-    ['Copies', service.copies, count],
-    ['Sequences in flight', service.concurrency, count],
-    ['Memory allows', service.memory_concurrency, count],
-    ['Memory and limits allow', service.limit_concurrency, count],
-    ['Caches', service.cache_bytes, bytes],
-    ['US dollars an hour', service.price_per_hour, dollars],
-  ];
-  return (
+  return service ? (
     <Card title="Service">
       <Facts
-        facts={facts
-          .filter(([, value]) => value !== undefined)
-          .map(([name, value, as, range]) => [
-            name,
-            <>
-              <Exact value={value} as={as} />
-              <Between range={range} as={as} />
-            </>,
-          ])}
-      />
-      <Table
-        caption="Phases"
-        rows={service.phases}
-        rowKey={(phase) => phase.name}
-        columns={[
-          { key: 'name', label: 'Phase', cell: (phase) => phase.name },
-          figure('latency_seconds', 'Latency', seconds),
-          figure('interval_seconds', 'Interval', seconds),
-          figure('memory_bytes', 'Memory', bytes),
-          figure('time_share', 'Time', share),
-          { key: 'why', label: 'Bottleneck', cell: (phase) => <span class="why">{phase.bottleneck}</span> },
+        facts={[
+          ['First token', <Exact value={service.ttft_seconds} as={seconds} />],
+          ['Per token', <Exact value={service.tpot_seconds} as={seconds} />],
+          ['Request', <Exact value={service.request_seconds} as={seconds} />],
+          ['Requests', <Exact value={service.requests_per_second} as={perSecond} />],
         ]}
       />
+      {service.phases.map((phase) => (
+        <p>{`${phase.name}: ${phase.bottleneck}`}</p>
+      ))}
     </Card>
-  );
+  ) : null;
 }
 
 /** Where copies of the whole plan take requests in turn: which devices each has. The stages are those of the first. */
