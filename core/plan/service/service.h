@@ -7,6 +7,7 @@
  *
  *   copies      1, and every other number for which a copy's devices are a block whose links are those of the next
  *               one's; copies divide the sequences in flight evenly. Only where all devices are of one group
+ *               For the fewest or the cheapest devices: from small copies up, no more of a size than keep the limits
  *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
  *               language model): the whole service is judged on each
  *   concurrency where it is to be the best one: the most that memory and limits allow, or fewer where these give as
