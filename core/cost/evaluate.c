@@ -57,7 +57,8 @@ static enum sp_status note_transfer(struct run *run, uint32_t t, uint32_t user)
     const uint32_t from = run->placement->stage_of[tensor->producer], to = run->placement->stage_of[user];
     struct sp_tensor_transfer *transfer = &run->evaluation->transfers[run->count];
     struct sp_stage_cost *stages = run->evaluation->stages;
-    double sent_bytes, received_bytes;
+    const double times = sp_work_times(run->evaluator->workload, tensor->phase);
+    double sent_bytes = 0, received_bytes = 0;
     enum sp_status status = SP_OK;
     *transfer = (struct sp_tensor_transfer){.tensor = t, .from_stage = from, .to_stage = to, .bytes = tensor->bytes};
     transfer->seconds = sp_work_transfer_seconds(run->evaluator->cluster, tensor, run->placement->stage_device[from],
@@ -66,6 +67,10 @@ static enum sp_status note_transfer(struct run *run, uint32_t t, uint32_t user)
         status = run->blocks->transfer(run->blocks->context, user, transfer, &sent_bytes, &received_bytes, run->err);
         if (status != SP_OK)
             return status;
+    }
+    transfer->seconds *= times;
+    transfer->bytes *= times;
+    if (run->blocks != NULL) {
         stages[from].send_seconds += transfer->seconds;
         stages[to].receive_seconds += transfer->seconds;
         stages[from].communication_bytes += 2 * sent_bytes;
@@ -161,47 +166,6 @@ static enum sp_status evaluate_stage(struct run *run, uint32_t s)
     return status;
 }
 
-/*
- * Starts of the stages and the latency. Transfers go from lower to higher stages, so one pass in stage order follows
- * every path. What one stage sends to one other adds up; different senders overlap. `before` has the stage before each
- * on its device, or is NULL.
- */
-static bool follow_request(struct sp_arena *arena, struct sp_evaluation *evaluation, const uint32_t *before)
-{
-    uint32_t stage_count = evaluation->stage_count;
-    struct sp_rows incoming;
-    uint32_t *seen = SP_NEW_ARRAY(arena, stage_count, uint32_t);
-    double *arrival = SP_NEW_ARRAY(arena, stage_count, double); /* of what each sender sends to the current stage */
-
-    if (seen == NULL || arrival == NULL || !sp_evaluation_incoming(arena, evaluation, &incoming))
-        return false;
-    for (uint32_t s = 0; s < stage_count; s++) {
-        struct sp_stage_cost *stage = &evaluation->stages[s];
-        stage->waits_for = before == NULL ? SP_NO_WORK : before[s];
-        if (stage->waits_for != SP_NO_WORK)
-            stage->start_seconds =
-                evaluation->stages[before[s]].start_seconds + evaluation->stages[before[s]].compute_seconds;
-        for (uint32_t i = incoming.start[s]; i < incoming.start[s + 1]; i++) {
-            const struct sp_tensor_transfer *transfer = &evaluation->transfers[incoming.items[i]];
-            const struct sp_stage_cost *sender = &evaluation->stages[transfer->from_stage];
-            if (seen[transfer->from_stage] != s + 1) {
-                seen[transfer->from_stage] = s + 1;
-                arrival[transfer->from_stage] = sender->start_seconds + sender->compute_seconds;
-            }
-            arrival[transfer->from_stage] += transfer->seconds;
-            if (arrival[transfer->from_stage] > stage->start_seconds) {
-                stage->start_seconds = arrival[transfer->from_stage];
-                stage->waits_for = transfer->from_stage;
-            }
-        }
-        if (stage->start_seconds + stage->compute_seconds > evaluation->latency_seconds)
-            evaluation->latency_seconds = stage->start_seconds + stage->compute_seconds;
-        if (stage->shared_seconds > evaluation->latency_seconds)
-            evaluation->latency_seconds = stage->shared_seconds;
-    }
-    return true;
-}
-
 static void find_worst(struct sp_evaluation *evaluation)
 {
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
@@ -267,8 +231,10 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     uint32_t *before = NULL;
     if (status == SP_OK && placement->shares_devices)
         status = sp_share_devices(evaluator, arena, placement, evaluation, &before, err);
-    if (status == SP_OK && !follow_request(arena, evaluation, before))
+    if (status == SP_OK && !sp_follow_request(arena, evaluation, before))
         status = sp_fail_memory(err);
+    if (status == SP_OK && evaluator->workload->phase_count > 1 && placement->stage_count > 1)
+        status = sp_phase_latencies(evaluator, arena, placement, blocks, evaluation, err);
     if (status != SP_OK) {
         sp_arena_rewind(arena, blocks == NULL ? start : temporary);
         return status;
@@ -277,77 +243,6 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     find_worst(evaluation);
     *ret_evaluation = evaluation;
     return SP_OK;
-}
-
-/* ---- other times ------------------------------------------------------------------------------------------------- */
-
-/* The stage before each on its device; NULL without memory. */
-static uint32_t *stages_before(struct sp_arena *arena, const struct sp_placement *placement)
-{
-    const uint32_t count = placement->stage_count;
-    uint32_t device_count = 0;
-    uint32_t *before = SP_NEW_ARRAY(arena, count, uint32_t);
-    for (uint32_t s = 0; s < count; s++)
-        device_count = placement->stage_device[s] >= device_count ? placement->stage_device[s] + 1 : device_count;
-    uint32_t *latest = SP_NEW_ARRAY(arena, device_count, uint32_t); /* 1 + it */
-    if (before == NULL || latest == NULL)
-        return NULL;
-    for (uint32_t s = 0; s < count; s++) {
-        uint32_t *last = &latest[placement->stage_device[s]];
-        before[s] = *last == 0 ? SP_NO_WORK : *last - 1;
-        *last = s + 1;
-    }
-    return before;
-}
-
-/* The largest interval; of stages that share a device the last one has the sums of all. */
-static double longest_interval(const struct sp_evaluation *evaluation, const struct sp_placement *placement,
-                               const uint32_t *before)
-{
-    double longest = 0;
-    struct sp_stage_cost *sums = evaluation->stages;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        if (before != NULL && before[s] != SP_NO_WORK) {
-            sums[s].compute_seconds += sums[before[s]].compute_seconds;
-            sums[s].send_seconds += sums[before[s]].send_seconds;
-            sums[s].receive_seconds += sums[before[s]].receive_seconds;
-        }
-        sp_stage_cost_sum(&sums[s], sp_placement_turns(placement, s));
-        longest = sums[s].interval_seconds > longest ? sums[s].interval_seconds : longest;
-    }
-    return longest;
-}
-
-bool sp_evaluation_retime(struct sp_arena *arena, const struct sp_evaluation *evaluation,
-                          const struct sp_placement *placement, const struct sp_other_times *times,
-                          double *ret_latency_seconds, double *ret_interval_seconds)
-{
-    const struct sp_arena_mark mark = sp_arena_mark(arena);
-    struct sp_evaluation other = *evaluation;
-    uint32_t *before = placement->shares_devices ? stages_before(arena, placement) : NULL;
-    bool done = before != NULL || !placement->shares_devices;
-    other.latency_seconds = 0;
-    other.stages = SP_NEW_ARRAY(arena, other.stage_count, struct sp_stage_cost);
-    other.transfers = SP_NEW_ARRAY(arena, other.transfer_count, struct sp_tensor_transfer);
-    done = done && other.stages != NULL && other.transfers != NULL;
-    for (uint32_t s = 0; done && s < other.stage_count; s++) {
-        const double copies = evaluation->stages[s].stream_seconds, computing = times->compute_seconds[s];
-        other.stages[s].compute_seconds = computing > copies ? computing : copies;
-        other.stages[s].shared_seconds = evaluation->stages[s].shared_seconds;
-    }
-    for (uint32_t t = 0; done && t < other.transfer_count; t++) {
-        other.transfers[t] = evaluation->transfers[t];
-        other.transfers[t].seconds = times->transfer_seconds[t];
-        other.stages[other.transfers[t].from_stage].send_seconds += times->transfer_seconds[t];
-        other.stages[other.transfers[t].to_stage].receive_seconds += times->transfer_seconds[t];
-    }
-    done = done && follow_request(arena, &other, before);
-    if (done) {
-        *ret_latency_seconds = other.latency_seconds;
-        *ret_interval_seconds = longest_interval(&other, placement, before);
-    }
-    sp_arena_rewind(arena, mark);
-    return done;
 }
 
 enum sp_status sp_evaluate(struct sp_arena *arena, const struct sp_workload *workload, const struct sp_cluster *cluster,

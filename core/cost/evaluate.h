@@ -13,6 +13,8 @@
  *  - Latency of one request is the longest path over stages, compute plus transfers: a stage starts a request when all
  *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
  *    other; sends to different stages overlap, and so do parallel stages.
+ *  - Of several phases (phases/phase_join.h) a stage computes and sends what all their runs take, and the latency is the sum of
+ *    the phases' latencies.
  *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
  *    activations over its nodes in order; and two buffers for each tensor that crosses its border (planners: 2 * (in +
  *    out)).
@@ -154,6 +156,9 @@ struct sp_block_costs {
        other. */
     enum sp_status (*stage)(void *context, uint32_t stage, struct sp_stage_cost *cost, double *ret_inside_bytes,
                             struct sp_error *err);
+    /* Seconds that a split stage computes, collectives included, of one of several phases. */
+    enum sp_status (*phase_seconds)(void *context, uint32_t stage, uint32_t phase, double *ret_seconds,
+                                    struct sp_error *err);
     /* Whether the stage's devices may stream weights, and the bytes of those that one of its nodes alone uses. */
     bool (*streams)(void *context, uint32_t stage);
     double (*weight)(void *context, uint32_t stage, uint32_t node);

@@ -73,3 +73,17 @@ bool sp_evaluation_incoming(struct sp_arena *arena, const struct sp_evaluation *
 enum sp_status sp_share_devices(struct sp_evaluator *evaluator, struct sp_arena *arena,
                                 const struct sp_placement *placement, struct sp_evaluation *evaluation,
                                 uint32_t **ret_before, struct sp_error *err);
+
+/* ---- request_path.c ---- */
+
+/* Sets starts of the stages and the latency, and what each stage waits for. `before` has the stage before each on its
+   device, or is NULL. Takes memory of the arena; false without it. */
+bool sp_follow_request(struct sp_arena *arena, struct sp_evaluation *evaluation, const uint32_t *before);
+
+/* ---- phases/phase_latency.c ---- */
+
+/* The latency of a workload of several phases, when all else of the evaluation is known. Takes memory of
+   the arena. */
+enum sp_status sp_phase_latencies(struct sp_evaluator *evaluator, struct sp_arena *arena,
+                                  const struct sp_placement *placement, const struct sp_block_costs *blocks,
+                                  struct sp_evaluation *evaluation, struct sp_error *err);

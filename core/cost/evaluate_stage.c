@@ -109,7 +109,8 @@ static double cut_seconds(const struct walk *walk, uint32_t tensor, uint32_t use
     const uint32_t kind = workload->kind_of[walk->device];
     if (!sp_work_is_inside(workload, kind, tensor, user))
         return 0;
-    return sp_roofline_cut_seconds(sp_cluster_device(cluster, walk->device), cluster,
+    return sp_work_times(workload, workload->tensors[tensor].phase) *
+           sp_roofline_cut_seconds(sp_cluster_device(cluster, walk->device), cluster,
                                    sp_work_cut_class(workload, kind, tensor), workload->tensors[tensor].bytes,
                                    is_behind);
 }
@@ -137,6 +138,7 @@ static void note_input(struct walk *walk, uint32_t t, uint32_t position)
     walk->received_bytes += tensor->bytes;
     walk->cost->compute_seconds += cut_seconds(walk, t, walk->node, true);
     walk->cost->receive_seconds +=
+        sp_work_times(evaluator->workload, tensor->phase) *
         sp_work_transfer_seconds(evaluator->cluster, tensor, walk->placement->stage_device[from], walk->device);
 }
 
@@ -162,6 +164,7 @@ static void note_output(struct walk *walk, uint32_t t, uint32_t position)
         if (written == 0) /* once, whoever reads it */
             written = cut_seconds(walk, t, tensor->consumers[i], false);
         walk->cost->send_seconds +=
+            sp_work_times(evaluator->workload, tensor->phase) *
             sp_work_transfer_seconds(evaluator->cluster, tensor, walk->device, walk->placement->stage_device[to]);
     }
     walk->cost->compute_seconds += written;
@@ -179,7 +182,10 @@ static double live_peak(struct sp_evaluator *evaluator, const struct sp_placed_s
     memset(live->ends, 0, stage->count * sizeof *live->ends);
     for (uint32_t i = 0; i < evaluator->root_count; i++) {
         const struct sp_resident *resident = &evaluator->residents[evaluator->roots[i]];
-        sp_live_add(live, resident->first, resident->last, evaluator->workload->tensors[evaluator->roots[i]].bytes);
+        const uint32_t root = evaluator->roots[i];
+        uint32_t first = resident->first, last = resident->last;
+        if (sp_work_phase_life(evaluator->workload, stage->count, stage->nodes, root, &first, &last))
+            sp_live_add(live, first, last, evaluator->workload->tensors[root].bytes);
     }
     for (uint32_t i = 0; i < stage->count; i++) {
         const struct sp_work_node *node = &evaluator->workload->nodes[stage->nodes[i]];
@@ -231,21 +237,24 @@ void sp_evaluator_stage(struct sp_evaluator *evaluator, const struct sp_placed_s
 bool sp_evaluator_alive(struct sp_evaluator *evaluator, struct sp_arena *arena, const struct sp_placed_stage *stage,
                         uint32_t entry, struct sp_alive_list *ret_list)
 {
+    const struct sp_workload *workload = evaluator->workload;
     struct sp_stage_cost cost;
     sp_evaluator_stage(evaluator, stage, &cost, NULL);
     entry = entry == SP_ENTRY_FULLEST ? evaluator->fullest : entry;
     *ret_list = (struct sp_alive_list){.node = SP_NO_WORK};
     if (entry == SP_ENTRY_FULLEST)
         return true;
-    const struct sp_work_node *node = &evaluator->workload->nodes[stage->nodes[entry]];
+    const struct sp_work_node *node = &workload->nodes[stage->nodes[entry]];
     ret_list->node = stage->nodes[entry];
     ret_list->workspace_bytes = node->folded ? 0 : node->workspace_bytes;
     ret_list->items = SP_NEW_ARRAY(arena, evaluator->root_count, struct sp_alive);
     for (uint32_t i = 0; ret_list->items != NULL && i < evaluator->root_count; i++) {
         const uint32_t root = evaluator->roots[i];
         const struct sp_resident *resident = &evaluator->residents[root];
-        if (resident->first <= entry && resident->last >= entry)
-            ret_list->items[ret_list->count++] = (struct sp_alive){root, 0, evaluator->workload->tensors[root].bytes};
+        uint32_t first = resident->first, last = resident->last;
+        if (sp_work_phase_life(workload, stage->count, stage->nodes, root, &first, &last) && first <= entry &&
+            last >= entry)
+            ret_list->items[ret_list->count++] = (struct sp_alive){root, 0, workload->tensors[root].bytes};
     }
     return ret_list->items != NULL;
 }

@@ -37,7 +37,8 @@ void sp_share_switches(struct sp_evaluator *evaluator, const struct sp_placement
             const struct sp_work_tensor *tensor = &evaluator->workload->tensors[transfer->tensor];
             const uint32_t pairs = pairs_of(placement, transfer);
             /* Once at least; devices of the block behind may pass on what they got. */
-            const double bytes = transfer->bytes < tensor->bytes ? transfer->bytes : tensor->bytes;
+            const double whole = tensor->bytes * sp_work_times(evaluator->workload, tensor->phase);
+            const double bytes = transfer->bytes < whole ? transfer->bytes : whole;
             for (uint32_t p = 0; p < pairs && !tensor->has_transfer_seconds; p++) {
                 const uint32_t passed = way_of(evaluator, placement, transfer, p);
                 for (uint32_t i = 0; i < passed; i++) {

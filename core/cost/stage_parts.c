@@ -147,12 +147,24 @@ static bool number_segments(struct sp_arena *arena, struct builder *b)
         return false;
     for (uint32_t i = 0; i < parts->touch_count; i++)
         b->begins[parts->touches[i].from] = b->begins[parts->touches[i].to] = true;
+    for (uint32_t p = 0; p < parts->workload->phase_count; p++)
+        b->begins[sp_work_phase_stretch(parts->workload, b->live_count, b->order, p).from] = true;
     for (uint32_t p = 0; p < b->live_count; p++) {
         if (p == 0 || b->begins[p] || part_at(b, p) != part_at(b, p - 1))
             part_of[parts->segment_count++] = part_at(b, p);
         b->segment_at[p] = parts->segment_count - 1;
     }
     b->segment_at[b->live_count] = parts->segment_count;
+    for (uint32_t m = 0; m < parts->memory_count; m++) {
+        struct sp_part_memory *memory = &parts->memories[m];
+        const struct sp_work_tensor *tensor = &parts->workload->tensors[memory->root];
+        struct sp_work_stretch stretch = {0, b->live_count};
+        if (tensor->life == SP_WORK_IN_PHASE)
+            stretch = sp_work_phase_stretch(parts->workload, b->live_count, b->order, tensor->phase);
+        memory->is_always = tensor->life == SP_WORK_ALWAYS;
+        memory->from = b->segment_at[stretch.from];
+        memory->to = tensor->life == SP_WORK_ELSEWHERE ? memory->from : b->segment_at[stretch.to];
+    }
     return sp_rows_sort(arena, part_of, parts->segment_count, parts->part_count, &parts->segments);
 }
 

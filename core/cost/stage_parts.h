@@ -11,6 +11,8 @@
 struct sp_part_memory {
     uint32_t root;                    /* the tensor */
     uint32_t first_touch, last_touch; /* touches[first] .. touches[last - 1], in the order of nodes */
+    uint32_t from, to;                /* segments of its phase, half open, or of all phases; none: it takes no memory */
+    bool is_always;                   /* there from the first of these on */
 };
 
 /* A part's operands that have this memory. */

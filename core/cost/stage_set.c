@@ -116,10 +116,11 @@ static void update_interval(struct sp_stage_set *set, uint32_t memory)
 {
     const struct sp_part_touch *touches = set->parts->touches;
     struct interval *interval = &set->intervals[memory];
+    const struct sp_part_memory *of = &set->parts->memories[memory];
     uint32_t from = 0, to = 0;
-    if (interval->touches > 0) {
-        from = interval->model_inputs > 0 ? 0 : touches[interval->first].from;
-        to = interval->stays > 0 ? set->parts->segment_count : touches[interval->last].to;
+    if (interval->touches > 0 && of->from < of->to) {
+        from = interval->model_inputs > 0 || of->is_always ? of->from : touches[interval->first].from;
+        to = interval->stays > 0 ? of->to : touches[interval->last].to;
     }
     if (interval->from == interval->to) { /* it was not there */
         move_end(set, memory, from, to, 1);

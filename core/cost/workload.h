@@ -16,6 +16,7 @@
  *  inside    what lies in a node's subgraphs or in the body of the function it calls; it is part of that node. Of an If
  *            whose condition is known it is the branch that is taken
  *  together  nodes that have to be on one device
+ *  phase     the same model with other extents, run so often for each request on the same devices (phases/phase_join.h)
  *  state     an input and the output that the next step takes for it (graph/states.h): they are in one stage, in the
  *            same shards, and no shard ends on an axis that grows, so that a loop moves nothing of it
  *
@@ -41,6 +42,13 @@
 
 enum sp_work_kind { SP_WORK_ACTIVATION, SP_WORK_INPUT, SP_WORK_WEIGHT };
 
+/* When a tensor of a workload of several phases takes memory, if it does in its own. */
+enum sp_work_life {
+    SP_WORK_IN_PHASE,  /* while its phase runs */
+    SP_WORK_ALWAYS,    /* in all phases: a state, in the phase in which it is largest */
+    SP_WORK_ELSEWHERE, /* never: a state in another phase, which is in the memory of the above */
+};
+
 struct sp_work_tensor {
     const char *name;
     const struct sp_value *value; /* NULL in a workload not made from a model */
@@ -50,7 +58,9 @@ struct sp_work_tensor {
     uint32_t alias_of; /* the tensor whose memory this is, or SP_NO_WORK; chains are already followed */
     uint32_t consumer_count;
     uint32_t *consumers; /* ascending, distinct, none of them folded */
-    bool is_output;      /* a result of the model */
+    uint32_t phase;      /* whose it is, where there are several; weights of all phases are of the first one */
+    enum sp_work_life life;
+    bool is_output; /* a result of the model */
     bool has_transfer_seconds;
     double transfer_seconds; /* with has_transfer_seconds: to send it, over whatever link; else its bytes say */
 };
@@ -76,6 +86,15 @@ struct sp_work_node {
     uint32_t input_count, output_count;
     uint32_t *inputs, *outputs; /* tensor ids, distinct; inputs include what its subgraphs use by name */
     uint32_t together;          /* 0, or a number that all nodes have that must be on its device */
+    uint32_t phase;             /* whose it is, where there are several */
+};
+
+/* One of several phases of a workload. Node i of the model is work node i of the first phase, and stands so many nodes
+   behind it in each later one; so do tensors. */
+struct sp_work_phase {
+    const char *name;
+    double times; /* how often a request runs it: seconds and bytes sent are of so many runs */
+    uint32_t first_node, first_tensor;
 };
 
 /* Tensors; the present one is made by a node that runs, and such a node takes the past one. */
@@ -93,6 +112,8 @@ struct sp_workload {
     const struct sp_kernels **kernels; /* per kind, of the main graph (cost/kernels/kernels.h); NULL: none are known */
     uint32_t state_count;
     const struct sp_work_state *states;
+    uint32_t phase_count; /* 0: one */
+    const struct sp_work_phase *phases;
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
     double unable_seconds;             /* 0, or what a search takes for INFINITY: see contract.h */
 };
@@ -103,6 +124,43 @@ static inline uint32_t sp_work_root(const struct sp_workload *workload, uint32_t
     uint32_t root = workload->tensors[tensor].alias_of;
     return root == SP_NO_WORK ? tensor : root;
 }
+
+/* How often a request runs a phase. */
+static inline double sp_work_times(const struct sp_workload *workload, uint32_t phase)
+{
+    return workload->phase_count == 0 ? 1 : workload->phases[phase].times;
+}
+
+/* The same node of the model in the first phase: itself, where there is one. */
+static inline uint32_t sp_work_first_node(const struct sp_workload *workload, uint32_t node)
+{
+    return workload->phase_count == 0 ? node : node - workload->phases[workload->nodes[node].phase].first_node;
+}
+
+/* Inputs of the model's node; 0 where the workload was not made from a model. */
+static inline uint32_t sp_work_operand_count(const struct sp_workload *workload, uint32_t node)
+{
+    return workload->nodes[node].node == NULL ? 0 : workload->nodes[node].node->input_count;
+}
+
+/* Whether this input of a model's node in a later phase is a weight that the node takes in the first phase, too: in every
+   phase it is in one layout. */
+bool sp_work_ties_weight(const struct sp_workload *workload, uint32_t node, uint32_t operand);
+
+/* Nodes of one phase, ascending nodes being given: entries from .. to - 1 of them. */
+struct sp_work_stretch {
+    uint32_t from, to;
+};
+struct sp_work_stretch sp_work_phase_stretch(const struct sp_workload *workload, uint32_t count, const uint32_t *nodes,
+                                             uint32_t phase);
+
+/*
+ * When a tensor that is alive from *first to *last, entries of these ascending nodes, takes memory: phases run one after
+ * the other, so what is there to the end of a stage is there to the end of its phase. A *last beyond all entries is
+ * beyond all of the phase. False: it takes none.
+ */
+bool sp_work_phase_life(const struct sp_workload *workload, uint32_t count, const uint32_t *nodes, uint32_t tensor,
+                        uint32_t *first, uint32_t *last);
 
 /* How many nodes use each root, by any of its names, and 0 for other tensors: a weight with one user is that node's
    own. In `arena`; NULL without memory. */

@@ -53,13 +53,32 @@ struct sp_job {
     struct sp_shared_work *shared_work; /* of a base */
 };
 
+/* A model at the sizes of a plan, before a placement is searched; with constraints of the request in its costs. */
+struct sp_ready_job {
+    struct sp_job *job; /* whose the rest is */
+    const struct sp_workload *workload;
+    const struct sp_dataflow *dataflow;
+};
+enum sp_status sp_job_ready(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                            const struct sp_plan_options *options, struct sp_ready_job *ret_ready,
+                            struct sp_error *err);
+
+/* Another search in place of sp_joint_search(), with the same options. *ret_result as sp_joint_search()'s. */
+struct sp_other_search {
+    void *context;
+    enum sp_status (*search)(void *context, const struct sp_ready_job *of, const struct sp_cluster *cluster,
+                             const struct sp_joint_options *options, struct sp_search_result **ret_result,
+                             struct sp_error *err);
+};
+
 /* A placement that a search found before: its record (plan/answer/placement_record.h), or that of the same model at
    other sizes (search/same_weights.h). */
 struct sp_found_placement {
     const json_t *record;
-    bool stopped;                       /* the search was */
-    const struct sp_placed_model *like; /* in place of a record; NULL: none */
-    double *ret_moved_bytes;            /* with `like`: of weights that lie elsewhere */
+    bool stopped;                        /* the search was */
+    const struct sp_placed_model *like;  /* in place of a record; NULL: none */
+    const struct sp_other_search *other; /* the same */
+    double *ret_moved_bytes;             /* with `like`: of weights that lie elsewhere */
 };
 
 /* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */

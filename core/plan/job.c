@@ -347,6 +347,9 @@ static enum sp_status find_result(struct sp_job *job, const struct sp_plan *plan
         return status == SP_OK ? expand(job->arena, contraction, workload, cluster, job->result, err) : status;
     }
     const struct sp_recorded_problem problem = {workload, dataflow, cluster};
+    if (found->other != NULL)
+        return found->other->search(found->other->context, &(struct sp_ready_job){job, workload, dataflow}, cluster,
+                                    joint, &job->result, err);
     if (found->like != NULL)
         return sp_search_same_weights(job->arena, &problem, found->like, job->watch, &job->result,
                                       found->ret_moved_bytes, err);
@@ -454,7 +457,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     plan->workload = workload;
     status = options->past != NULL ? search_again(job, options, &contraction, dataflow, &joint, plan, err)
                                    : find_result(job, plan, &contraction, dataflow, &joint, found, err);
-    if (status == SP_ERR_NOFIT && options->past == NULL && sp_states_join_nodes(workload))
+    if (status == SP_ERR_NOFIT && options->past == NULL && found == NULL && sp_states_join_nodes(workload))
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
     if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_first_copy(job->result, bindings) ||
@@ -621,13 +624,12 @@ static enum sp_status check_routes(const struct sp_plan_options *options, struct
     return sp_error_at(err, !is_throughput ? "/objective" : has_replicas ? "/options/replicas" : "/constraints");
 }
 
-enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
-                                const struct sp_plan_options *options, const struct sp_found_placement *found,
-                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+/* The job of a plan, and its notes. */
+static enum sp_status open_planned(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                                   const struct sp_plan_options *options, struct sp_job **ret_job,
+                                   struct sp_bindings *bindings, struct sp_error *err)
 {
-    struct sp_bindings bindings = {0};
     struct sp_model_file file;
-    struct sp_job *job = NULL;
     if (options->by_price) {
         (void)sp_fail(err, SP_ERR_REQUEST, "COST_NEEDS_WORKLOAD",
                       "The objective cost is for services: say in a workload what they are asked, and within which "
@@ -639,13 +641,41 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
         return status;
     status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : check_routes(options, err);
     if (status == SP_OK)
-        status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, &job, &bindings, err)
-                                    : open_for_plan(&file, job_options, options, &job, &bindings, err);
-    if (status != SP_OK) {
+        status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, ret_job, bindings, err)
+                                    : open_for_plan(&file, job_options, options, ret_job, bindings, err);
+    if (status == SP_OK)
+        (*ret_job)->owns_file = true;
+    else
         sp_model_file_release(&file);
+    return status;
+}
+
+enum sp_status sp_job_ready(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                            const struct sp_plan_options *options, struct sp_ready_job *ret_ready, struct sp_error *err)
+{
+    struct sp_bindings bindings = {0};
+    struct searched searched;
+    struct sp_job *job = NULL;
+    enum sp_status status = open_planned(job_options, cluster, options, &job, &bindings, err);
+    if (status != SP_OK)
         return status;
-    }
-    job->owns_file = true;
+    status = prepare(job, cluster, options, &bindings, &searched, err);
+    if (status == SP_OK)
+        *ret_ready = (struct sp_ready_job){job, searched.workload, searched.dataflow};
+    else
+        sp_job_destroy(job);
+    return status;
+}
+
+enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
+                                const struct sp_plan_options *options, const struct sp_found_placement *found,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct sp_bindings bindings = {0};
+    struct sp_job *job = NULL;
+    enum sp_status status = open_planned(job_options, cluster, options, &job, &bindings, err);
+    if (status != SP_OK)
+        return status;
     status = make_plan(job, cluster, options, found, &bindings, ret_plan, err);
     if (status != SP_OK) {
         mention_assumptions(&bindings, err);

@@ -19,9 +19,36 @@ static uint32_t layout_at(const struct sp_sharded_stage *stage, uint32_t node, u
                : 0;
 }
 
+static bool has_same_weights(const struct sp_workload *workload, const struct sp_sharded_stage *stage, uint32_t node)
+{
+    const uint32_t first = sp_work_first_node(workload, node), count = sp_work_operand_count(workload, node);
+    uint32_t i = 0;
+    while (i < count && (!sp_work_ties_weight(workload, node, i) ||
+                         layout_at(stage, node, workload->nodes[node].node->inputs[i]->id) ==
+                             layout_at(stage, first, workload->nodes[first].node->inputs[i]->id)))
+        i++;
+    return i == count;
+}
+
+static bool phases_agree(const struct sp_workload *workload, const struct sp_placement *placement,
+                         const struct sp_sharded_stage *sharded)
+{
+    for (uint32_t n = 0; workload->phase_count > 0 && n < workload->node_count; n++) {
+        const uint32_t first = sp_work_first_node(workload, n), stage = placement->stage_of[n];
+        if (first == n || workload->nodes[n].folded || workload->nodes[first].folded)
+            continue;
+        if (stage != placement->stage_of[first] ||
+            (sharded != NULL && sharded[stage].table != NULL && !has_same_weights(workload, &sharded[stage], n)))
+            return false;
+    }
+    return true;
+}
+
 bool sp_states_are_kept(const struct sp_workload *workload, const struct sp_placement *placement,
                         const struct sp_sharded_stage *sharded)
 {
+    if (!phases_agree(workload, placement, sharded))
+        return false;
     for (uint32_t i = 0; i < workload->state_count; i++) {
         const struct sp_work_state *state = &workload->states[i];
         const struct sp_work_tensor *past = &workload->tensors[state->past];
@@ -53,6 +80,11 @@ void sp_states_join(const struct sp_workload *workload, const uint32_t *set_of, 
                 sp_union_join(sets, made, taken);
         }
     }
+    for (uint32_t n = 0; workload->phase_count > 0 && n < workload->node_count; n++) {
+        const uint32_t first = set_of[sp_work_first_node(workload, n)];
+        if (set_of[n] != SP_NO_WORK && first != SP_NO_WORK)
+            sp_union_join(sets, set_of[n], first);
+    }
 }
 
 /* Whether several nodes make and take a state; with a node, whether it is one of them. */
@@ -73,6 +105,8 @@ static bool joins_nodes(const struct sp_workload *workload, const struct sp_work
 bool sp_states_hold(const struct sp_workload *workload, uint32_t node)
 {
     uint32_t i = 0;
+    if (workload->phase_count > 1 && node != SP_NO_WORK)
+        return true;
     while (i < workload->state_count && !joins_nodes(workload, &workload->states[i], node))
         i++;
     return i < workload->state_count;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "search/phases.h"
 
 /* Of one phase that was looked at. */
 struct known_phase {
@@ -42,8 +43,9 @@ static struct sp_plan_options options_of(const struct sp_copy_question *question
     return options;
 }
 
-enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
-                            const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err)
+static enum sp_status plan_copy(const struct sp_copy_question *question, const struct sp_cluster *cluster,
+                                const struct sp_sizes *sizes, const struct sp_found_placement *found,
+                                struct sp_copy **ret_copy, struct sp_error *err)
 {
     const struct sp_plan_options options = options_of(question, sizes);
     const struct sp_job_options job_options = beside(question, NULL);
@@ -51,11 +53,89 @@ enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struc
     if (copy == NULL)
         return sp_fail_memory(err);
     *copy = (struct sp_copy){.question = question, .cluster = cluster, .sizes = *sizes};
-    enum sp_status status = sp_job_plan(&job_options, cluster, &options, &copy->job, &copy->plan, err);
+    enum sp_status status = sp_job_plan_from(&job_options, cluster, &options, found, &copy->job, &copy->plan, err);
     if (status == SP_OK)
         *ret_copy = copy;
     return status;
 }
+
+enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
+                            const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err)
+{
+    return plan_copy(question, cluster, sizes, NULL, ret_copy, err);
+}
+
+/* ---- several phases ---------------------------------------------------------------------------------------------- */
+
+struct together {
+    const struct sp_copy_question *question;
+    uint32_t count, planned;
+    const struct sp_copy_phase *phases;
+};
+
+/* The other phases' jobs, beside that of the one that is planned. */
+static enum sp_status open_others(const struct together *together, const struct sp_ready_job *of,
+                                  const struct sp_cluster *cluster, struct sp_ready_job *jobs, struct sp_error *err)
+{
+    const struct sp_copy_question *question = together->question;
+    const struct sp_job_options held = beside(question, of->job);
+    const size_t share = held.memory_budget / together->count;
+    enum sp_status status = SP_OK;
+    for (uint32_t p = 0; status == SP_OK && p < together->count; p++) {
+        const struct sp_plan_options options = options_of(question, &together->phases[p].sizes);
+        struct sp_job_options job_options = held;
+        job_options.memory_budget = share > 0 ? share : 1;
+        if (p == together->planned)
+            jobs[p] = *of;
+        else
+            status = sp_job_ready(&job_options, cluster, &options, &jobs[p], err);
+    }
+    return status;
+}
+
+static enum sp_status search_together(void *context, const struct sp_ready_job *of, const struct sp_cluster *cluster,
+                                      const struct sp_joint_options *options, struct sp_search_result **ret_result,
+                                      struct sp_error *err)
+{
+    const struct together *together = context;
+    struct sp_arena *arena = of->job->arena;
+    struct sp_ready_job *jobs = SP_NEW_ARRAY(arena, together->count, struct sp_ready_job);
+    struct sp_phase *phases = SP_NEW_ARRAY(arena, together->count, struct sp_phase);
+    const struct sp_dataflow **dataflows = SP_NEW_ARRAY(arena, together->count, const struct sp_dataflow *);
+    struct sp_phases_result *result;
+    if (jobs == NULL || phases == NULL || dataflows == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = open_others(together, of, cluster, jobs, err);
+    for (uint32_t p = 0; status == SP_OK && p < together->count; p++) {
+        phases[p] =
+            (struct sp_phase){together->phases[p].name, together->phases[p].runs, jobs[p].job->model, jobs[p].workload};
+        dataflows[p] = jobs[p].dataflow;
+    }
+    if (status == SP_OK)
+        status = sp_phases_search(
+            arena, &(struct sp_phases_request){together->count, phases, dataflows, cluster, options}, &result, err);
+    if (status == SP_OK) {
+        *ret_result = result->phases[together->planned];
+        result->phases[together->planned] = NULL; /* the caller's */
+        sp_phases_result_release(result);
+    }
+    for (uint32_t p = 0; p < together->count; p++)
+        if (p != together->planned)
+            sp_job_destroy(jobs[p].job);
+    return status;
+}
+
+enum sp_status sp_copy_plan_phases(const struct sp_copy_question *question, const struct sp_cluster *cluster,
+                                   uint32_t count, const struct sp_copy_phase *phases, uint32_t planned,
+                                   struct sp_copy **ret_copy, struct sp_error *err)
+{
+    struct together together = {question, count, planned, phases};
+    const struct sp_other_search other = {&together, search_together};
+    const struct sp_found_placement found = {.other = &other};
+    return plan_copy(question, cluster, &phases[planned].sizes, &found, ret_copy, err);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 void sp_copy_destroy(struct sp_copy *copy)
 {

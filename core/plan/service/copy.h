@@ -35,6 +35,19 @@ struct sp_copy;
 /* Plans at these sizes on the cluster, which must outlive the copy. Errors are those of sp_job_plan(). */
 enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
                             const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err);
+
+/* A phase of several that one copy is planned for. */
+struct sp_copy_phase {
+    const char *name;
+    struct sp_sizes sizes;
+    double runs; /* of it that a request needs */
+};
+
+/* Plans one placement for all of these phases (search/phases.h), as a copy that is planned at the sizes of phase `planned`.
+   SP_ERR_REQUEST "PHASES_DIFFER" where the model has other nodes in one of them. */
+enum sp_status sp_copy_plan_phases(const struct sp_copy_question *question, const struct sp_cluster *cluster,
+                                   uint32_t count, const struct sp_copy_phase *phases, uint32_t planned,
+                                   struct sp_copy **ret_copy, struct sp_error *err);
 void sp_copy_destroy(struct sp_copy *copy); /* NULL is allowed */
 
 /* At these sizes, which may be those that were planned. *ret_figures lives as long as the question's arena. */

@@ -28,6 +28,8 @@ struct sp_trial {
     uint32_t copies;
     double price_per_hour; /* of all copies; 0: not known */
     bool price_is_listed;
+    const char *planned; /* the phase at whose sizes the copy is planned */
+    bool is_for_all;     /* it is planned for all phases */
 };
 
 /* What users see of all copies. */

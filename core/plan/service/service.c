@@ -83,7 +83,7 @@ static const char *description_of(const struct sp_plan *plan)
     return "";
 }
 
-static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *trial, const char *planned,
+static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *trial,
                                     const struct sp_trial_figures *figures, struct sp_error *err)
 {
     struct sp_serving *serving = &c->serving;
@@ -97,7 +97,8 @@ static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *t
         .copies = trial->copies,
         .devices = sp_plan_devices_used(plan),
         .description = sp_arena_string(serving->arena, description, strlen(description)),
-        .planned = planned,
+        .planned = trial->planned,
+        .is_for_all = trial->is_for_all,
         .concurrency = service->concurrency,
         .ttft_seconds = service->ttft_seconds.value,
         .tpot_seconds = service->tpot_seconds.value,
@@ -110,14 +111,14 @@ static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *t
 }
 
 /* Takes over the copy: it becomes the best one, or is destroyed. */
-static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, const char *planned,
-                            struct sp_trial_figures *ret_figures, struct sp_error *err)
+static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, struct sp_trial_figures *ret_figures,
+                            struct sp_error *err)
 {
     struct sp_trial_figures figures;
     enum sp_status status =
         c->serving.traffic->is_llm ? sp_serve_llm(trial, &figures, err) : sp_serve_phases(trial, &figures, err);
     if (status == SP_OK)
-        status = add_candidate(c, trial, planned, &figures, err);
+        status = add_candidate(c, trial, &figures, err);
     if (status != SP_OK) {
         sp_copy_destroy(trial->copy);
         return status;
@@ -167,27 +168,58 @@ static void find_price(struct sp_trial *trial)
     trial->price_per_hour = trial->copies * price;
 }
 
-/* Plans at these sizes and judges; a copy that does not fit is none. */
+/* Judges a copy that was planned, or not; one that does not fit is none. */
+static enum sp_status take_copy(struct choosing *c, struct sp_trial *trial, enum sp_status planned,
+                                const struct sp_error *why, struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    *ret_figures = (struct sp_trial_figures){0};
+    if (planned == SP_ERR_NOFIT) {
+        if (c->nofit.status == SP_OK)
+            c->nofit = *why;
+        return SP_OK;
+    }
+    if (planned == SP_OK) {
+        find_price(trial);
+        return judge(c, trial, ret_figures, err);
+    }
+    if (err != NULL)
+        *err = *why;
+    return planned;
+}
+
+/* Plans at these sizes and judges. */
 static enum sp_status try_sizes(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
                                 const struct sp_sizes *sizes, const char *planned, struct sp_trial_figures *ret_figures,
                                 struct sp_error *err)
 {
-    struct sp_trial trial = {.serving = &c->serving, .copies = copies};
+    struct sp_trial trial = {.serving = &c->serving, .copies = copies, .planned = planned};
     struct sp_error why = {0};
     enum sp_status status = sp_copy_plan(&c->serving.question, cluster, sizes, &trial.copy, &why);
-    *ret_figures = (struct sp_trial_figures){0};
-    if (status == SP_ERR_NOFIT) {
-        if (c->nofit.status == SP_OK)
-            c->nofit = why;
+    return take_copy(c, &trial, status, &why, ret_figures, err);
+}
+
+/* Plans for all phases and judges. The copy is written at the sizes of the phase that takes most of a request's runs.
+   Phases that are not of one graph have no such placement. */
+static enum sp_status try_together(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
+                                   uint32_t count, const struct sp_copy_phase *phases, struct sp_error *err)
+{
+    struct sp_trial trial = {.serving = &c->serving, .copies = copies, .is_for_all = true};
+    struct sp_trial_figures figures;
+    struct sp_error why = {0};
+    uint32_t planned = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (phases[i].runs <= 0)
+            return SP_OK;
+        planned = phases[i].runs > phases[planned].runs ? i : planned;
+    }
+    if (count < 2)
         return SP_OK;
-    }
-    if (status == SP_OK) {
-        find_price(&trial);
-        return judge(c, &trial, planned, ret_figures, err);
-    }
-    if (err != NULL)
-        *err = why;
-    return status;
+    trial.planned = phases[planned].name;
+    enum sp_status status =
+        sp_copy_plan_phases(&c->serving.question, cluster, count, phases, planned, &trial.copy, &why);
+    if (status == SP_ERR_REQUEST && strcmp(why.code, "PHASES_DIFFER") == 0)
+        return SP_OK;
+    return take_copy(c, &trial, status, &why, &figures, err);
 }
 
 static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
@@ -204,25 +236,34 @@ static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *clust
     if (status == SP_OK)
         status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
     const int64_t found = figures.llm.concurrency;
-    if (status == SP_OK && !is_given && found != first && found != 0) {
-        status = sp_llm_decode_sizes(&c->serving.llm, found, &sizes, err);
-        if (status == SP_OK)
-            status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
-    }
+    const int64_t sequences = is_given || found == 0 ? first : found;
+    if (status == SP_OK && sequences != first)
+        status = sp_llm_decode_sizes(&c->serving.llm, sequences, &sizes, err);
+    if (status == SP_OK && sequences != first)
+        status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
+    struct sp_copy_phase phases[] = {{"prefill", {0}, 1},
+                                     {"decode", sizes, (traffic->output.mean - 1) / (double)sequences}};
     if (status == SP_OK)
-        status = sp_llm_prefill_sizes(&c->serving.llm, &sizes, err);
-    return status == SP_OK ? try_sizes(c, cluster, copies, &sizes, "prefill", &figures, err) : status;
+        status = sp_llm_prefill_sizes(&c->serving.llm, &phases[0].sizes, err);
+    if (status == SP_OK)
+        status = try_sizes(c, cluster, copies, &phases[0].sizes, "prefill", &figures, err);
+    return status == SP_OK ? try_together(c, cluster, copies, 2, phases, err) : status;
 }
 
 static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
                                  struct sp_error *err)
 {
     const struct sp_traffic *traffic = c->serving.traffic;
+    struct sp_copy_phase *phases = SP_NEW_ARRAY(c->serving.arena, traffic->phase_count, struct sp_copy_phase);
     struct sp_trial_figures figures;
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++)
-        status = try_sizes(c, cluster, copies, &c->serving.phases[i], traffic->phases[i].name, &figures, err);
-    return status;
+    enum sp_status status = phases == NULL ? sp_fail_memory(err) : SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
+        const struct sp_traffic_phase *phase = &traffic->phases[i];
+        phases[i] = (struct sp_copy_phase){phase->name, c->serving.phases[i],
+                                           phase->share * phase->per_request / phase->requests};
+        status = try_sizes(c, cluster, copies, &phases[i].sizes, phase->name, &figures, err);
+    }
+    return status == SP_OK ? try_together(c, cluster, copies, traffic->phase_count, phases, err) : status;
 }
 
 static enum sp_status try_copies(struct choosing *c, const struct sp_cluster *part, uint32_t copies,

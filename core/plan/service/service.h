@@ -9,7 +9,8 @@
  *               one's; copies divide the sequences in flight evenly. Only where all devices are of one group
  *               For the fewest or the cheapest devices: from small copies up, no more of a size than keep the limits
  *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
- *               language model): the whole service is judged on each
+ *               language model), and the best one for all phases together, each as often as a request runs it
+ *               (search/phases.h): the whole service is judged on each
  *   concurrency where it is to be the best one: the most that memory and limits allow, or fewer where these give as
  *               many requests within the tolerance. The placement is then planned again for so many
  *
@@ -55,7 +56,8 @@ struct sp_service_phase {
 struct sp_service_candidate {
     uint32_t copies, devices; /* of one copy */
     const char *description;  /* of a copy, "1 stage of 4 devices" */
-    const char *planned;      /* the phase at whose sizes it was planned */
+    const char *planned;      /* the phase at whose sizes it was planned, or is written */
+    bool is_for_all;          /* it was planned for all phases together */
     int64_t concurrency;      /* of all copies; 0: of phases */
     double ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
     double limit_ratio; /* the largest of figure / limit; 0: no limits. Above 1 it is no answer */

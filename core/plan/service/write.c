@@ -108,6 +108,7 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
         sp_json_member_int(json, "devices_per_copy", one->devices);
         sp_json_member_string(json, "description", one->description);
         sp_json_member_string(json, "planned", one->planned);
+        sp_json_member_bool(json, "planned_for_all", one->is_for_all);
         if (service->is_llm) {
             sp_json_member_int(json, "concurrency", one->concurrency);
             write_figure(json, "ttft_seconds", one->ttft_seconds);
@@ -313,7 +314,7 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
         const struct sp_service_candidate *one = &service->candidates[i];
         (void)snprintf(name, sizeof name, "%u x %s", one->copies, one->description);
         name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
-        name_cell(buf, cell, one->planned, 10);
+        name_cell(buf, cell, one->is_for_all ? "all" : one->planned, 10);
         sp_buf_printf(buf, "%11lld", (long long)one->concurrency);
         cell_seconds(buf, cell, one->request_seconds);
         sp_buf_printf(buf, "%12.4g%s\n", one->requests_per_second,

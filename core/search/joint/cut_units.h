@@ -18,7 +18,9 @@ struct sp_units {
     uint32_t *of;             /* work node -> unit; SP_NO_WORK for folded ones */
     uint32_t *first;          /* chain: unit u has live nodes order[first[u]] .. order[first[u + 1] - 1] */
     uint32_t live_count;
-    uint32_t *order; /* live nodes, ascending */
+    uint32_t front_count; /* of these, those of the first phase, which units are made of: a node of another phase is in
+                             the unit in which it is in the first one */
+    uint32_t *order;      /* live nodes, ascending */
 };
 
 /* Whether a border between the maker of a tensor and a node that uses it would cut a kernel, on devices of some kind. */

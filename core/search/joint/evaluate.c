@@ -250,6 +250,23 @@ static enum sp_status stage_costs(void *context, uint32_t stage, struct sp_stage
     return SP_OK;
 }
 
+static enum sp_status phase_seconds(void *context, uint32_t stage, uint32_t phase, double *ret_seconds,
+                                    struct sp_error *err)
+{
+    struct sp_joint_evaluator *evaluator = context;
+    const struct sp_sharded_stage *sharded = &evaluator->sharded[stage];
+    const struct sp_arena_mark mark = sp_arena_mark(evaluator->arena);
+    const struct sp_work_stretch of =
+        sp_work_phase_stretch(evaluator->workload, sharded->node_count, sharded->nodes, phase);
+    struct sp_intra_result *intra;
+    enum sp_status status = sp_intra_evaluate(evaluator->arena, sharded->table, of.to - of.from,
+                                              sharded->nodes + of.from, sharded->strategy_of + of.from, &intra, err);
+    if (status == SP_OK)
+        *ret_seconds = intra->compute_seconds + intra->communication_seconds;
+    sp_arena_rewind(evaluator->arena, mark);
+    return status;
+}
+
 static bool streams(void *context, uint32_t stage)
 {
     const struct sp_joint_evaluator *evaluator = context;
@@ -328,7 +345,8 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
                                       const struct sp_placement *placement, struct sp_sharded_stage *sharded,
                                       struct sp_evaluation **ret_evaluation, struct sp_error *err)
 {
-    const struct sp_block_costs blocks = {evaluator, is_split, stage_costs, streams, weight_of, transfer_costs};
+    const struct sp_block_costs blocks = {evaluator, is_split,  stage_costs,   phase_seconds,
+                                          streams,   weight_of, transfer_costs};
     const bool is_whole = sharded == NULL && placement->stage_size == NULL && placement->stage_replicas == NULL;
     evaluator->placement = placement;
     evaluator->sharded = sharded;

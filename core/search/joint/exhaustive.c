@@ -24,8 +24,9 @@ struct form {
 
 struct exhaust {
     struct sp_joint *joint;
-    uint32_t live[SP_EXHAUST_NODES], live_count;
-    uint32_t before[SP_EXHAUST_NODES]; /* per live node: which must not be in a later stage */
+    uint32_t live[SP_EXHAUST_LIVE], live_count; /* those of each phase in the same order */
+    uint32_t front_count;                       /* of these, those of the first phase */
+    uint32_t before[SP_EXHAUST_LIVE];           /* per live node of it: which must not be in a later stage */
     bool is_left_out[SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES], leaves_out; /* options; anything */
     uint32_t form_count, usable_count;
     struct form forms[MAX_FORMS];
@@ -36,7 +37,7 @@ struct exhaust {
     struct sp_error *err;
     /* The stages at hand. */
     uint32_t stage_count;
-    uint32_t stage_of[SP_EXHAUST_NODES];                         /* per live node */
+    uint32_t stage_of[SP_EXHAUST_LIVE];                          /* per live node of the first phase */
     uint32_t mask[SP_EXHAUST_DEVICES], form[SP_EXHAUST_DEVICES]; /* per stage; of usable forms */
     uint32_t device[SP_EXHAUST_DEVICES], way[SP_EXHAUST_DEVICES];
 };
@@ -81,13 +82,14 @@ static void list_nodes(struct exhaust *e)
         const struct sp_work_node *node = &workload->nodes[n];
         if (node->folded)
             continue;
-        for (uint32_t i = 0; i < node->input_count; i++) {
+        for (uint32_t i = 0; i < node->input_count && node->phase == 0; i++) {
             for (uint32_t j = 0; j < e->live_count; j++) {
                 if (workload->tensors[node->inputs[i]].producer == e->live[j])
                     e->before[e->live_count] |= 1u << j;
             }
         }
         e->live[e->live_count++] = n;
+        e->front_count += node->phase == 0;
     }
 }
 
@@ -151,20 +153,44 @@ static enum sp_status add_shares(struct exhaust *e)
     return status;
 }
 
+/* Whether every phase has the nodes of the first one. */
+static bool are_alike(const struct sp_workload *workload)
+{
+    uint32_t n = 0;
+    while (n < workload->node_count &&
+           workload->nodes[n].folded == workload->nodes[sp_work_first_node(workload, n)].folded)
+        n++;
+    return n == workload->node_count;
+}
+
+/* The most ways that the nodes of a phase have under a table. */
+static uint64_t count_ways(const struct exhaust *e, const struct sp_strategy_table *table)
+{
+    uint64_t most = 1, ways = 1;
+    for (uint32_t i = 0; table != NULL && i < e->live_count; i++) {
+        ways = (i % e->front_count == 0 ? 1 : ways) * sp_strategy_of(table, e->live[i])->count;
+        most = ways > most ? ways : most;
+    }
+    return most;
+}
+
 /* Whether nodes and devices are few enough; makes the tables, and leaves options out that have too many strategies. */
 static enum sp_status is_tiny(struct exhaust *e, bool shares, bool *ret_tiny)
 {
     const struct sp_joint *joint = e->joint;
     const uint32_t most = joint->options->strategy == SP_STRATEGY_GROUPING ? SP_EXHAUST_NODES : SP_EXHAUST_OTHERS;
-    uint32_t live_count = 0;
+    uint32_t live_count = 0, all = 0;
     double places = 1;
     *ret_tiny = false;
     for (uint32_t n = 0; n < joint->workload->node_count; n++) {
-        live_count += !joint->workload->nodes[n].folded;
-        places *= joint->workload->nodes[n].folded ? 1 : joint->cluster->device_count;
+        const struct sp_work_node *node = &joint->workload->nodes[n];
+        const bool is_front = !node->folded && node->phase == 0;
+        all += !node->folded;
+        live_count += is_front;
+        places *= is_front ? joint->cluster->device_count : 1;
     }
-    if (live_count == 0 || live_count > most || joint->cluster->device_count > SP_EXHAUST_DEVICES ||
-        places > SP_EXHAUST_PLACES)
+    if (live_count == 0 || all > SP_EXHAUST_LIVE || !are_alike(joint->workload) || live_count > most ||
+        joint->cluster->device_count > SP_EXHAUST_DEVICES || places > SP_EXHAUST_PLACES)
         return SP_OK;
     list_nodes(e);
     add_meshes(joint->space);
@@ -174,12 +200,10 @@ static enum sp_status is_tiny(struct exhaust *e, bool shares, bool *ret_tiny)
     e->is_heard = joint->options->listener != NULL;
     for (uint32_t i = 0; i < joint->space->option_count; i++) {
         struct sp_strategy_table *table = NULL;
-        uint64_t ways = 1;
         status = sp_joint_table(e->joint, &joint->space->options[i], &table, e->err);
         if (status != SP_OK)
             return status;
-        for (uint32_t n = 0; table != NULL && n < e->live_count; n++)
-            ways *= sp_strategy_of(table, e->live[n])->count;
+        const uint64_t ways = count_ways(e, table);
         e->is_left_out[i] = ways > SP_EXHAUST_WAYS;
         e->leaves_out = e->leaves_out || e->is_left_out[i];
         e->is_heard = e->is_heard && ways <= SP_EXHAUST_HEARD;
@@ -191,10 +215,11 @@ static enum sp_status is_tiny(struct exhaust *e, bool shares, bool *ret_tiny)
 static enum sp_status ways_of(struct exhaust *e, uint32_t stage, struct sp_ways **ret_ways)
 {
     const struct form *form = form_of(e, stage);
-    struct sp_ways *ways = &e->ways[((size_t)form->option_index << e->live_count) + e->mask[stage]];
+    struct sp_ways *ways = &e->ways[((size_t)form->option_index << e->front_count) + e->mask[stage]];
     enum sp_status status = SP_OK;
     if (!ways->made)
-        status = sp_ways_create(e->joint, form->option, e->live, e->live_count, e->mask[stage], ways, e->err);
+        status = sp_ways_create(e->joint, form->option, &(struct sp_live_nodes){e->live, e->live_count, e->front_count},
+                                e->mask[stage], ways, e->err);
     *ret_ways = ways;
     return status;
 }
@@ -207,7 +232,7 @@ static void fill_trial(struct exhaust *e, struct sp_ways *const *ways)
     trial->placement.stage_count = e->stage_count;
     trial->strategy = e->joint->options->strategy;
     for (uint32_t i = 0; i < e->live_count; i++)
-        trial->placement.stage_of[e->live[i]] = e->stage_of[i];
+        trial->placement.stage_of[e->live[i]] = e->stage_of[i % e->front_count];
     sp_place_folded(e->joint->workload, trial->placement.stage_of);
     for (uint32_t s = 0; s < e->stage_count; s++) {
         const struct form *form = form_of(e, s);
@@ -425,7 +450,7 @@ static enum sp_status try_forms(struct exhaust *e)
 static bool is_placement(struct exhaust *e)
 {
     memset(e->mask, 0, sizeof e->mask);
-    for (uint32_t i = 0; i < e->live_count; i++) {
+    for (uint32_t i = 0; i < e->front_count; i++) {
         e->mask[e->stage_of[i]] |= 1u << i;
         for (uint32_t j = 0; j < i; j++) {
             if ((e->before[i] >> j & 1) != 0 && e->stage_of[j] > e->stage_of[i])
@@ -442,7 +467,7 @@ static bool is_placement(struct exhaust *e)
 static enum sp_status try_placements(struct exhaust *e)
 {
     const uint32_t devices = e->joint->cluster->device_count;
-    uint32_t most = e->live_count < devices ? e->live_count : devices;
+    uint32_t most = e->front_count < devices ? e->front_count : devices;
     if (e->joint->options->strategy == SP_STRATEGY_TENSOR)
         most = 1;
     for (e->stage_count = 1; e->stage_count <= most; e->stage_count++) {
@@ -456,7 +481,7 @@ static enum sp_status try_placements(struct exhaust *e)
             enum sp_status status = is_placement(e) ? try_forms(e) : SP_OK;
             if (status != SP_OK)
                 return status;
-        } while (count_up(e->stage_of, e->live_count, e->stage_count));
+        } while (count_up(e->stage_of, e->front_count, e->stage_count));
     }
     return SP_OK;
 }
@@ -466,7 +491,7 @@ static enum sp_status try_all(struct exhaust *e, bool *ret_tried)
 {
     struct sp_joint *joint = e->joint;
     list_forms(e);
-    e->ways = SP_NEW_ARRAY(joint->arena, (size_t)joint->space->option_count << e->live_count, struct sp_ways);
+    e->ways = SP_NEW_ARRAY(joint->arena, (size_t)joint->space->option_count << e->front_count, struct sp_ways);
     e->trial = sp_joint_candidate_create(joint, SP_EXHAUST_DEVICES);
     if (e->ways == NULL || e->trial == NULL)
         return sp_fail_memory(e->err);

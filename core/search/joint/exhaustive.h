@@ -11,14 +11,18 @@
  * Rows of unequal neighbours are blocks, too, in all shares of up to SP_EXHAUST_BLOCKS_OF_TWO blocks where there are two
  * devices and SP_EXHAUST_BLOCKS where there are more, if some operator can be cut in so many. Their number grows with
  * each block and each device; finer shares are those of run/shares.c, which follow the devices' speed and memory.
+ *
+ * Of several phases nodes are counted in the first one, and strategies in each: those of a phase that others with the
+ * same layouts of weights beat are not combined with those of another phase.
  */
 #include "search/joint/candidate.h"
 
 #define SP_EXHAUST_NODES   10 /* with SP_STRATEGY_GROUPING models of more nodes that run are not tried */
 #define SP_EXHAUST_OTHERS  6  /* the same with other strategies, which have more plans */
+#define SP_EXHAUST_LIVE    32 /* nodes of all phases */
 #define SP_EXHAUST_DEVICES 4
 #define SP_EXHAUST_PLACES  (1u << 15) /* ways to put nodes in stages, in any order: more are not tried */
-#define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes multiplied: blocks with more are left out */
+#define SP_EXHAUST_WAYS    (1u << 16) /* strategies of all nodes of a phase multiplied: blocks with more are left out */
 
 #define SP_EXHAUST_BLOCKS        4
 #define SP_EXHAUST_BLOCKS_OF_TWO 8

@@ -1,10 +1,11 @@
 #include "search/joint/exhaustive_strategies.h"
+#include "base/array.h"
 #include "base/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_BORDER 64 /* tensors that cross: tiny models have fewer, others are compared as if all differed */
+#define MAX_BORDER 96 /* tensors that cross: tiny models have fewer, others are compared as if all differed */
 
 struct border {
     uint32_t count;
@@ -53,6 +54,24 @@ static void find_border(const struct sp_workload *workload, const struct sp_ways
                 crosses = crosses || index_of(ways, tensor->consumers[k]) == UINT32_MAX;
             if (crosses)
                 add(border, i, node->outputs[j]);
+        }
+    }
+}
+
+/* Weights, where other phases take them as well. */
+static void add_weights(const struct sp_workload *workload, const struct sp_ways *ways, struct border *border)
+{
+    for (uint32_t i = 0; i < ways->node_count && workload->phase_count > 0; i++) {
+        const struct sp_node *node = workload->nodes[ways->nodes[i]].node;
+        for (uint32_t j = 0; node != NULL && j < node->input_count; j++) {
+            if (node->inputs[j] == NULL || workload->tensors[node->inputs[j]->id].kind != SP_WORK_WEIGHT)
+                continue;
+            if (border->count == MAX_BORDER) {
+                border->is_full = true;
+                return;
+            }
+            border->node[border->count] = i;
+            border->tensor[border->count++] = node->inputs[j]->id;
         }
     }
 }
@@ -147,47 +166,155 @@ static bool count_up(const struct sp_strategy_table *table, const struct sp_ways
 
 SP_ASCENDING(by_seconds, struct sp_way, seconds)
 
-enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option, const uint32_t *live,
-                              uint32_t live_count, uint32_t mask, struct sp_ways *ret_ways, struct sp_error *err)
+static uint32_t room_of(const struct sp_strategy_table *table, const struct sp_ways *ways)
+{
+    uint32_t room = 1;
+    for (uint32_t i = 0; table != NULL && i < ways->node_count; i++)
+        room *= sp_strategy_of(table, ways->nodes[i])->count;
+    return room;
+}
+
+/* All ways of the nodes of one phase. */
+static enum sp_status enumerate(struct sp_joint *joint, struct sp_strategy_table *table, struct sp_ways *ways,
+                                struct sp_error *err)
+{
+    const uint32_t room = room_of(table, ways);
+    uint32_t digits[SP_EXHAUST_NODES] = {0};
+    struct border border = {0};
+    ways->items = SP_NEW_ARRAY(joint->arena, room, struct sp_way);
+    if (ways->items == NULL)
+        return sp_fail_memory(err);
+    find_border(joint->workload, ways, &border);
+    add_weights(joint->workload, ways, &border);
+    if ((joint->options->listener != NULL && room <= SP_EXHAUST_HEARD) ||
+        (joint->workload->phase_count > 0 && joint->workload->state_count > 0))
+        border.is_full = true; /* layouts inside matter, too */
+    do {
+        struct sp_arena_mark mark = sp_arena_mark(joint->arena);
+        struct sp_way way = {0};
+        enum sp_status status = make_way(joint, table, ways, digits, &border, &way, err);
+        if (status != SP_OK)
+            return status;
+        keep(ways, &way, &border);
+        if (ways->items[ways->count - 1].intra != way.intra) /* another beats it */
+            sp_arena_rewind(joint->arena, mark);
+    } while (count_up(table, ways, digits));
+    return SP_OK;
+}
+
+/* ---- several phases ---------------------------------------------------------------------------------------------- */
+
+/* Whether the nodes of a later phase take their weights as those of the first one do. */
+static bool agree(const struct sp_joint *joint, const struct sp_strategy_table *table, const struct sp_ways *first,
+                  const struct sp_way *of_first, const struct sp_ways *later, const struct sp_way *of_later)
+{
+    for (uint32_t i = 0; i < later->node_count; i++) {
+        const struct sp_strategy *a = &sp_strategy_of(table, first->nodes[i])->items[of_first->strategy_of[i]];
+        const struct sp_strategy *b = &sp_strategy_of(table, later->nodes[i])->items[of_later->strategy_of[i]];
+        for (uint32_t o = 0; o < sp_work_operand_count(joint->workload, later->nodes[i]); o++)
+            if (sp_work_ties_weight(joint->workload, later->nodes[i], o) && a->layouts[o] != b->layouts[o])
+                return false;
+    }
+    return true;
+}
+
+/* One way of each phase, while all combinations are gone through. */
+struct combining {
+    struct sp_joint *joint;
+    struct sp_strategy_table *table;
+    uint32_t part_count;
+    struct sp_ways *parts; /* per phase */
+    uint32_t *at;          /* per phase: the way at hand */
+};
+
+/* The strategies of all; false where phases do not agree. */
+static bool put_together(const struct combining *c, uint32_t *strategy_of)
+{
+    for (uint32_t p = 0, count = 0; p < c->part_count; p++) {
+        const struct sp_way *way = &c->parts[p].items[c->at[p]];
+        if (p > 0 && !agree(c->joint, c->table, &c->parts[0], &c->parts[0].items[c->at[0]], &c->parts[p], way))
+            return false;
+        memcpy(strategy_of + count, way->strategy_of, c->parts[p].node_count * sizeof *strategy_of);
+        count += c->parts[p].node_count;
+    }
+    return true;
+}
+
+static bool go_on(const struct combining *c)
+{
+    for (uint32_t p = 0; p < c->part_count; p++) {
+        if (++c->at[p] < c->parts[p].count)
+            return true;
+        c->at[p] = 0;
+    }
+    return false;
+}
+
+/* The ways of all phases together: each of the first one's with those of the others that it agrees with. */
+static enum sp_status combine(const struct combining *c, struct sp_ways *ways, struct sp_error *err)
+{
+    uint32_t digits[SP_EXHAUST_LIVE], capacity = 0;
+    struct border border = {0};
+    find_border(c->joint->workload, ways, &border);
+    border.is_full = border.is_full || c->joint->workload->state_count > 0;
+    do {
+        struct sp_way way = {0};
+        if (!put_together(c, digits))
+            continue;
+        if (!SP_MAKE_ROOM(c->joint->arena, ways->items, ways->count, capacity, 1))
+            return sp_fail_memory(err);
+        enum sp_status status = make_way(c->joint, c->table, ways, digits, &border, &way, err);
+        if (status != SP_OK)
+            return status;
+        keep(ways, &way, &border);
+    } while (go_on(c));
+    return SP_OK;
+}
+
+static enum sp_status enumerate_phases(struct sp_joint *joint, struct sp_strategy_table *table, struct sp_ways *ways,
+                                       struct sp_error *err)
+{
+    const uint32_t phases = joint->workload->phase_count, count = ways->node_count / phases;
+    struct combining c = {joint, table, phases, SP_NEW_ARRAY(joint->arena, phases, struct sp_ways),
+                          SP_NEW_ARRAY(joint->arena, phases, uint32_t)};
+    enum sp_status status = c.parts == NULL || c.at == NULL ? sp_fail_memory(err) : SP_OK;
+    for (uint32_t p = 0; status == SP_OK && p < phases; p++) {
+        c.parts[p] = (struct sp_ways){.node_count = count, .nodes = ways->nodes + (size_t)p * count};
+        status = enumerate(joint, table, &c.parts[p], err);
+    }
+    return status == SP_OK ? combine(&c, ways, err) : status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
+enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option,
+                              const struct sp_live_nodes *live, uint32_t mask, struct sp_ways *ret_ways,
+                              struct sp_error *err)
 {
     struct sp_strategy_table *table = NULL;
-    struct border border = {0};
-    uint32_t digits[SP_EXHAUST_NODES] = {0}, room = 1;
     ret_ways->made = true;
-    ret_ways->nodes = SP_NEW_ARRAY(joint->arena, live_count, uint32_t);
+    ret_ways->nodes = SP_NEW_ARRAY(joint->arena, live->count, uint32_t);
     if (ret_ways->nodes == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; i < live_count; i++) {
-        if ((mask >> i & 1) != 0)
-            ret_ways->nodes[ret_ways->node_count++] = live[i];
+    for (uint32_t i = 0; i < live->count; i++) {
+        if ((mask >> i % live->front_count & 1) != 0)
+            ret_ways->nodes[ret_ways->node_count++] = live->nodes[i];
     }
     enum sp_status status = sp_joint_table(joint, option, &table, err);
-    for (uint32_t i = 0; status == SP_OK && table != NULL && i < ret_ways->node_count; i++)
-        room *= sp_strategy_of(table, ret_ways->nodes[i])->count;
     if (status != SP_OK)
         return status;
-    ret_ways->items = SP_NEW_ARRAY(joint->arena, room, struct sp_way);
-    if (ret_ways->items == NULL)
-        return sp_fail_memory(err);
     if (table == NULL) {
+        ret_ways->items = SP_NEW(joint->arena, struct sp_way);
+        if (ret_ways->items == NULL)
+            return sp_fail_memory(err);
         ret_ways->count = 1;
         for (uint32_t i = 0; i < ret_ways->node_count; i++)
             ret_ways->items[0].seconds += joint->workload->nodes[ret_ways->nodes[i]].seconds[option->mesh.kind];
         return SP_OK;
     }
-    find_border(joint->workload, ret_ways, &border);
-    if (joint->options->listener != NULL && room <= SP_EXHAUST_HEARD)
-        border.is_full = true; /* layouts inside matter, too */
-    do {
-        struct sp_arena_mark mark = sp_arena_mark(joint->arena);
-        struct sp_way way = {0};
-        status = make_way(joint, table, ret_ways, digits, &border, &way, err);
-        if (status != SP_OK)
-            return status;
-        keep(ret_ways, &way, &border);
-        if (ret_ways->items[ret_ways->count - 1].intra != way.intra) /* another beats it */
-            sp_arena_rewind(joint->arena, mark);
-    } while (count_up(table, ret_ways, digits));
-    qsort(ret_ways->items, ret_ways->count, sizeof *ret_ways->items, by_seconds);
-    return SP_OK;
+    status = joint->workload->phase_count > 1 ? enumerate_phases(joint, table, ret_ways, err)
+                                              : enumerate(joint, table, ret_ways, err);
+    if (status == SP_OK && ret_ways->count > 1)
+        qsort(ret_ways->items, ret_ways->count, sizeof *ret_ways->items, by_seconds);
+    return status;
 }

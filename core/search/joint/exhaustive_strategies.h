@@ -18,6 +18,13 @@ struct sp_ways {
     struct sp_way *items; /* by time; the option with one device: one way, without strategies */
 };
 
-/* `mask` says which of `live` are in the set. */
-enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option, const uint32_t *live,
-                              uint32_t live_count, uint32_t mask, struct sp_ways *ret_ways, struct sp_error *err);
+/* The nodes that run, those of each phase in the same order. */
+struct sp_live_nodes {
+    const uint32_t *nodes;
+    uint32_t count, front_count; /* of all phases; of one */
+};
+
+/* `mask` says which of the first phase's nodes are in the set, and so in every phase. */
+enum sp_status sp_ways_create(struct sp_joint *joint, const struct sp_space_option *option,
+                              const struct sp_live_nodes *live, uint32_t mask, struct sp_ways *ret_ways,
+                              struct sp_error *err);

@@ -156,7 +156,8 @@ static bool list_tensors(const struct sp_joint *joint, uint32_t *seen, struct sp
         if (consumer_count == 0)
             continue;
         if (tensors != NULL)
-            tensors[count] = (struct sp_stages_tensor){from, tensor->bytes, consumer_count, consumers};
+            tensors[count] = (struct sp_stages_tensor){from, tensor->bytes * sp_work_times(workload, tensor->phase),
+                                                       consumer_count, consumers};
         count++;
     }
     *ret_count = count;

@@ -76,7 +76,7 @@ static uint32_t unite(uint32_t count, uint32_t *layouts, const struct layout_lis
 struct matrix {
     const struct layout_list *from, *to;
     const struct sp_strategy_shape *shape;
-    uint32_t times;
+    uint32_t times, phase;
     bool is_free;
     bool is_inside; /* of a kernel: it is cut where the layout changes */
     uint32_t
@@ -88,7 +88,7 @@ static bool is_same_matrix(const void *item, const void *key)
 {
     const struct matrix *a = item, *b = key;
     return a->from == b->from && a->to == b->to && a->shape == b->shape && a->times == b->times &&
-           a->is_free == b->is_free && a->is_inside == b->is_inside && a->tie == b->tie;
+           a->phase == b->phase && a->is_free == b->is_free && a->is_inside == b->is_inside && a->tie == b->tie;
 }
 
 /* From a state's output to where the next step takes it in. */
@@ -129,6 +129,7 @@ static enum sp_status fill_matrix(struct sp_intra_maker *maker, const struct mat
                 double seconds = sp_strategy_reshard_seconds(table, tensor, from, to);
                 if (matrix->is_inside && seconds > 0)
                     seconds += sp_strategy_cut_seconds(table, tensor, to, SP_CUT_BOTH);
+                seconds *= sp_work_times(table->workload, matrix->phase);
                 known[to] = 1 + (matrix->is_free ? (seconds > 0 ? SP_CHOICE_INFINITE : 0)
                                                  : sp_intra_cost(matrix->times * seconds));
             }
@@ -149,10 +150,11 @@ static enum sp_status find_matrix(struct sp_intra_maker *maker, uint32_t tensor,
     if (status != SP_OK)
         return status;
     key.times = key.is_free ? 1 : key.times;
+    key.phase = intra->table->workload->tensors[tensor].phase;
     sp_digest_begin(&digest, intra->table->dataflow->model->hash_seed);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.from);
     sp_digest_number(&digest, (uint64_t)(uintptr_t)key.to);
-    sp_digest_number(&digest, key.tie);
+    sp_digest_number(&digest, (uint64_t)key.phase << 32 | key.tie);
     sp_digest_number(&digest, (uint64_t)key.shape->number << 34 | (uint64_t)key.is_inside << 33 |
                                   (uint64_t)key.is_free << 32 | key.times);
     uint64_t hash = sp_digest_end(&digest);
@@ -326,6 +328,42 @@ static enum sp_status tie_states(struct sp_intra_maker *maker)
     return status;
 }
 
+/* A node takes a weight in one layout in all phases. */
+static enum sp_status tie_weight(struct sp_intra_maker *maker, uint32_t member, uint32_t first, uint32_t operand)
+{
+    struct sp_intra *intra = maker->intra;
+    const struct sp_node *node = intra->table->workload->nodes[intra->members[member].node].node;
+    const struct layout_list *from, *to;
+    enum sp_status status = list_of_member(maker, first, operand, &from);
+    if (status == SP_OK)
+        status = list_of_member(maker, member, operand, &to);
+    return status != SP_OK ? status
+                           : join(maker, first, member, node->inputs[operand]->id,
+                                  (struct matrix){.from = from, .to = to, .times = 1, .tie = 1});
+}
+
+static enum sp_status tie_phases(struct sp_intra_maker *maker)
+{
+    struct sp_intra *intra = maker->intra;
+    const struct sp_workload *workload = intra->table->workload;
+    struct sp_hash_map tied = {.arena = maker->scratch}; /* pairs of members */
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; workload->phase_count > 0 && i < intra->entry_count && status == SP_OK; i++) {
+        const uint32_t node = intra->nodes[i], first = intra->position_of[sp_work_first_node(workload, node)];
+        if (first == i || first == SP_INTRA_NONE)
+            continue;
+        struct sp_hash_slot *slot =
+            sp_hash_map_put(&tied, (uint64_t)intra->member_of[i] << 32 | intra->member_of[first]);
+        if (slot == NULL)
+            return sp_intra_no_memory(maker->err);
+        for (uint32_t o = 0; slot->number == 0 && o < sp_work_operand_count(workload, node) && status == SP_OK; o++)
+            if (sp_work_ties_weight(workload, node, o))
+                status = tie_weight(maker, intra->member_of[i], intra->member_of[first], o);
+        slot->number = 1;
+    }
+    return status;
+}
+
 enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
 {
     struct sp_intra *intra = maker->intra;
@@ -342,5 +380,7 @@ enum sp_status sp_intra_connect(struct sp_intra_maker *maker)
     for (uint32_t g = 0; g < intra->group_count && status == SP_OK; g++)
         if (intra->groups[g].tensor != SP_INTRA_NONE)
             status = connect_group(maker, &intra->groups[g]);
-    return status == SP_OK ? tie_states(maker) : status;
+    if (status == SP_OK)
+        status = tie_states(maker);
+    return status == SP_OK ? tie_phases(maker) : status;
 }

@@ -104,8 +104,10 @@ static enum sp_status find_live_bytes(struct memory *memory, double **ret_live)
     for (uint32_t i = 0; i < memory->root_count; i++) {
         const struct life *life = &memory->lives[memory->roots[i]];
         const struct sp_work_tensor *tensor = &workload->tensors[memory->roots[i]];
-        if (tensor->kind != SP_WORK_WEIGHT)
-            sp_live_add(&live, life->first, life->last, tensor->bytes);
+        uint32_t first = life->first, last = life->last;
+        if (tensor->kind != SP_WORK_WEIGHT &&
+            sp_work_phase_life(workload, intra->entry_count, intra->nodes, memory->roots[i], &first, &last))
+            sp_live_add(&live, first, last, tensor->bytes);
     }
     for (uint32_t i = 0; i < intra->entry_count; i++)
         during[i] = sp_live_step(&live, i, workload->nodes[intra->nodes[i]].workspace_bytes).during;
@@ -207,13 +209,15 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
     const struct sp_intra *intra = memory->intra;
     const struct life *life = &memory->lives[root];
     const struct sp_intra_group *group = &intra->groups[intra->group_of[life->carrier]];
-    uint32_t end = life->last == SP_LIVE_OUTSIDE ? intra->entry_count - 1 : life->last;
+    uint32_t first = life->first, end = life->last == SP_LIVE_OUTSIDE ? intra->entry_count - 1 : life->last;
+    if (!sp_work_phase_life(intra->table->workload, intra->entry_count, intra->nodes, root, &first, &end))
+        return SP_OK;
     struct piece piece = {.tensor = life->carrier, .times = 1};
     enum sp_status status = SP_OK;
     if (group->hub != SP_INTRA_NONE) {
         piece.node = intra->member_count + group->hub;
         piece.source = FROM_HUB;
-        return add_piece(memory, piece, life->first, end);
+        return add_piece(memory, piece, first, end);
     }
     bool is_made = group->producer != SP_INTRA_NONE;
     const struct sp_intra_operand_use *use =
@@ -224,7 +228,7 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
         piece.node = group->producer;
         piece.source = FROM_OUTPUT;
         piece.operand = group->output;
-        status = add_piece(memory, piece, life->first, use != NULL ? life->last - 1 : end);
+        status = add_piece(memory, piece, first, use != NULL ? life->last - 1 : end);
     } else if (use == NULL && group->use_count > 0) {
         use = &intra->uses[group->first_use];
     }
@@ -233,7 +237,7 @@ static enum sp_status add_activation(struct memory *memory, uint32_t root)
     piece.node = use->member;
     piece.source = FROM_INPUT;
     piece.operand = use->operand;
-    return add_piece(memory, piece, is_made ? life->last : life->first, end);
+    return add_piece(memory, piece, is_made ? life->last : first, end);
 }
 
 /* A weight that several nodes of the model use, under whatever names: charged once, to its hub or to its user here. */

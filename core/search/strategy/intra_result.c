@@ -116,7 +116,8 @@ static enum sp_status use_weight(struct counter *counter, uint32_t tensor, uint3
 /* The node of an entry takes more: its kernel is cut at a tensor. */
 static void cut_kernel(struct counter *counter, uint32_t entry, uint32_t tensor, uint32_t layout, enum sp_cut_side side)
 {
-    const double seconds = sp_strategy_cut_seconds(counter->table, tensor, layout, side);
+    const double seconds = sp_work_times(counter->workload, counter->workload->tensors[tensor].phase) *
+                           sp_strategy_cut_seconds(counter->table, tensor, layout, side);
     counter->result->compute_seconds += seconds;
     if (counter->cuts != NULL)
         counter->cuts[entry] += seconds;
@@ -159,7 +160,9 @@ static enum sp_status bring(struct counter *counter, uint32_t tensor, uint32_t l
         if (from == NULL)
             return sp_fail(counter->err, SP_ERR_INTERNAL, "TENSOR_NOT_THERE", "A tensor is used before it is made.");
         use.from = from->layout;
-        use.seconds = sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
+        const double times = sp_work_times(counter->workload, counter->workload->tensors[tensor].phase);
+        use.seconds = times * sp_strategy_reshard(counter->table, tensor, from->layout, layout, &use.bytes);
+        use.bytes *= times;
         if (sp_work_is_inside(counter->workload, counter->table->mesh.kind, tensor, use.node))
             cut_kernel(counter, entry, tensor, layout, SP_CUT_BOTH);
         status = add_use(counter, &use);
@@ -274,6 +277,13 @@ static enum sp_status run_node(struct counter *counter, uint32_t entry)
     return status;
 }
 
+/* When a buffer takes memory, if it does. */
+static bool is_alive(const struct counter *counter, const struct buffer *buffer, uint32_t *first, uint32_t *last)
+{
+    return sp_work_phase_life(counter->workload, counter->node_count, counter->nodes,
+                              sp_work_root(counter->workload, buffer->tensor), first, last);
+}
+
 /* What is alive while the node of an entry runs. */
 static enum sp_status list_alive(struct counter *counter, uint32_t entry)
 {
@@ -289,7 +299,8 @@ static enum sp_status list_alive(struct counter *counter, uint32_t entry)
         return sp_intra_no_memory(counter->err);
     for (uint32_t b = 0; b < counter->buffer_count; b++) {
         const struct buffer *buffer = &counter->buffers[b];
-        if (buffer->first <= entry && buffer->last >= entry)
+        uint32_t first = buffer->first, last = buffer->last;
+        if (is_alive(counter, buffer, &first, &last) && first <= entry && last >= entry)
             list->items[list->count++] = (struct sp_alive){buffer->tensor, buffer->layout, buffer->bytes};
     }
     return SP_OK;
@@ -303,8 +314,11 @@ static enum sp_status find_peak(struct counter *counter)
     uint32_t peak = 0;
     if (!sp_live_init(&live, counter->scratch, counter->node_count))
         return sp_intra_no_memory(counter->err);
-    for (uint32_t b = 0; b < counter->buffer_count; b++)
-        sp_live_add(&live, counter->buffers[b].first, counter->buffers[b].last, counter->buffers[b].bytes);
+    for (uint32_t b = 0; b < counter->buffer_count; b++) {
+        uint32_t first = counter->buffers[b].first, last = counter->buffers[b].last;
+        if (is_alive(counter, &counter->buffers[b], &first, &last))
+            sp_live_add(&live, first, last, counter->buffers[b].bytes);
+    }
     for (uint32_t i = 0; i < counter->node_count; i++) {
         const struct sp_strategies *strategies = sp_strategy_of(counter->table, counter->nodes[i]);
         const double before = live.peak;

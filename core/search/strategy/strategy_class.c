@@ -241,6 +241,8 @@ static bool is_same_node(const void *item, const void *key)
     bool has_inside = sp_strategy_has_inside(a);
     if (!is_taken_apart_alike(item, wanted))
         return false;
+    if (sp_work_times(table->workload, left->phase) != sp_work_times(table->workload, right->phase))
+        return false;
     if (left->flops != right->flops || left->bytes != right->bytes || left->seconds[kind] != right->seconds[kind] ||
         left->inner_weight_bytes != right->inner_weight_bytes || left->workspace_bytes != right->workspace_bytes ||
         left->resident_bytes != right->resident_bytes || !sp_cache_is_same(left->cache, right->cache))

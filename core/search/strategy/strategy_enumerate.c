@@ -75,9 +75,15 @@ static bool is_no_better(const struct sp_strategy *a, const struct sp_strategy *
     return seconds_of(a) >= seconds_of(than) && memory_of(a) >= memory_of(than);
 }
 
-/* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. */
-static enum sp_status keep(struct maker *maker, const struct sp_strategy *strategy)
+/* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. What it sends is of one run
+   until here. */
+static enum sp_status keep(struct maker *maker, const struct sp_strategy *of_one_run)
 {
+    const double times = sp_work_times(maker->table->workload, maker->work->phase);
+    struct sp_strategy all = *of_one_run;
+    const struct sp_strategy *strategy = &all;
+    all.communication_seconds *= times;
+    all.communication_bytes *= times;
     uint32_t count = maker->way.operand_count;
     struct layouts_key key = {count, maker->layouts};
     struct sp_digest digest;
@@ -168,7 +174,8 @@ static double cut_seconds(const struct maker *maker, uint32_t output)
     const uint32_t operand = maker->way.rule->input_count + output;
     if (output > 0 || kernel == NULL || !kernel->hands_on)
         return 0;
-    return sp_strategy_cut_seconds(maker->table, value_of(maker, operand)->id, maker->layouts[operand], SP_CUT_BOTH);
+    return sp_work_times(maker->table->workload, maker->work->phase) *
+           sp_strategy_cut_seconds(maker->table, value_of(maker, operand)->id, maker->layouts[operand], SP_CUT_BOTH);
 }
 
 /* Adds the time of combining output `output` from partial values to `to`. */
