@@ -301,14 +301,16 @@ static void every_block(struct every *every)
         devices[s] = problem->cluster->device_count;
         every->option[s] = 0;
     }
+    const struct alike_stages stages = {problem->workload, problem->space,  every->stage_count,
+                                        every->option,     every->replicas, every->device};
     do {
         for (uint32_t s = 0; s < MAX_STAGES; s++)
             every->replicas[s] = 1;
         do {
             memset(every->device, 0, sizeof every->device);
+            if (alike_devices(&stages) > problem->cluster->device_count)
+                continue;
             do {
-                const struct alike_stages stages = {problem->workload, problem->space,  every->stage_count,
-                                                    every->option,     every->replicas, every->device};
                 if (!alike_stand_apart(&stages))
                     continue;
                 every->copies = problem->options.max_copies == 1 ? 1 : alike_copies(&stages);

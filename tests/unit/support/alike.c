@@ -15,6 +15,14 @@ static uint32_t mask_of(const struct alike_stages *stages)
     return mask;
 }
 
+uint32_t alike_devices(const struct alike_stages *stages)
+{
+    uint32_t devices = 0;
+    for (uint32_t s = 0; s < stages->count; s++)
+        devices += span_of(stages, s);
+    return devices;
+}
+
 bool alike_stand_apart(const struct alike_stages *stages)
 {
     uint32_t used = 0;
@@ -68,6 +76,8 @@ uint32_t alike_copies(const struct alike_stages *stages)
     for (uint32_t s = 0; s < stages->count; s++)
         if (stages->space->options[stages->option[s]].mesh.member_count > 0)
             return 1;
+    if (alike_devices(stages) > devices / 2)
+        return 1; /* none are left for another one */
     do {
         if (alike_stand_apart(&other) && are_alike(stages, &other))
             is_set[mask_of(&other)] = true;

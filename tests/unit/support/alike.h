@@ -14,6 +14,9 @@ struct alike_stages {
     const uint32_t *option, *replicas, *device; /* per stage; options of the space */
 };
 
+/* Of all stages together. */
+uint32_t alike_devices(const struct alike_stages *stages);
+
 /* Whether blocks of these options may begin at the stages' devices, and no device is in two stages. */
 bool alike_stand_apart(const struct alike_stages *stages);
 
