@@ -30,9 +30,11 @@ struct sp_evaluator {
     /* Where devices have hosts, else NULL. */
     uint32_t *users;                  /* per root: users of all its names */
     struct sp_streamable *streamable; /* of the stage at hand */
-    double *host_figures;             /* three of each host */
-    struct sp_cluster_ways ways;      /* where the cluster states switches */
-    double *switch_seconds;           /* per switch */
+    struct sp_stream_size *stream_sizes;
+    double *host_figures;        /* two of each host */
+    uint32_t *host_devices;      /* of each host, those at hand */
+    struct sp_cluster_ways ways; /* where the cluster states switches */
+    double *switch_seconds;      /* per switch */
 };
 
 /* Total bytes and the interval, from what makes them up. */

@@ -25,8 +25,11 @@ struct sp_evaluator *sp_evaluator_create(struct sp_arena *arena, const struct sp
     if (cluster->host_of != NULL) {
         evaluator->users = sp_work_users(arena, workload);
         evaluator->streamable = SP_NEW_ARRAY(arena, workload->node_count, struct sp_streamable);
-        evaluator->host_figures = SP_NEW_ARRAY(arena, 3 * (size_t)cluster->host_count, double);
-        if (evaluator->users == NULL || evaluator->streamable == NULL || evaluator->host_figures == NULL)
+        evaluator->stream_sizes = SP_NEW_ARRAY(arena, workload->node_count, struct sp_stream_size);
+        evaluator->host_figures = SP_NEW_ARRAY(arena, 2 * (size_t)cluster->host_count, double);
+        evaluator->host_devices = SP_NEW_ARRAY(arena, cluster->host_count, uint32_t);
+        if (evaluator->users == NULL || evaluator->streamable == NULL || evaluator->stream_sizes == NULL ||
+            evaluator->host_figures == NULL || evaluator->host_devices == NULL)
             return NULL;
     }
     if (sp_cluster_switch_count(cluster) > 0) {

@@ -1,6 +1,7 @@
 #include "cost/stage_parts.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cost/live_bytes.h"
@@ -296,6 +297,52 @@ static bool sum_inside(struct builder *b, uint32_t k, uint32_t *seen)
     return true;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t size_index(const struct sp_part_streams *streams, double bytes)
+{
+    uint32_t low = 0, high = streams->size_count;
+    while (low + 1 < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        *(streams->sizes[middle] <= bytes ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* What may be streamed under a block: how large weights are, and which ones a part has. */
+static bool list_streams(struct sp_arena *arena, const struct builder *b, uint32_t k)
+{
+    const double *bytes = b->parts->blocks[k].streamable_bytes;
+    struct sp_part_streams *streams = &b->parts->streams[k];
+    uint32_t count = 0, next = 0;
+    if (bytes == NULL)
+        return true;
+    streams->sizes = SP_NEW_ARRAY(arena, b->live_count, double);
+    if (streams->sizes == NULL || !sp_rows_begin(arena, b->parts->part_count, &streams->sized))
+        return false;
+    for (uint32_t p = 0; p < b->live_count; p++)
+        if (bytes[b->order[p]] > 0) {
+            streams->sizes[count++] = bytes[b->order[p]];
+            sp_rows_count(&streams->sized, part_at(b, p));
+        }
+    if (count > 1)
+        qsort(streams->sizes, count, sizeof *streams->sizes, ascending);
+    for (uint32_t i = 0; i < count; i++)
+        if (i == 0 || streams->sizes[i] != streams->sizes[i - 1])
+            streams->sizes[next++] = streams->sizes[i];
+    streams->size_count = next;
+    if (!sp_rows_end_count(arena, b->parts->part_count, &streams->sized))
+        return false;
+    for (uint32_t p = 0; p < b->live_count; p++)
+        if (bytes[b->order[p]] > 0)
+            sp_rows_put(&streams->sized, part_at(b, p), size_index(streams, bytes[b->order[p]]));
+    return true;
+}
+
 static double **make_table(struct sp_arena *arena, uint32_t blocks, uint32_t columns)
 {
     double **table = SP_NEW_ARRAY(arena, blocks, double *);
@@ -337,17 +384,18 @@ static bool build(struct sp_arena *arena, struct builder *b)
     }
     if (!list_touches(b) || !number_segments(arena, b) || !sort_touches(arena, b) || !list_links(arena, b))
         return false;
+    parts->streams = SP_NEW_ARRAY(arena, blocks, struct sp_part_streams);
     parts->inside = make_table(arena, blocks, parts->segment_count);
     parts->weights.own = make_table(arena, blocks, parts->part_count);
     parts->weights.minimum = make_table(arena, blocks, parts->part_count);
     parts->minimum_held = make_table(arena, blocks, parts->part_count);
-    if (parts->inside == NULL || parts->weights.own == NULL || parts->weights.minimum == NULL ||
-        parts->minimum_held == NULL || !list_weights(arena, b))
+    if (parts->streams == NULL || parts->inside == NULL || parts->weights.own == NULL ||
+        parts->weights.minimum == NULL || parts->minimum_held == NULL || !list_weights(arena, b))
         return false;
     uint32_t *seen = SP_NEW_ARRAY(b->scratch, tensors, uint32_t);
     bool is_done = seen != NULL;
     for (uint32_t k = 0; is_done && k < blocks; k++)
-        is_done = sum_inside(b, k, seen);
+        is_done = sum_inside(b, k, seen) && list_streams(arena, b, k);
     return is_done;
 }
 

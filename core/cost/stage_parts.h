@@ -43,6 +43,13 @@ struct sp_part_weights {
     double **minimum;         /* [block][part]: the same, and shared ones at their first part */
 };
 
+/* Weights that may be streamed, under one block. */
+struct sp_part_streams {
+    uint32_t size_count;
+    double *sizes;        /* ascending, distinct */
+    struct sp_rows sized; /* by part: of each such weight the entry in `sizes` */
+};
+
 struct sp_stage_parts {
     const struct sp_workload *workload;
     const uint32_t *part_of;
@@ -54,6 +61,7 @@ struct sp_stage_parts {
     struct sp_rows segments; /* by part */
     struct sp_part_links links;
     struct sp_part_weights weights;
-    double **inside;       /* [block][segment]: what the part needs for itself, its workspace included */
-    double **minimum_held; /* [block][part]: the operands and the workspace of its hungriest node */
+    struct sp_part_streams *streams; /* per block; without sizes where nothing is streamed */
+    double **inside;                 /* [block][segment]: what the part needs for itself, its workspace included */
+    double **minimum_held;           /* [block][part]: the operands and the workspace of its hungriest node */
 };

@@ -1,4 +1,5 @@
 #include "cost/stage_parts.h"
+#include "cost/streaming.h"
 
 #include <math.h>
 
@@ -26,6 +27,7 @@ struct sp_stage_set {
     uint32_t *users_in;                    /* per link */
     uint32_t *holders;                     /* per shared weight: parts that are in */
     double *weight_bytes, *crossing_bytes; /* per block */
+    struct sp_stream_size **streams;       /* per block, by size: weights that may be streamed */
 };
 
 struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp_stage_parts *parts)
@@ -41,17 +43,26 @@ struct sp_stage_set *sp_stage_set_create(struct sp_arena *arena, const struct sp
                                  .users_in = SP_NEW_ARRAY(arena, parts->links.count, uint32_t),
                                  .holders = SP_NEW_ARRAY(arena, parts->weights.count, uint32_t),
                                  .weight_bytes = SP_NEW_ARRAY(arena, parts->block_count, double),
-                                 .crossing_bytes = SP_NEW_ARRAY(arena, parts->block_count, double)};
+                                 .crossing_bytes = SP_NEW_ARRAY(arena, parts->block_count, double),
+                                 .streams = SP_NEW_ARRAY(arena, parts->block_count, struct sp_stream_size *)};
     while (set->leaves < parts->segment_count)
         set->leaves *= 2;
     const size_t nodes = 2 * (size_t)set->leaves * parts->block_count;
     set->tree = (struct tree){SP_NEW_ARRAY(arena, nodes, double), SP_NEW_ARRAY(arena, nodes, double)};
     if (set->tree.most == NULL || set->tree.added == NULL || set->change == NULL || set->is_in == NULL ||
         set->intervals == NULL || set->users_in == NULL || set->holders == NULL || set->weight_bytes == NULL ||
-        set->crossing_bytes == NULL)
+        set->crossing_bytes == NULL || set->streams == NULL)
         return NULL;
     for (size_t i = 0; i < nodes; i++)
         set->tree.most[i] = -INFINITY;
+    for (uint32_t k = 0; k < parts->block_count; k++) {
+        const struct sp_part_streams *streams = &parts->streams[k];
+        set->streams[k] = SP_NEW_ARRAY(arena, streams->size_count, struct sp_stream_size);
+        if (set->streams[k] == NULL)
+            return NULL;
+        for (uint32_t i = 0; i < streams->size_count; i++)
+            set->streams[k][i].bytes = streams->sizes[i];
+    }
     return set;
 }
 
@@ -204,8 +215,14 @@ static void change(struct sp_stage_set *set, uint32_t part, bool is_in)
                 (is_in ? 1 : -1) *
                 parts->blocks[k].tensor_bytes[parts->weights.tensors[parts->weights.shares.items[i]]];
     }
-    for (uint32_t k = 0; k < parts->block_count; k++)
+    for (uint32_t k = 0; k < parts->block_count; k++) {
+        const struct sp_part_streams *streams = &parts->streams[k];
         set->weight_bytes[k] += (is_in ? 1 : -1) * parts->weights.own[k][part];
+        if (streams->size_count == 0)
+            continue;
+        for (uint32_t i = streams->sized.start[part]; i < streams->sized.start[part + 1]; i++)
+            set->streams[k][streams->sized.items[i]].count += step;
+    }
 }
 
 void sp_stage_set_put(struct sp_stage_set *set, uint32_t part)
@@ -226,6 +243,15 @@ double sp_stage_set_peak(const struct sp_stage_set *set, uint32_t block)
 double sp_stage_set_weights(const struct sp_stage_set *set, uint32_t block)
 {
     return set->weight_bytes[block];
+}
+
+double sp_stage_set_streamed(const struct sp_stage_set *set, uint32_t block, double lacking)
+{
+    struct sp_streamed_weights streamed;
+    if (!sp_stream_take(set->parts->streams[block].size_count, set->streams[block], lacking + SP_STREAM_MORE,
+                        &streamed))
+        return INFINITY;
+    return streamed.bytes;
 }
 
 double sp_stage_set_bytes(const struct sp_stage_set *set, uint32_t block)

@@ -23,6 +23,7 @@ struct sp_stage_block {
     const double *persistent_bytes; /* per work node: weights inside it, and what it keeps from request to request */
     const double *workspace_bytes;  /* per work node */
     const double *tensor_bytes;     /* per tensor; weights, too */
+    const double *streamable_bytes; /* per work node: weights that it alone uses, where they may be streamed; or NULL */
 };
 
 struct sp_stage_parts;
@@ -50,6 +51,10 @@ void sp_stage_set_put(struct sp_stage_set *set, uint32_t part);
 void sp_stage_set_take(struct sp_stage_set *set, uint32_t part);
 
 double sp_stage_set_bytes(const struct sp_stage_set *set, uint32_t block);
+
+/* Bytes that a stage of the set streams so that `lacking` more are free (streaming.h): the same as in its evaluation.
+   INFINITY where that cannot be. Writes to scratch of the set. */
+double sp_stage_set_streamed(const struct sp_stage_set *set, uint32_t block, double lacking);
 
 /* Of these bytes weights and caches, and the peak of what is alive. */
 double sp_stage_set_weights(const struct sp_stage_set *set, uint32_t block);

@@ -15,50 +15,66 @@ static int by_size(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Items first .. end - 1 are equally large. Takes at most as many as are needed, at equal distances. */
-static uint32_t take_some(struct sp_streamable *items, uint32_t first, uint32_t end, uint32_t wanted)
+/* So many of the items first .. first + all - 1, which are equally large, at equal distances. */
+static void mark(struct sp_streamable *items, uint32_t first, uint32_t all, uint32_t taken)
 {
-    const uint32_t all = end - first, taken = wanted < all ? wanted : all;
+    for (uint32_t i = 0; i < all; i++)
+        items[first + i].is_streamed = false;
     for (uint32_t i = 0; i < taken; i++)
         items[first + (uint32_t)(((uint64_t)2 * i + 1) * all / (2 * (uint64_t)taken))].is_streamed = true;
-    return taken;
 }
 
-bool sp_stream_choose(uint32_t count, struct sp_streamable *items, double lacking,
-                      struct sp_streamed_weights *ret_streamed)
+bool sp_stream_take(uint32_t count, struct sp_stream_size *sizes, double lacking,
+                    struct sp_streamed_weights *ret_streamed)
 {
     struct sp_streamed_weights streamed = {0};
-    double sum = 0, needed = 0;
+    double below = 0, needed = lacking;
     uint32_t end = 0;
-    if (count > 0)
-        qsort(items, count, sizeof *items, by_size);
-    while (end < count && (end == 0 || sum < needed || items[end].bytes == items[end - 1].bytes)) {
-        items[end].is_streamed = false;
-        sum += items[end].bytes;
-        needed = lacking + 2 * items[end++].bytes;
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i].taken = 0;
+    for (; end < count && (below == 0 || below < needed); end++) {
+        if (sizes[end].count == 0)
+            continue;
+        below += sizes[end].count * sizes[end].bytes;
+        needed = lacking + 2 * sizes[end].bytes;
     }
-    for (uint32_t i = end; i < count; i++)
-        items[i].is_streamed = false;
-    if (sum < needed || end == 0)
+    if (below == 0 || below < needed)
         return false;
     /* Largest first; what is left at the end is less than the smallest of a size, and one of these more is enough. */
-    for (uint32_t first = end; first > 0 && streamed.bytes < needed; end = first) {
-        while (first > 0 && items[first - 1].bytes == items[end - 1].bytes)
-            first--;
-        const double bytes = items[first].bytes, rest = needed - streamed.bytes;
-        double below = 0;
-        for (uint32_t i = 0; i < first; i++)
-            below += items[i].bytes;
-        uint32_t wanted = bytes > 0 ? (uint32_t)fmin(floor(rest / bytes), count) : 0;
-        if (rest - wanted * bytes > below)
+    for (uint32_t i = end; i-- > 0 && streamed.bytes < needed;) {
+        struct sp_stream_size *size = &sizes[i];
+        const double rest = needed - streamed.bytes;
+        if (size->count == 0)
+            continue;
+        below -= size->count * size->bytes;
+        double wanted = floor(rest / size->bytes);
+        if (rest - wanted * size->bytes > fmax(below, 0))
             wanted++;
-        const uint32_t taken = wanted == 0 ? 0 : take_some(items, first, end, wanted);
-        streamed.count += taken;
-        streamed.bytes += taken * bytes;
-        if (taken > 0)
-            streamed.largest_bytes = fmax(streamed.largest_bytes, bytes);
+        size->taken = wanted < size->count ? (uint32_t)wanted : size->count;
+        streamed.count += size->taken;
+        streamed.bytes += size->taken * size->bytes;
+        if (size->taken > 0)
+            streamed.largest_bytes = fmax(streamed.largest_bytes, size->bytes);
     }
     *ret_streamed = streamed;
+    return true;
+}
+
+bool sp_stream_choose(uint32_t count, struct sp_streamable *items, struct sp_stream_size *sizes, double lacking,
+                      struct sp_streamed_weights *ret_streamed)
+{
+    uint32_t size_count = 0, first = 0;
+    if (count > 0)
+        qsort(items, count, sizeof *items, by_size);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || items[i].bytes != items[i - 1].bytes)
+            sizes[size_count++] = (struct sp_stream_size){.bytes = items[i].bytes};
+        sizes[size_count - 1].count++;
+    }
+    if (!sp_stream_take(size_count, sizes, lacking, ret_streamed))
+        return false;
+    for (uint32_t i = 0; i < size_count; first += sizes[i++].count)
+        mark(items, first, sizes[i].count, sizes[i].taken);
     return true;
 }
 
@@ -70,20 +86,17 @@ struct streaming {
     struct sp_arena *arena;
     const struct sp_placement *placement;
     const struct sp_block_costs *blocks;
-    double *left;  /* per host: bytes that nobody has taken */
-    double *busy;  /* per host: seconds of its link for a request */
-    double *count; /* per host: devices of the replica at hand beside it */
+    double *left; /* per host: bytes that nobody has taken */
+    double *busy; /* per host: seconds of its link for a request */
 };
 
-/* The weights that a node of a stage of one device alone uses. */
-static double own_bytes(const struct sp_evaluator *evaluator, uint32_t id)
+double sp_stream_own_bytes(const struct sp_workload *workload, const uint32_t *users, uint32_t id)
 {
-    const struct sp_workload *workload = evaluator->workload;
     const struct sp_work_node *node = &workload->nodes[id];
     double bytes = node->inner_weight_bytes;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const uint32_t root = sp_work_root(workload, node->inputs[i]);
-        if (workload->tensors[root].kind == SP_WORK_WEIGHT && evaluator->users[root] == 1)
+        if (workload->tensors[root].kind == SP_WORK_WEIGHT && users[root] == 1)
             bytes += workload->tensors[root].bytes;
     }
     return bytes;
@@ -98,29 +111,26 @@ static uint32_t list_items(const struct streaming *s, uint32_t stage, bool is_sp
         const uint32_t node = nodes->items[i];
         if (s->evaluator->workload->nodes[node].folded)
             continue;
-        const double bytes =
-            is_split ? s->blocks->weight(s->blocks->context, stage, node) : own_bytes(s->evaluator, node);
+        const double bytes = is_split ? s->blocks->weight(s->blocks->context, stage, node)
+                                      : sp_stream_own_bytes(s->evaluator->workload, s->evaluator->users, node);
         if (bytes > 0)
             items[count++] = (struct sp_streamable){node, bytes, false};
     }
     return count;
 }
 
-/* Copies per second of one device of the stage's first replica; 0: some device has no host. */
-static double rate_of(const struct streaming *s, uint32_t stage)
+double sp_stream_rate(const struct sp_cluster *cluster, uint32_t first, uint32_t size, uint32_t *count)
 {
-    const struct sp_cluster *cluster = s->evaluator->cluster;
-    const uint32_t first = s->placement->stage_device[stage], size = sp_placement_size(s->placement, stage);
     double rate = INFINITY;
-    memset(s->count, 0, cluster->host_count * sizeof *s->count);
+    memset(count, 0, cluster->host_count * sizeof *count);
     for (uint32_t d = first; d < first + size; d++) {
         if (sp_cluster_host(cluster, d) == NULL)
             return 0;
-        s->count[cluster->host_of[d]]++;
+        count[cluster->host_of[d]]++;
     }
     for (uint32_t d = first; d < first + size; d++)
         rate = fmin(rate, fmin(sp_cluster_host_bandwidth(cluster, d),
-                               sp_cluster_host(cluster, d)->bandwidth / s->count[cluster->host_of[d]]));
+                               sp_cluster_host(cluster, d)->bandwidth / count[cluster->host_of[d]]));
     return rate;
 }
 
@@ -164,14 +174,15 @@ static int ascending(const void *a, const void *b)
 static bool stream_stage(const struct streaming *s, uint32_t stage, struct sp_stage_cost *cost)
 {
     const bool is_split = s->blocks != NULL && s->blocks->is_split(s->blocks->context, stage);
-    const double rate = rate_of(s, stage);
+    const double rate = sp_stream_rate(s->evaluator->cluster, s->placement->stage_device[stage],
+                                       sp_placement_size(s->placement, stage), s->evaluator->host_devices);
     const struct sp_streamable *items = s->evaluator->streamable;
     struct sp_streamed_weights streamed;
     if (rate <= 0 || (is_split && !s->blocks->streams(s->blocks->context, stage)))
         return true;
     const uint32_t all = list_items(s, stage, is_split);
-    /* A byte more than what lacks, for sums that were rounded. */
-    if (!sp_stream_choose(all, s->evaluator->streamable, cost->total_bytes - cost->capacity_bytes + 1, &streamed) ||
+    if (!sp_stream_choose(all, s->evaluator->streamable, s->evaluator->stream_sizes,
+                          cost->total_bytes - cost->capacity_bytes + SP_STREAM_MORE, &streamed) ||
         !take_hosts(s, stage, streamed.bytes))
         return true;
     uint32_t *nodes = SP_NEW_ARRAY(s->arena, streamed.count, uint32_t);
@@ -203,8 +214,7 @@ bool sp_stream_weights(struct sp_evaluator *evaluator, struct sp_arena *arena, c
                                 .placement = placement,
                                 .blocks = blocks,
                                 .left = evaluator->host_figures,
-                                .busy = evaluator->host_figures + cluster->host_count,
-                                .count = evaluator->host_figures + 2 * (size_t)cluster->host_count};
+                                .busy = evaluator->host_figures + cluster->host_count};
     if (cluster->host_of == NULL || placement->shares_devices)
         return true;
     memset(s.busy, 0, cluster->host_count * sizeof *s.busy);

@@ -22,12 +22,21 @@
  * with which those within it suffice. Of equally large ones some are taken that stand at equal distances, so that
  * copies have the computing of others to hide behind.
  *
- * Stages of unequal devices (members) and devices that several stages share stream nothing.
+ * Not streamed: the weights of stages of unequal devices (members), of routes, and of devices that several stages share.
+ * Members hold shards of one node in different sizes, and lack different amounts: a choice of nodes that is right for
+ * one of them makes all others, which wait for it, copy as well. Their shares are chosen by memory instead. A device on
+ * several routes would have to keep the same weights for all of them, each of which is evaluated as a plan of its own.
+ *
+ * A search for stages counts the same bytes while it puts nodes in and takes them out (stage_set.h, and the copies of
+ * solvers/stages), so that stages are cut by what they compute and copy. It does not know what collectives leave of the
+ * host's link, nor that stages share the link and the memory of one host: that is in the evaluation of its plans.
  *
  * Sources: Aminabadi et al., DeepSpeed-Inference, SC 2022 (ZeRO-Inference: prefetch into buffers on the device); Sheng
  * et al., FlexGen, ICML 2023 (weights split between memories by share, copies overlapped with computing).
  */
 #include "cost/evaluate.h"
+
+#define SP_STREAM_MORE 1 /* byte is freed more than what lacks, as sums are rounded */
 
 /* The weights that a node alone uses, on one device. */
 struct sp_streamable {
@@ -41,10 +50,27 @@ struct sp_streamed_weights {
     double bytes, largest_bytes;
 };
 
-/* Chooses among `items`, which are put in order, so that streaming them frees `lacking` bytes beside their buffers.
-   False where all of them do not. */
-bool sp_stream_choose(uint32_t count, struct sp_streamable *items, double lacking,
+/* Weights that are equally large. */
+struct sp_stream_size {
+    double bytes;
+    uint32_t count, taken; /* how many there are; how many of them are streamed */
+};
+
+/* How many of each size are streamed, these ascending, so that this frees `lacking` bytes beside their buffers. False
+   where all of them do not. */
+bool sp_stream_take(uint32_t count, struct sp_stream_size *sizes, double lacking,
+                    struct sp_streamed_weights *ret_streamed);
+
+/* Which of `items`, which are put in order. `sizes` has room for as many. */
+bool sp_stream_choose(uint32_t count, struct sp_streamable *items, struct sp_stream_size *sizes, double lacking,
                       struct sp_streamed_weights *ret_streamed);
+
+/* Bytes of the weights that a node of a stage of one device alone uses; `users` is sp_work_users(). */
+double sp_stream_own_bytes(const struct sp_workload *workload, const uint32_t *users, uint32_t node);
+
+/* Bytes that one of `size` neighbouring devices, all of which copy at the same time, copies per second; 0: some device
+   has no host. `count` is scratch, of each host. */
+double sp_stream_rate(const struct sp_cluster *cluster, uint32_t first, uint32_t size, uint32_t *count);
 
 /* Seconds that each request waits for weights that no device has room for: a lower bound of the interval and of the
    latency of every plan. All devices together hold each weight at least once, and the rest passes the hosts' links. 0

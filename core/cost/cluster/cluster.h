@@ -92,6 +92,7 @@ struct sp_cluster {
     double launch_seconds;        /* to start a kernel of any device; below 0: the devices' own */
     double reserved_bytes;        /* of each device's memory, for others; a request's, so no part of the JSON */
     double spilled_bytes;         /* of a device's weights, that a search lets be in host memory; no part of the JSON */
+    bool divides_hosts;           /* a search gives each device no more than its part of its host; the same */
     struct sp_cluster_host *host; /* of groups without one of their own, or NULL */
     uint32_t host_count;
     uint32_t *host_of;                      /* device -> one of host_count hosts, or SP_NO_HOST; NULL: there is none */

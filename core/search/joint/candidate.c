@@ -1,5 +1,7 @@
 #include "search/joint/candidate.h"
 
+#include "cost/streaming.h"
+
 enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_option *option,
                               struct sp_strategy_table **ret_table, struct sp_error *err)
 {
@@ -18,15 +20,38 @@ enum sp_status sp_joint_table(struct sp_joint *joint, const struct sp_space_opti
     return status;
 }
 
+/* What may be streamed of a block's weights; NULL where nothing is, or without memory, which *ret_done tells. */
+static const double *streamable(const struct sp_joint *joint, const struct sp_model_choice *profile,
+                                const uint32_t *users, bool *ret_done)
+{
+    const struct sp_workload *workload = joint->workload;
+    if (users == NULL || profile->option->mesh.member_count > 0)
+        return NULL;
+    double *bytes = SP_NEW_ARRAY(joint->arena, workload->node_count, double);
+    *ret_done = *ret_done && bytes != NULL;
+    for (uint32_t n = 0; bytes != NULL && n < workload->node_count; n++) {
+        if (workload->nodes[n].folded)
+            continue;
+        bytes[n] = profile->table == NULL ? sp_stream_own_bytes(workload, users, n)
+                                          : sp_strategy_weight_bytes(profile->table, n, profile->strategy_of[n]);
+    }
+    return bytes;
+}
+
 struct sp_stage_parts *sp_joint_parts(const struct sp_joint *joint, const struct sp_proposal *proposal,
                                       uint32_t part_count, const uint32_t *part_of)
 {
     struct sp_stage_block *blocks = SP_NEW_ARRAY(joint->arena, proposal->profile_count, struct sp_stage_block);
-    for (uint32_t i = 0; blocks != NULL && i < proposal->profile_count; i++)
+    const bool has_hosts = joint->cluster->host_of != NULL;
+    const uint32_t *users = has_hosts ? sp_work_users(joint->arena, joint->workload) : NULL;
+    bool is_done = blocks != NULL && (!has_hosts || users != NULL);
+    for (uint32_t i = 0; is_done && i < proposal->profile_count; i++) {
         blocks[i] = proposal->profiles[i]->bytes;
-    return blocks == NULL ? NULL
-                          : sp_stage_parts_create(joint->arena, joint->workload, part_count, part_of,
-                                                  proposal->profile_count, blocks);
+        blocks[i].streamable_bytes = streamable(joint, proposal->profiles[i], users, &is_done);
+    }
+    return !is_done ? NULL
+                    : sp_stage_parts_create(joint->arena, joint->workload, part_count, part_of, proposal->profile_count,
+                                            blocks);
 }
 
 enum sp_status sp_joint_tell(const struct sp_joint *joint, const struct sp_joint_candidate *candidate, bool *ret_keep,

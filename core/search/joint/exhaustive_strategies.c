@@ -11,6 +11,7 @@ struct border {
     uint32_t count;
     uint32_t node[MAX_BORDER], tensor[MAX_BORDER]; /* whose layout it is: index in the set, and the tensor */
     bool is_full;
+    const struct sp_strategy_table *streams; /* the stage's, where its weights may stay in hosts; else NULL */
 };
 
 static uint32_t index_of(const struct sp_ways *ways, uint32_t node)
@@ -76,13 +77,27 @@ static void add_weights(const struct sp_workload *workload, const struct sp_ways
     }
 }
 
-static bool beats(const struct sp_way *a, const struct sp_way *b, const struct border *border)
+/* Whether what of `a` may be streamed is as in `b`, and collectives leave the host as much time for it. */
+static bool streams_as_well(const struct sp_ways *ways, const struct sp_strategy_table *table, const struct sp_way *a,
+                            const struct sp_way *b)
+{
+    for (uint32_t i = 0; i < ways->node_count; i++) {
+        if (sp_strategy_weight_bytes(table, ways->nodes[i], a->strategy_of[i]) !=
+            sp_strategy_weight_bytes(table, ways->nodes[i], b->strategy_of[i]))
+            return false;
+    }
+    return a->intra->communication_seconds <= b->intra->communication_seconds;
+}
+
+static bool beats(const struct sp_ways *ways, const struct sp_way *a, const struct sp_way *b,
+                  const struct border *border)
 {
     for (uint32_t d = 0; d < SP_EXHAUST_DEVICES; d++)
         if (a->bytes[d] > b->bytes[d])
             return false;
     return a->seconds <= b->seconds && !border->is_full &&
-           (border->count == 0 || memcmp(a->border, b->border, border->count * sizeof *a->border) == 0);
+           (border->count == 0 || memcmp(a->border, b->border, border->count * sizeof *a->border) == 0) &&
+           (border->streams == NULL || streams_as_well(ways, border->streams, a, b));
 }
 
 /* Keeps the way unless another beats it. */
@@ -90,11 +105,11 @@ static void keep(struct sp_ways *ways, const struct sp_way *way, const struct bo
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ways->count; i++) {
-        if (beats(&ways->items[i], way, border))
+        if (beats(ways, &ways->items[i], way, border))
             return;
     }
     for (uint32_t i = 0; i < ways->count; i++) {
-        if (!beats(way, &ways->items[i], border))
+        if (!beats(ways, way, &ways->items[i], border))
             ways->items[kept++] = ways->items[i];
     }
     ways->items[kept] = *way;
@@ -185,6 +200,8 @@ static enum sp_status enumerate(struct sp_joint *joint, struct sp_strategy_table
     if (ways->items == NULL)
         return sp_fail_memory(err);
     find_border(joint->workload, ways, &border);
+    if (joint->cluster->host_of != NULL && sp_strategy_table_mesh(table)->member_count == 0)
+        border.streams = table;
     add_weights(joint->workload, ways, &border);
     if ((joint->options->listener != NULL && room <= SP_EXHAUST_HEARD) ||
         (joint->workload->phase_count > 0 && joint->workload->state_count > 0))

@@ -20,7 +20,9 @@ static bool allocate(struct sp_arena *arena, const struct sp_workload *workload,
     making->persistent_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     making->workspace_bytes = SP_NEW_ARRAY(arena, workload->node_count, double);
     making->tensor_bytes = SP_NEW_ARRAY(arena, workload->tensor_count, double);
-    choice->bytes = (struct sp_stage_block){making->persistent_bytes, making->workspace_bytes, making->tensor_bytes};
+    choice->bytes = (struct sp_stage_block){.persistent_bytes = making->persistent_bytes,
+                                            .workspace_bytes = making->workspace_bytes,
+                                            .tensor_bytes = making->tensor_bytes};
     return choice->strategy_of != NULL && choice->seconds != NULL && making->persistent_bytes != NULL &&
            making->workspace_bytes != NULL && making->tensor_bytes != NULL;
 }

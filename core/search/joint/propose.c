@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cost/streaming.h"
 #include "search/grouping/internal.h"
 #include "search/joint/blocks.h"
 #include "search/joint/pareto_front.h"
@@ -52,6 +53,38 @@ static bool fill_least(const struct sp_joint *joint, const struct sp_stage_parts
     return true;
 }
 
+/* How fast a block's devices may have weights copied from their hosts, and how many, wherever the block stands. */
+static enum sp_status fill_copies(const struct sp_joint *joint, const struct sp_space_option *option,
+                                  struct sp_stages_option *stages, struct sp_error *err)
+{
+    const struct sp_cluster *cluster = joint->cluster;
+    const struct sp_space_class *class = &joint->space->classes[option->class_index];
+    double rate = INFINITY, most = INFINITY;
+    if (cluster->host_of == NULL || option->mesh.member_count > 0)
+        return SP_OK;
+    uint32_t *count = SP_NEW_ARRAY(joint->arena, cluster->host_count, uint32_t);
+    uint32_t *beside = SP_NEW_ARRAY(joint->arena, cluster->host_count, uint32_t);
+    if (count == NULL || beside == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t d = 0; d < cluster->device_count; d++)
+        if (sp_cluster_host(cluster, d) != NULL)
+            beside[cluster->host_of[d]]++;
+    for (uint32_t d = class->first; d + option->size <= class->first + class->count; d += option->size) {
+        rate = fmin(rate, sp_stream_rate(cluster, d, option->size, count));
+        for (uint32_t i = d; rate > 0 && i < d + option->size; i++) {
+            const uint32_t host = cluster->host_of[i], devices = cluster->divides_hosts ? beside[host] : count[host];
+            most = fmin(most, sp_cluster_host(cluster, i)->memory_bytes / devices);
+        }
+    }
+    if (rate > 0 && rate < INFINITY) {
+        stages->own_bytes = sp_cluster_memory(cluster, class->first);
+        stages->copy_per_byte = 1 / rate;
+        stages->copied_most = most;
+        stages->memory_bytes = stages->own_bytes + most;
+    }
+    return SP_OK;
+}
+
 static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_model_choice *profile,
                                   const struct sp_proposal *proposal, struct sp_stages_option *option,
                                   struct sp_error *err)
@@ -74,7 +107,9 @@ static enum sp_status fill_option(const struct sp_joint *joint, const struct sp_
         .transfer_per_byte = profile->sent_share / sp_level_send_bandwidth(link) / ends,
         .transfer_share = profile->sent_share,
     };
-    return option->seconds == NULL ? sp_fail_memory(err) : SP_OK;
+    if (option->seconds == NULL)
+        return sp_fail_memory(err);
+    return proposal->is_draft ? SP_OK : fill_copies(joint, profile->option, option, err);
 }
 
 /* The links and where classes begin, where there are several levels. */
@@ -111,8 +146,11 @@ static enum sp_status fill_memory(struct sp_joint *joint, const struct sp_propos
     if (parts == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; i < proposal->profile_count; i++) {
-        if (sp_stage_parts_maximum(parts, i) <= options[i].memory_bytes)
+        const double own = options[i].copy_per_byte > 0 ? options[i].own_bytes : options[i].memory_bytes;
+        if (sp_stage_parts_maximum(parts, i) <= own) {
             options[i].memory_bytes = INFINITY;
+            options[i].copy_per_byte = 0;
+        }
         is_roomy = is_roomy && options[i].memory_bytes == INFINITY;
         if (!fill_least(joint, parts, i, &options[i]))
             return sp_fail_memory(err);

@@ -97,6 +97,10 @@ enum sp_status sp_assign_state_create(struct sp_arena *arena, const struct sp_as
 void sp_assign_state_load(struct sp_assign_state *state, const struct sp_stages_choice *choices,
                           const uint32_t *slot_of);
 
+/* Seconds of a slot between receiving and sending: of its units, or of its copies where these take longer. Not
+   `is_exact`: of the least bytes that it may need, which takes no time. For LATENCY: loads and energies know none. */
+double sp_assign_compute(const struct sp_assign_state *state, uint32_t slot, bool is_exact);
+
 /* Loads and energies anew after `scale`, `power_log` or `memory_weight` changed. */
 void sp_assign_state_weigh(struct sp_assign_state *state);
 

@@ -165,7 +165,8 @@ static void keep(struct exact *exact)
     double value = sp_assign_state_value(exact->state), seconds[MAX_UNITS];
     if (exact->judge != NULL) {
         for (uint32_t p = 0; p < count; p++)
-            seconds[p] = exact->state->slots[p].compute + exact->state->slots[p].receive + exact->state->slots[p].send;
+            seconds[p] =
+                sp_assign_compute(exact->state, p, true) + exact->state->slots[p].receive + exact->state->slots[p].send;
         value = exact->judge->value(exact->judge->context, exact->part_of, seconds);
     }
     if (value >= exact->best->value || !sp_assign_state_fits(exact->state))

@@ -395,25 +395,49 @@ static double again_bytes(const struct sp_assign_state *state, uint32_t s)
     return bytes;
 }
 
-/* Where the problem counts memory itself, what the slot is short of; else 0. */
-static double lacks(struct sp_assign_state *state, uint32_t s)
+/* Where the problem counts memory itself, the bytes of a slot, and what its copies take. */
+static double count_slot(const struct sp_assign_state *state, uint32_t s, double *ret_copies)
 {
     const struct sp_assign_slot *slot = &state->slots[s];
+    const struct sp_stages_problem *problem = state->model->problem;
     const struct sp_rows *nodes = state->model->nodes;
-    const struct sp_stages_memory *memory = state->model->problem->memory;
-    const double limit = state->memory_limit[slot->choice.option];
-    if (nodes == NULL || limit == INFINITY)
+    const uint32_t option = slot->choice.option;
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
+        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
+            problem->memory->put(state->set, nodes->items[i]);
+    double bytes = problem->memory->bytes(state->set, option);
+    if (problem->sends_to_each)
+        bytes += 2 * again_bytes(state, s) * problem->options[option].transfer_share;
+    *ret_copies = sp_stages_copies(problem, option, state->set, bytes);
+    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
+        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
+            problem->memory->take(state->set, nodes->items[i]);
+    return bytes;
+}
+
+/* Where the problem counts memory itself, what the slot is short of; else 0. */
+static double lacks(const struct sp_assign_state *state, uint32_t s)
+{
+    const double limit = state->memory_limit[state->slots[s].choice.option];
+    double copies;
+    if (state->model->nodes == NULL || limit == INFINITY)
         return 0;
-    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
-        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
-            memory->put(state->set, nodes->items[i]);
-    double bytes = memory->bytes(state->set, slot->choice.option);
-    if (state->model->problem->sends_to_each)
-        bytes += 2 * again_bytes(state, s) * state->model->problem->options[slot->choice.option].transfer_share;
-    for (uint32_t u = slot->first; u != NOTHING; u = state->next[u])
-        for (uint32_t i = nodes->start[u]; i < nodes->start[u + 1]; i++)
-            memory->take(state->set, nodes->items[i]);
+    const double bytes = count_slot(state, s, &copies);
     return bytes > limit ? bytes - limit : 0;
+}
+
+double sp_assign_compute(const struct sp_assign_state *state, uint32_t s, bool is_exact)
+{
+    const struct sp_assign_slot *slot = &state->slots[s];
+    const struct sp_stages_problem *problem = state->model->problem;
+    double copies;
+    if (slot->size == 0 || problem->options[slot->choice.option].copy_per_byte == 0)
+        return slot->compute;
+    if (is_exact && state->model->nodes != NULL)
+        (void)count_slot(state, s, &copies);
+    else
+        copies = sp_stages_copies(problem, slot->choice.option, NULL, bytes_of(slot));
+    return fmax(slot->compute, copies);
 }
 
 bool sp_assign_state_fits(struct sp_assign_state *state)

@@ -77,7 +77,8 @@ enum sp_status sp_stages_chain_best(struct sp_stages_run *run, const struct sp_s
     struct sp_stages_solution found;
     *solution = (struct sp_stages_solution){0};
     if (problem->objective == SP_STAGES_THROUGHPUT && !has_few_counts(problem))
-        return bisect(run, &chain, fmax(rates->time_sum, rates->largest), limit, solution, ret_complete);
+        return bisect(run, &chain, fmax(fmax(rates->time_sum, rates->largest), rates->copies), limit, solution,
+                      ret_complete);
     static const enum sp_stages_aim aims[] = {[SP_STAGES_THROUGHPUT] = SP_STAGES_AIM_LOAD,
                                               [SP_STAGES_LATENCY] = SP_STAGES_AIM_SUM,
                                               [SP_STAGES_DEVICES] = SP_STAGES_AIM_DEVICES};

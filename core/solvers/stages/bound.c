@@ -199,6 +199,33 @@ static void fill_least(const struct sp_stages_prepared *prepared, struct sp_stag
     }
 }
 
+/* All devices of a class hold their own memory, and in the time of a load as much more as is copied meanwhile: a stage of r
+   replicas has r times its load to copy, and r times the devices. What units need in the end has to find room there. */
+static double copies_bound(const struct sp_stages_prepared *prepared)
+{
+    const struct sp_stages_problem *problem = prepared->problem;
+    double own[SP_MAX_STAGE_CLASSES] = {0}, rate[SP_MAX_STAGE_CLASSES] = {0}, lacking = 0, all = 0;
+    for (uint32_t i = 0; i < problem->option_count; i++) {
+        const struct sp_stages_option *option = &problem->options[i];
+        const bool copies = option->copy_per_byte > 0;
+        const uint32_t class = option->device_class;
+        own[class] = fmax(own[class], copies ? option->own_bytes : option->memory_bytes);
+        rate[class] = copies ? fmax(rate[class], 1 / option->copy_per_byte) : rate[class];
+    }
+    for (uint32_t c = 0; c < problem->class_count; c++) {
+        lacking -= problem->class_size[c] > 0 ? problem->class_size[c] * own[c] : 0;
+        all += problem->class_size[c] * rate[c];
+    }
+    for (uint32_t unit = 0; all > 0 && unit < prepared->unit_count; unit++) {
+        double least = INFINITY;
+        for (uint32_t i = 0; i < problem->option_count; i++)
+            if (may_run(prepared, unit, i))
+                least = fmin(least, prepared->weight_bytes[i][unit] * problem->options[i].devices);
+        lacking += least;
+    }
+    return all > 0 && lacking > 0 && lacking < INFINITY ? lacking / all * (1 - 1e-12) : 0;
+}
+
 enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stages_prepared *prepared,
                                     struct sp_stages_rates *rates, struct sp_error *err)
 {
@@ -215,6 +242,7 @@ enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stag
         rates->least == NULL)
         return sp_fail_memory(err);
     fill_needs(prepared, &time, &memory, &rates->largest);
+    rates->copies = copies_bound(prepared);
     rates->time_sum = price_units(&time, rates->time_price, rates->time);
     rates->memory_sum = price_units(&memory, rates->memory_price, rates->memory);
     if (problem->objective != SP_STAGES_THROUGHPUT)
@@ -224,7 +252,7 @@ enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stag
 
 double sp_stages_rates_bound(const struct sp_stages_problem *problem, const struct sp_stages_rates *rates)
 {
-    double load = fmax(rates->time_sum * (1 - 1e-12), rates->largest);
+    double load = fmax(fmax(rates->time_sum * (1 - 1e-12), rates->largest), rates->copies);
     if (load == INFINITY || rates->memory_sum * (1 - 1e-12) > 1 + SP_STAGES_SLACK)
         return INFINITY;
     switch (problem->objective) {

@@ -107,6 +107,7 @@ struct sp_stages_rates {
     double memory_price[SP_MAX_STAGE_CLASSES];
     double *memory; /* per unit: least priced share of a device's memory; more than 1 in all: nothing fits */
     double time_sum, least_sum, memory_sum;
+    double copies; /* a bound of the largest load: of what no devices' own memory has room for */
 };
 
 enum sp_status sp_stages_rates_make(struct sp_arena *arena, const struct sp_stages_prepared *prepared,

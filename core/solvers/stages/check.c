@@ -34,7 +34,8 @@ static enum sp_status check_option(const struct sp_stages_problem *problem, uint
     if (option->device_class >= problem->class_count || option->devices == 0 || option->seconds == NULL)
         REFUSE("Option %u has no devices, no times, or a class that does not exist.", index);
     if (!(option->memory_bytes >= 0) || !is_amount(option->memory_scale) || !is_amount(option->transfer_fixed) ||
-        !is_amount(option->transfer_per_byte))
+        !is_amount(option->transfer_per_byte) || !is_amount(option->copy_per_byte) || !(option->own_bytes >= 0) ||
+        !(option->copied_most >= 0))
         REFUSE("Option %u has a figure that is negative or no number.", index);
     for (uint32_t node = 0; node < problem->node_count; node++) {
         if (!(option->seconds[node] >= 0))

@@ -113,12 +113,27 @@ static void add_transfers(struct evaluation *evaluation)
 /* Seconds of nodes, of what is received and of what is sent. */
 static bool add_seconds(struct evaluation *evaluation)
 {
-    const struct sp_stages_problem *problem = evaluation->problem;
     evaluation->again_bytes = SP_NEW_ARRAY(evaluation->scratch, evaluation->stage_count, double);
     if (evaluation->again_bytes == NULL)
         return false;
     add_compute(evaluation);
     add_transfers(evaluation);
+    return true;
+}
+
+/* Copies are as long as computing, or it waits for them; `set` is the problem's own count of the stage's memory. */
+static void add_copies(struct evaluation *evaluation, uint32_t index, void *set)
+{
+    struct sp_stage *stage = &evaluation->stages[index];
+    const double copies = sp_stages_copies(evaluation->problem, stage->option, set, stage->memory_bytes);
+    stage->compute_seconds = fmax(stage->compute_seconds, copies);
+    if (copies == INFINITY)
+        FAULT(evaluation, "Stage %u lacks memory, and has not enough that can be copied.", index);
+}
+
+static void sum_loads(struct evaluation *evaluation)
+{
+    const struct sp_stages_problem *problem = evaluation->problem;
     for (uint32_t i = 0; i < evaluation->stage_count; i++) {
         struct sp_stage *stage = &evaluation->stages[i];
         double transfer = stage->receive_seconds + stage->send_seconds, sum = stage->compute_seconds + transfer;
@@ -126,7 +141,6 @@ static bool add_seconds(struct evaluation *evaluation)
             sum = fmax(stage->compute_seconds, fmax(stage->receive_seconds, stage->send_seconds));
         stage->load_seconds = sum / stage->replicas;
     }
-    return true;
 }
 
 static void add_memory(struct evaluation *evaluation)
@@ -164,6 +178,8 @@ static bool count_memory(struct evaluation *evaluation)
     const struct sp_stages_memory *memory = evaluation->problem->memory;
     if (memory == NULL) {
         add_memory(evaluation);
+        for (uint32_t i = 0; i < evaluation->stage_count; i++)
+            add_copies(evaluation, i, NULL);
         return true;
     }
     void *set = memory->create(memory->context, evaluation->scratch);
@@ -175,6 +191,7 @@ static bool count_memory(struct evaluation *evaluation)
             memory->put(set, stage->nodes[j]);
         stage->memory_bytes = memory->bytes(set, stage->option) +
                               2 * evaluation->again_bytes[i] * option_of(evaluation, i)->transfer_share;
+        add_copies(evaluation, i, set);
         for (uint32_t j = stage->node_count; j-- > 0;)
             memory->take(set, stage->nodes[j]);
     }
@@ -400,6 +417,7 @@ enum sp_status sp_stages_evaluate(struct sp_arena *arena, const struct sp_stages
     place_nodes(&evaluation);
     if (evaluation.fault == NULL) {
         status = add_seconds(&evaluation) && count_memory(&evaluation) ? SP_OK : sp_fail_memory(err);
+        sum_loads(&evaluation);
         check_memory(&evaluation);
         check_devices(&evaluation);
         check_loads(&evaluation);

@@ -33,14 +33,15 @@ void sp_stages_frame_put(struct sp_stages_frame *frame, uint32_t unit);
 /* `units` are those put in since the last push. */
 void sp_stages_frame_pop(struct sp_stages_frame *frame, const uint32_t *units, uint32_t count);
 
-/* Of the stage under an option, before replicas, with what is received and sent. */
-static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, uint32_t option, double receive,
-                                          double send)
+/* Of the stage under an option, before replicas, with what is received and sent, and what copies take. */
+static inline double sp_stages_frame_load(const struct sp_stages_frame *frame, uint32_t option, double copies,
+                                          double receive, double send)
 {
+    const double compute = frame->seconds[option] > copies ? frame->seconds[option] : copies;
     if (frame->prepared->problem->combine == SP_STAGES_SUM)
-        return frame->seconds[option] + receive + send;
+        return compute + receive + send;
     double transfer = receive > send ? receive : send;
-    return frame->seconds[option] > transfer ? frame->seconds[option] : transfer;
+    return compute > transfer ? compute : transfer;
 }
 
 /* At least, where the problem counts memory itself. */

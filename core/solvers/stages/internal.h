@@ -20,6 +20,8 @@
  *   SP_STAGES_UNITS_GRAPH   the stages' graph has no cycle, with all edges as they are (LATENCY)
  *   SP_STAGES_UNITS_FREE    colours only; order, predecessors and successors are empty
  */
+#include <math.h>
+
 #include "base/rows.h"
 #include "solvers/stages/stages.h"
 
@@ -85,6 +87,19 @@ static inline uint64_t sp_stages_room(const struct sp_stages_option *option, uin
 {
     const uint64_t most = option->devices == 0 ? UINT32_MAX : devices / option->devices;
     return option->max_replicas != 0 && option->max_replicas < most ? option->max_replicas : most;
+}
+
+/* What copies take of a stage of so many bytes, INFINITY where it cannot have so much copied; `set` is the problem's own count of it, or NULL where there is none or it
+   is not at hand: then the least that they may take. */
+static inline double sp_stages_copies(const struct sp_stages_problem *problem, uint32_t option, void *set, double bytes)
+{
+    const struct sp_stages_option *by = &problem->options[option];
+    const double lacking = bytes - by->own_bytes;
+    if (by->copy_per_byte == 0 || lacking <= 0)
+        return 0;
+    const bool is_counted = set != NULL && problem->memory->copied != NULL;
+    const double copied = is_counted ? problem->memory->copied(set, option, lacking) : lacking;
+    return copied > by->copied_most * (1 + SP_STAGES_SLACK) ? INFINITY : by->copy_per_byte * copied;
 }
 
 /* What a part of the search may use: `scratch` ends with the call of sp_stages_solve(), `work` counts down. */

@@ -30,19 +30,21 @@ static double node_held(const struct sp_stages_problem *problem, const struct sp
                                       : problem->nodes[node].held_bytes * option->memory_scale;
 }
 
-/* Whether all nodes together fit in one stage under the option. */
+/* Whether all nodes together fit in one stage under the option, and nothing has to be copied. */
 static bool is_roomy(const struct sp_stages_problem *problem, const struct sp_stages_option *option)
 {
+    const double room =
+        option->copy_per_byte > 0 ? fmin(option->own_bytes, option->memory_bytes) : option->memory_bytes;
     double sum = 0, held = 0;
-    if (option->memory_bytes == INFINITY || problem->memory != NULL)
-        return option->memory_bytes == INFINITY;
+    if (room == INFINITY || problem->memory != NULL)
+        return room == INFINITY;
     for (uint32_t node = 0; node < problem->node_count; node++) {
         sum += node_weight(problem, option, node);
         held = fmax(held, node_held(problem, option, node));
     }
     for (uint32_t i = 0; i < problem->weight_count; i++)
         sum += problem->weights[i].bytes * option->memory_scale;
-    return sum + held <= option->memory_bytes;
+    return sum + held <= room;
 }
 
 static void find_idle(struct idle *idle, const uint32_t *unit_of)

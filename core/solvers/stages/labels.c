@@ -432,7 +432,7 @@ static double late_receive(struct search *search, const struct label *parent, ui
 /* The load of the frame's stage before it is divided by its replicas. What it receives is counted as if it came from its
    neighbour: where else it is made is not known yet. */
 static double load_of(const struct search *search, uint32_t option, const struct label *parent, uint32_t replicas,
-                      const struct sent *sent)
+                      double copies, const struct sent *sent)
 {
     const struct sp_stages_frame *frame = &search->frame;
     const struct sp_stages_option *by = &search->problem->options[option];
@@ -449,7 +449,7 @@ static double load_of(const struct search *search, uint32_t option, const struct
     const double again = is_sum ? 0 : sent->again, again_bytes = is_sum ? 0 : sent->again_bytes;
     const double receive = before.fixed * frame->received + before.per_byte * frame->received_bytes;
     const double send = behind.fixed * (frame->sent + again) + behind.per_byte * (frame->sent_bytes + again_bytes);
-    return sp_stages_frame_load(frame, option, receive, sent->has_seconds ? sent->seconds : send);
+    return sp_stages_frame_load(frame, option, copies, receive, sent->has_seconds ? sent->seconds : send);
 }
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
@@ -461,13 +461,22 @@ static double share_of(const struct search *search, uint32_t option, double byte
     return bytes == 0 || room == INFINITY ? 0 : bytes / room;
 }
 
-/* Of the memory there is, what the frame's stage takes. Where there is any, nobody has to count. */
-static double memory_ratio(const struct search *search, uint32_t option, const struct sent *sent)
+/* What the frame's stage takes. Where there is room for anything, nobody has to count. */
+static double bytes_of(const struct search *search, uint32_t option, const struct sent *sent)
 {
-    if (search->problem->options[option].memory_bytes == INFINITY)
+    const struct sp_stages_option *by = &search->problem->options[option];
+    if (by->memory_bytes == INFINITY && by->copy_per_byte == 0)
         return 0;
-    const double buffers = 2 * sent->again_bytes * search->problem->options[option].transfer_share;
-    return share_of(search, option, sp_stages_frame_bytes(&search->frame, option) + buffers);
+    const double buffers = 2 * sent->again_bytes * by->transfer_share;
+    return sp_stages_frame_bytes(&search->frame, option) + buffers;
+}
+
+/* What copies take; where memory itself is what is looked for nobody asks. */
+static double copies_of(const struct search *search, uint32_t option, const struct sent *sent)
+{
+    if (search->problem->options[option].copy_per_byte == 0 || search->chain->aim == SP_STAGES_AIM_MEMORY)
+        return 0;
+    return sp_stages_copies(search->problem, option, search->frame.set, bytes_of(search, option, sent));
 }
 
 static bool fits(const struct search *search, double ratio)
@@ -486,14 +495,17 @@ static void extend_label(struct search *search, const struct label *parent, uint
     const uint64_t most = sp_stages_room(by, kind->size - count_of(parent->used, kind));
     const double limit = allowed_load(search, parent->value);
     const double enough = aim == SP_STAGES_AIM_LOAD ? fmax(parent->value, search->chain->rates->largest) : limit;
-    double least = limit > 0 && limit < INFINITY ? floor(search->frame.seconds[option] / limit) : 1;
     struct sent sent = list_sent(search, parent, option);
+    const double copies = copies_of(search, option, &sent);
+    double least = limit > 0 && limit < INFINITY ? floor(fmax(search->frame.seconds[option], copies) / limit) : 1;
+    if (copies == INFINITY)
+        return;
     for (uint64_t replicas = least > 1 && least < 1e9 ? (uint64_t)least : 1; replicas <= most; replicas++) {
-        double each = load_of(search, option, parent, (uint32_t)replicas, &sent) / (double)replicas;
+        double each = load_of(search, option, parent, (uint32_t)replicas, copies, &sent) / (double)replicas;
         search->steps++;
         if (is_below ? each >= limit : each > limit)
             continue;
-        double ratio = memory_ratio(search, option, &sent);
+        double ratio = share_of(search, option, bytes_of(search, option, &sent));
         if (!fits(search, ratio))
             continue;
         const double late = late_receive(search, parent, ideal, option, (uint32_t)replicas);
@@ -505,6 +517,16 @@ static void extend_label(struct search *search, const struct label *parent, uint
     }
 }
 
+/* Seconds of the frame's stage, without transfers, and of each larger one, at least. */
+static double least_seconds(const struct search *search, uint32_t option)
+{
+    const double seconds = search->frame.seconds[option];
+    if (search->problem->options[option].copy_per_byte == 0 || search->chain->aim == SP_STAGES_AIM_MEMORY)
+        return seconds;
+    return fmax(seconds,
+                sp_stages_copies(search->problem, option, NULL, sp_stages_frame_memory(&search->frame, option)));
+}
+
 /* The frame is a stage between the ideal under way and `ideal`. False where no larger one can be a stage either. */
 static bool visit(struct search *search, uint32_t ideal)
 {
@@ -512,8 +534,8 @@ static bool visit(struct search *search, uint32_t ideal)
     const double limit = allowed_load(search, 0);
     search->steps += 1 + search->problem->option_count;
     for (uint32_t option = 0; option < search->problem->option_count; option++) {
-        if (search->most[option] == 0 || search->frame.seconds[option] > limit * search->most[option] ||
-            search->frame.seconds[option] == INFINITY ||
+        if (search->most[option] == 0 || search->frame.seconds[option] == INFINITY ||
+            least_seconds(search, option) > limit * search->most[option] ||
             !fits(search, share_of(search, option, sp_stages_frame_memory(&search->frame, option))))
             continue;
         is_alive = true;

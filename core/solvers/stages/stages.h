@@ -6,7 +6,10 @@
  * class of devices and how many of them (a submesh, a tensor-parallel degree, a data-parallel one). A *stage* is a set
  * of nodes under one option; it may have replicas that take turns, which divide its load.
  *
- *   load of a stage    combine(sum of seconds of its nodes, sum of receives, sum of sends) / replicas
+ *   load of a stage    combine(max(sum of seconds of its nodes, copies), sum of receives, sum of sends) / replicas
+ *   copies             of what a stage takes beyond option.own_bytes, which lies elsewhere and is copied to its devices
+ *                      for each sample while they compute: option.copy_per_byte * bytes; none without copy_per_byte,
+ *                      none of any sets as stages
  *   receive            for each tensor made outside and used inside, once: option.transfer_fixed + per_byte * bytes
  *   send               for each tensor made inside and used outside, once: the same. With `sends_to_each`, once for
  *                      each stage that uses it
@@ -73,6 +76,9 @@ struct sp_stages_option {
     uint32_t devices;      /* of the class, for one replica; 1 or more */
     uint32_t max_replicas; /* 1 or more; 0: as many as there are */
     double memory_bytes;   /* that one stage may take under this option (all figures per device) */
+    double own_bytes;      /* of these, what the devices have themselves; looked at only with copy_per_byte */
+    double copy_per_byte;  /* seconds; 0: all of memory_bytes is the devices' own */
+    double copied_most;    /* bytes that one stage may have copied; looked at only with copy_per_byte */
     double memory_scale;   /* of the nodes' bytes under this option: 1 / devices where everything is split */
     const double *seconds; /* per node; INFINITY: not under this option */
     /* Per node, or NULL: the node's own figure times memory_scale. Shards differ from node to node. */
@@ -99,6 +105,9 @@ struct sp_stages_memory {
     void (*put)(void *set, uint32_t node);
     void (*take)(void *set, uint32_t node);
     double (*bytes)(void *set, uint32_t option);
+    /* What a set has copied for each sample that takes `lacking` bytes more than its devices have: as much or more;
+       INFINITY: it has not enough that can be copied. NULL: as much. */
+    double (*copied)(void *set, uint32_t option, double lacking);
 };
 
 enum sp_stages_objective { SP_STAGES_THROUGHPUT = 0, SP_STAGES_LATENCY, SP_STAGES_DEVICES };
@@ -142,9 +151,9 @@ struct sp_stage {
     uint32_t option, replicas;
     uint32_t place; /* where links have levels: of its first device among those of its class */
     uint32_t node_count;
-    const uint32_t *nodes; /* ascending */
-    double load_seconds, compute_seconds, receive_seconds, send_seconds, memory_bytes;
-    double start_seconds, end_seconds; /* LATENCY */
+    const uint32_t *nodes;                                                             /* ascending */
+    double load_seconds, compute_seconds, receive_seconds, send_seconds, memory_bytes; /* compute: with its copies */
+    double start_seconds, end_seconds;                                                 /* LATENCY */
 };
 
 struct sp_stages_result {
@@ -158,9 +167,9 @@ struct sp_stages_result {
     const uint32_t *stage_of; /* per node */
     uint64_t ideals;          /* counted, 0 where it was not exact */
     uint64_t work;
-    /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known. The
-       stages are then those that would fit; what they cost is not set. Without any (a factor of INFINITY, or it is not
-       looked for) there is no stage. */
+    /* Where nothing fits: the smallest factor of all memory_bytes with which something would, as far as known, whatever
+       is copied. The stages are then those that would fit; what they cost is not set. Without any (a factor of INFINITY,
+       or it is not looked for) there is no stage. */
     double minimum_memory_factor;
 };
 

@@ -5,11 +5,13 @@
 #include "build_workload.h"
 #include "cost/evaluate.h"
 #include "cost/stage_set.h"
+#include "cost/streaming.h"
 #include "random_workload.h"
 
 #define NODES 40
 
 static uint64_t state = 5;
+static uint32_t streamed_sets; /* that have enough to stream */
 
 struct subject {
     struct sp_arena *arena;
@@ -51,14 +53,20 @@ static void open_subject(struct subject *s, uint32_t nodes, uint32_t longest)
     }
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         bytes[t] = workload->tensors[t].bytes;
+    const uint32_t *users = sp_work_users(s->arena, workload);
+    double *streamable = SP_NEW_ARRAY(s->arena, workload->node_count, double);
+    for (uint32_t n = 0; n < workload->node_count; n++)
+        streamable[n] = workload->nodes[n].folded ? 0 : sp_stream_own_bytes(workload, users, n);
     for (uint32_t n = 0; n < workload->node_count; n++) {
         half_kept[n] = kept[n] / 2;
         half_workspace[n] = workspace[n] / 2;
     }
     for (uint32_t t = 0; t < workload->tensor_count; t++)
         half_bytes[t] = bytes[t] / 2;
-    s->blocks[0] = (struct sp_stage_block){kept, workspace, bytes};
-    s->blocks[1] = (struct sp_stage_block){half_kept, half_workspace, half_bytes};
+    s->blocks[0] = (struct sp_stage_block){
+        .persistent_bytes = kept, .workspace_bytes = workspace, .tensor_bytes = bytes, .streamable_bytes = streamable};
+    s->blocks[1] = (struct sp_stage_block){
+        .persistent_bytes = half_kept, .workspace_bytes = half_workspace, .tensor_bytes = half_bytes};
     s->parts = sp_stage_parts_create(s->arena, workload, s->part_count, s->part_of, 2, s->blocks);
     cr_assert(s->parts != NULL);
 }
@@ -81,6 +89,19 @@ static struct sp_stage_cost evaluate(struct subject *s, const bool *is_in)
     return cost;
 }
 
+/* Of the parts that are in, what the evaluation would stream where `lacking` bytes lack. */
+static double streamed(struct subject *s, const bool *is_in, double lacking)
+{
+    struct sp_streamable items[NODES];
+    struct sp_stream_size sizes[NODES];
+    struct sp_streamed_weights chosen;
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < s->workload->node_count; n++)
+        if (s->part_of[n] != SP_NO_WORK && is_in[s->part_of[n]] && s->blocks[0].streamable_bytes[n] > 0)
+            items[count++] = (struct sp_streamable){n, s->blocks[0].streamable_bytes[n], false};
+    return sp_stream_choose(count, items, sizes, lacking + SP_STREAM_MORE, &chosen) ? chosen.bytes : INFINITY;
+}
+
 static void walk(uint32_t nodes, uint32_t longest, uint32_t steps)
 {
     struct subject s;
@@ -97,6 +118,10 @@ static void walk(uint32_t nodes, uint32_t longest, uint32_t steps)
                            sp_stage_set_bytes(set, 0), cost.total_bytes);
         cr_assert_float_eq(sp_stage_set_peak(set, 0), cost.activations_peak_bytes, 1e-6);
         cr_assert_eq(sp_stage_set_bytes(set, 1), sp_stage_set_bytes(set, 0) / 2);
+        const double lacking = cost.weights_bytes * pick(&state, 20) / 100;
+        const double want = streamed(&s, is_in, lacking), got = sp_stage_set_streamed(set, 0, lacking);
+        cr_assert(got == want || fabs(got - want) <= 1e-6, "%g of %g bytes, not %g", got, lacking, want);
+        streamed_sets += isfinite(want);
         for (uint32_t p = 0; p < s.part_count; p++) {
             double own_weights, own_held;
             sp_stage_part_minimum(s.parts, 0, p, &own_weights, &own_held);
@@ -113,6 +138,7 @@ Test(stage_set, sets_of_nodes_need_what_the_evaluation_says)
 {
     for (uint32_t round = 0; round < 40; round++)
         walk(1 + pick(&state, NODES), 1, 150);
+    cr_assert_gt(streamed_sets, 200, "%u", streamed_sets);
 }
 
 Test(stage_set, sets_of_longer_parts_need_what_the_evaluation_says)

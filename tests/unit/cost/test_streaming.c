@@ -57,6 +57,7 @@ Test(streaming, as_few_bytes_as_any_choice_up_to_one_weight)
     for (uint32_t round = 0; round < 3000; round++) {
         const uint32_t count = 1 + pick(&seed, ITEMS), sizes = 1 + pick(&seed, 8);
         struct sp_streamable items[ITEMS];
+        struct sp_stream_size of_size[ITEMS];
         double bytes[ITEMS], sum = 0, largest = 0, total = 0;
         for (uint32_t i = 0; i < count; i++) {
             bytes[i] = 1 + 7.0 * pick(&seed, sizes);
@@ -66,7 +67,7 @@ Test(streaming, as_few_bytes_as_any_choice_up_to_one_weight)
         const double lacking = 1 + pick(&seed, (uint32_t)total);
         const double least = least_of_all(count, bytes, lacking);
         struct sp_streamed_weights streamed = {0};
-        const bool chosen = sp_stream_choose(count, items, lacking, &streamed);
+        const bool chosen = sp_stream_choose(count, items, of_size, lacking, &streamed);
         cr_assert_eq(chosen, isfinite(least), "round %u", round);
         if (!chosen)
             continue;
@@ -90,10 +91,11 @@ Test(streaming, as_few_bytes_as_any_choice_up_to_one_weight)
 Test(streaming, equal_weights_stand_apart)
 {
     struct sp_streamable items[12];
+    struct sp_stream_size sizes[12];
     struct sp_streamed_weights streamed;
     for (uint32_t i = 0; i < 12; i++)
         items[i] = (struct sp_streamable){i, 100, false};
-    cr_assert(sp_stream_choose(12, items, 100, &streamed));
+    cr_assert(sp_stream_choose(12, items, sizes, 100, &streamed));
     cr_assert_eq(streamed.count, 3);
     for (uint32_t i = 0; i < 12; i++)
         cr_assert_eq(items[i].is_streamed, i % 4 == 2, "%u", i);

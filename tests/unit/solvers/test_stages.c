@@ -96,6 +96,10 @@ static void weigh(struct oracle *oracle, uint32_t option, uint32_t set)
             is_used |= (set >> problem->weights[i].users[j] & 1) != 0;
         bytes += is_used ? problem->weights[i].bytes * by->memory_scale : 0;
     }
+    if (by->copy_per_byte > 0)
+        seconds = bytes + held - by->own_bytes > by->copied_most
+                      ? INFINITY
+                      : fmax(seconds, (bytes + held - by->own_bytes) * by->copy_per_byte);
     oracle->load[option][set] =
         problem->combine == SP_STAGES_SUM ? seconds + receive + send : fmax(seconds, fmax(receive, send));
     oracle->bytes[option][set] = bytes + held;
@@ -204,7 +208,7 @@ static void expect_result(const struct sp_stages_problem *problem, const struct 
     if (oracle.best == INFINITY) {
         cr_assert(!result->is_feasible, "round %d: %g, but nothing fits", round, result->value);
         cr_assert(result->bound == INFINITY, "round %d: bound %g", round, result->bound);
-        if (problem->load_limit > 0)
+        if (problem->load_limit > 0 || problem->options[0].copied_most > 0)
             return; /* how much memory would do is not looked for */
         if (oracle.best_memory == INFINITY)
             cr_assert(result->minimum_memory_factor == INFINITY, "round %d", round);
@@ -242,7 +246,7 @@ static struct sp_stages_result *solve(const struct sp_stages_problem *problem, c
 }
 
 /* How a problem is changed, and which of the searches must answer it. */
-enum way { AS_IT_IS, MANY_DEVICES, ORDERS_ONLY, LIMITED };
+enum way { AS_IT_IS, MANY_DEVICES, ORDERS_ONLY, LIMITED, COPIES };
 
 /* An answer without the exact search: never better than the best, and what it says is proved is. */
 static void expect_honest(const struct sp_stages_result *result, int round)
@@ -262,7 +266,7 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
 {
     static struct random_stages random;
     struct sp_stages_options options = {
-        .seed = 1, .max_ideals = way == ORDERS_ONLY ? 1 : 0, .skips_minimum_memory = way == LIMITED};
+        .seed = 1, .max_ideals = way == ORDERS_ONLY ? 1 : 0, .skips_minimum_memory = way == LIMITED || way == COPIES};
     uint64_t state = seed;
     uint32_t feasible = 0, several = 0, proved = 0;
     for (int round = 0; round < rounds; round++) {
@@ -275,6 +279,11 @@ static void compare(enum sp_stages_objective objective, enum way way, int rounds
             random.options[i].devices *= 256;
         for (uint32_t i = 0; way == MANY_DEVICES && i < random.problem.class_count; i++)
             random.class_size[i] *= 256;
+        for (uint32_t i = 0; way == COPIES && i < random.problem.option_count; i++) {
+            random.options[i].own_bytes = 1 + random_stages_below(&state, 8);
+            random.options[i].copy_per_byte = random_stages_below(&state, 4) / 2.0;
+            random.options[i].copied_most = 2 + random_stages_below(&state, 12);
+        }
         if (way == LIMITED) /* no load is as much */
             random.problem.load_limit = 2.1 + random_stages_below(&state, 20);
         try_all(&random.problem);
@@ -307,6 +316,12 @@ Test(stages, throughput_many_devices)
 Test(stages, throughput_orders)
 {
     compare(SP_STAGES_THROUGHPUT, ORDERS_ONLY, 800, 3);
+}
+
+/* What stages copy is a part of their load: the best of all solutions, and the bounds. */
+Test(stages, throughput_with_copies)
+{
+    compare(SP_STAGES_THROUGHPUT, COPIES, 2000, 7);
 }
 
 Test(stages, devices)

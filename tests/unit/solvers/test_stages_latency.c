@@ -41,12 +41,12 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
 {
     const struct sp_stages_problem *problem = oracle->problem;
     const struct sp_stages_option *option = &problem->options[o];
-    double seconds = 0, bytes = 0, held = 0;
+    double compute = 0, transfers = 0, bytes = 0, held = 0;
     for (uint32_t v = 0; v < problem->node_count; v++) {
         if ((set >> v & 1) == 0)
             continue;
         const struct sp_stages_node *node = &problem->nodes[v];
-        seconds += option->seconds[v];
+        compute += option->seconds[v];
         bytes += option->weight_bytes != NULL ? option->weight_bytes[v] : node->weight_bytes * option->memory_scale;
         held = fmax(held, option->held_bytes != NULL ? option->held_bytes[v] : node->held_bytes * option->memory_scale);
     }
@@ -57,7 +57,7 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
             is_used |= set >> tensor->consumers[i] & 1;
             is_left |= !(set >> tensor->consumers[i] & 1);
         }
-        seconds += (is_made && is_left) || (!is_made && is_used) ? transfer_of(option, tensor->bytes) : 0;
+        transfers += (is_made && is_left) || (!is_made && is_used) ? transfer_of(option, tensor->bytes) : 0;
     }
     for (uint32_t w = 0; w < problem->weight_count; w++)
         for (uint32_t i = 0; i < problem->weights[w].user_count; i++)
@@ -65,7 +65,11 @@ static void weigh(struct oracle *oracle, uint32_t o, uint32_t set)
                 bytes += problem->weights[w].bytes * option->memory_scale;
                 break;
             }
-    oracle->seconds[o][set] = seconds;
+    if (option->copy_per_byte > 0)
+        compute = bytes + held - option->own_bytes > option->copied_most
+                      ? INFINITY
+                      : fmax(compute, (bytes + held - option->own_bytes) * option->copy_per_byte);
+    oracle->seconds[o][set] = compute + transfers;
     oracle->bytes[o][set] = bytes + held;
 }
 
@@ -253,15 +257,19 @@ static void try_all(const struct sp_stages_problem *problem)
     try_parts(&oracle, &none);
 }
 
-Test(stages_latency, all_solutions, .timeout = 250)
+static void compare(uint64_t state, bool copies)
 {
     static struct random_stages random;
     struct sp_stages_options options = {.seed = 1};
-    uint64_t state = 21;
     uint32_t feasible = 0, several = 0, mixed = 0;
     for (int round = 0; round < 2000; round++) {
         struct sp_arena_mark mark = sp_arena_mark(arena);
         make(&random, &state, round % 50 == 0 ? RANDOM_STAGES_NODES : 7);
+        for (uint32_t o = 0; copies && o < random.problem.option_count; o++) {
+            random.options[o].own_bytes = 1 + random_stages_below(&state, 8);
+            random.options[o].copied_most = 2 + random_stages_below(&state, 12);
+            random.options[o].copy_per_byte = random.options[o].is_free ? 0 : random_stages_below(&state, 4) / 2.0;
+        }
         try_all(&random.problem);
         struct sp_stages_result *result = solve(&random.problem, &options);
         cr_assert_eq(result->is_feasible, oracle.best < INFINITY, "round %d: %g, best %g", round, result->value,
@@ -287,6 +295,16 @@ Test(stages_latency, all_solutions, .timeout = 250)
     cr_expect_gt(feasible, 500);
     cr_expect_gt(several, 50);
     cr_expect_gt(mixed, 50);
+}
+
+Test(stages_latency, all_solutions, .timeout = 250)
+{
+    compare(21, false);
+}
+
+Test(stages_latency, all_solutions_with_copies, .timeout = 250)
+{
+    compare(27, true);
 }
 
 /* With little time: never better than the best, and no bound above it. */

@@ -123,6 +123,12 @@ static enum sp_status search_steps(struct spilling *s, struct sp_error *err)
         if (status != SP_OK && !is_no_plan(status, err))
             break;
     }
+    /* Of stages whose weights do not go into a host together each was found to be good alone. */
+    if (s->best == NULL && is_no_plan(status, err)) {
+        sp_error_clear(err);
+        s->cluster.divides_hosts = true;
+        status = try_bytes(s, bytes[count - 1], &gain, err);
+    }
     if (s->best == NULL || status == SP_ERR_MEMORY)
         return status;
     sp_error_clear(err);

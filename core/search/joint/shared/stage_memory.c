@@ -121,6 +121,13 @@ static double bytes_of_set(void *pointer, uint32_t profile)
     return sp_stage_set_bytes(set->counted, profile);
 }
 
+static double copied_of_set(void *pointer, uint32_t profile, double lacking)
+{
+    struct set *set = pointer;
+    count_changes(set);
+    return sp_stage_set_streamed(set->counted, profile, lacking);
+}
+
 /* Where the profile's bytes of these units are kept, in *ret_known; NULL where they are not, or no more fit. */
 static bool find_known(struct sp_joint *joint, const struct sp_model_choice *profile,
                        const struct sp_stage_parts *parts, uint32_t index, const struct sp_known_bytes **ret_known)
@@ -165,6 +172,6 @@ const struct sp_stages_memory *sp_joint_stage_memory(struct sp_joint *joint, con
     for (uint32_t i = 0; i < proposal->profile_count; i++)
         if (!find_known(joint, proposal->profiles[i], parts, i, &memory->known[i]))
             return NULL;
-    *stages = (struct sp_stages_memory){memory, create_set, put_unit, take_unit, bytes_of_set};
+    *stages = (struct sp_stages_memory){memory, create_set, put_unit, take_unit, bytes_of_set, copied_of_set};
     return stages;
 }

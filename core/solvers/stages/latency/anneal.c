@@ -20,7 +20,7 @@ static double energy_of(struct sp_latency_anneal *anneal)
 {
     const struct sp_assign_state *state = anneal->state;
     double busy = 0;
-    anneal->time = sp_latency_time(&anneal->clock, state);
+    anneal->time = sp_latency_time(&anneal->clock, state, false);
     for (uint32_t s = 0; s < state->slot_count; s++)
         busy += state->slots[s].compute + state->slots[s].receive + state->slots[s].send;
     return (anneal->time + BUSY_WEIGHT * busy) / anneal->scale + state->energy;
@@ -34,7 +34,10 @@ static void record(struct sp_latency_anneal *anneal)
         anneal->clock.work += SET_WORK * (uint64_t)anneal->graph->node_count;
     if (!sp_assign_state_fits(anneal->state))
         return;
-    anneal->value = anneal->time;
+    const double time = sp_latency_time(&anneal->clock, anneal->state, true);
+    if (!(time < anneal->value))
+        return;
+    anneal->value = time;
     anneal->is_better = true;
     memcpy(anneal->slot_of, anneal->state->slot_of, anneal->state->model->unit_count * sizeof *anneal->slot_of);
     for (uint32_t s = 0; s < anneal->state->slot_count; s++)

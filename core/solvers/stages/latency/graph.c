@@ -381,7 +381,7 @@ static uint32_t begin_parts(struct sp_latency_clock *clock, const struct sp_assi
     return parts;
 }
 
-double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_state *state)
+double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_state *state, bool is_exact)
 {
     const struct sp_latency_graph *graph = clock->graph;
     uint32_t slots = graph->slot_count, parts = begin_parts(clock, state), filled = 0;
@@ -402,7 +402,7 @@ double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_st
             continue;
         }
         const struct sp_assign_slot *slot = &state->slots[part];
-        double end = clock->start[part] + slot->compute + slot->receive + slot->send;
+        double end = clock->start[part] + sp_assign_compute(state, part, is_exact) + slot->receive + slot->send;
         last = fmax(last, end);
         for (uint32_t u = slot->first; u != UINT32_MAX; u = state->next[u])
             for (uint32_t i = graph->nodes.start[u]; i < graph->nodes.start[u + 1]; i++)

@@ -64,7 +64,7 @@ static enum sp_status prepare_task(const struct latency_search *search, struct l
     anneal->state->memory_weight = 0.5;
     sp_assign_state_load(anneal->state, from_best ? search->best->choices : graph->choices,
                          from_best ? search->best->slot_of : search->begin);
-    double time = sp_latency_time(&anneal->clock, anneal->state);
+    double time = sp_latency_time(&anneal->clock, anneal->state, false);
     anneal->scale = search->best->value < INFINITY ? search->best->value : time < INFINITY ? time : 1;
     anneal->scale = anneal->scale > 0 ? anneal->scale : 1;
     return SP_OK;
@@ -105,7 +105,7 @@ static void offer(struct latency_search *search, struct sp_assign_state *state, 
 {
     struct sp_assign_best *best = search->best;
     sp_assign_state_load(state, choices, slot_of);
-    double value = sp_latency_time(clock, state);
+    double value = sp_latency_time(clock, state, true);
     for (uint32_t s = 0; s < state->slot_count; s++)
         if (!(state->slots[s].compute < INFINITY))
             return;

@@ -62,8 +62,8 @@ enum sp_status sp_latency_graph_create(struct sp_stages_run *run, const struct s
 enum sp_status sp_latency_clock_create(struct sp_arena *arena, const struct sp_latency_graph *graph,
                                        struct sp_latency_clock *ret_clock, struct sp_error *err);
 
-/* When the last part ends; INFINITY where stages wait for each other. */
-double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_state *state);
+/* When the last part ends; INFINITY where stages wait for each other. `is_exact` is that of sp_assign_compute(). */
+double sp_latency_time(struct sp_latency_clock *clock, const struct sp_assign_state *state, bool is_exact);
 
 /* What a stage under the option takes to send or receive the tensor. */
 static inline double sp_latency_transfer(const struct sp_stages_option *option, const struct sp_stages_tensor *tensor)
