@@ -379,15 +379,26 @@ static enum sp_status name_devices(struct choosing *c, struct sp_migration *migr
     return SP_OK;
 }
 
-/* Whether each device has room for what it had and what it gets. */
-static bool fits_beside(const struct sp_replan *replan, const struct sp_moves *moves)
+/* Whether each device has room for what it had and what it gets; what is too much may be in the memory of its host, as no
+   request is served meanwhile. */
+static enum sp_status find_room(struct choosing *c, const struct sp_moves *moves, bool *ret_fits)
 {
-    for (uint32_t d = 0; d < replan->of.cluster->device_count; d++) {
+    const struct sp_cluster *cluster = c->replan->of.cluster;
+    double *beside = SP_NEW_ARRAY(c->replan->arena, cluster->host_count, double); /* per host: what it has to take */
+    if (beside == NULL)
+        return sp_fail_memory(c->err);
+    *ret_fits = true;
+    for (uint32_t d = 0; d < cluster->device_count; d++) {
         const struct sp_seat *seat = &moves->seats[d];
-        if (seat->kept_bytes + seat->freed_bytes + seat->received_bytes > sp_cluster_memory(replan->of.cluster, d))
-            return false;
+        const struct sp_cluster_host *host = sp_cluster_host(cluster, d);
+        const double bytes = seat->kept_bytes + seat->freed_bytes + seat->received_bytes;
+        const double excess = fmax(0, bytes - sp_cluster_memory(cluster, d));
+        if (host != NULL)
+            beside[cluster->host_of[d]] += excess;
+        if (host != NULL ? beside[cluster->host_of[d]] > host->memory_bytes : excess > 0)
+            *ret_fits = false;
     }
-    return true;
+    return SP_OK;
 }
 
 static double front_value(enum sp_objective objective, const struct sp_front_plan *plan)
@@ -515,7 +526,8 @@ enum sp_status sp_replan_choose(struct sp_replan *replan, struct sp_search_resul
         status = find_moves(replan, best, replan->arena, true, &migration->moves, err);
         if (status == SP_OK)
             status = name_devices(&c, migration);
-        migration->fits_beside = status == SP_OK && fits_beside(replan, &migration->moves);
+        if (status == SP_OK)
+            status = find_room(&c, &migration->moves, &migration->fits_beside);
         if (status == SP_OK && migration->stay.description != NULL && best->choice != SP_REPLAN_STAY)
             migration->break_even_seconds = break_even(best, &c.plans[0]);
         if (status == SP_OK && best->choice != SP_REPLAN_FRESH)

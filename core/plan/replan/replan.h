@@ -89,7 +89,7 @@ struct sp_migration {
     const int64_t *was;                   /* per device: which one of before, or -1 */
     struct sp_replan_figures fresh, stay; /* the best plan without the past; the plan of before on the new cluster */
     double break_even_seconds;            /* INFINITY: never, or there is nothing to compare */
-    bool fits_beside;                     /* old and new weights fit on each device at once */
+    bool fits_beside; /* old and new weights fit on each device at once, what is too much being in its host's memory */
 };
 
 /* "fresh", "seen", "stay", "repaired"; static. */

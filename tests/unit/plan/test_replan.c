@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "build_export.h"
@@ -51,13 +52,14 @@ static struct sp_job_options job_options(const struct followed *f)
         .bytes = f->file.data, .size = f->file.size, .name = "model.onnx", .sha256 = PLANNED_SHA256};
 }
 
-static void plan_before(struct followed *f, const char *cluster, const char *objective, double tolerance)
+static void plan_mlp(struct followed *f, const struct onnx_mlp *mlp, const char *cluster, const char *objective,
+                     double tolerance)
 {
     struct sp_plan_options options;
     struct planned_model model = {0};
     struct sp_error err = {0};
     *f = (struct followed){.arena = sp_arena_create(NULL)};
-    onnx_mlp(&f->file, &wide);
+    onnx_mlp(&f->file, mlp);
     sp_plan_options_init(&options);
     options.max_replicas = 1; /* one plan, no copies */
     options.tolerance = tolerance;
@@ -67,6 +69,11 @@ static void plan_before(struct followed *f, const char *cluster, const char *obj
                  err.message);
     f->before = planned_json(&model);
     sp_job_destroy(model.job);
+}
+
+static void plan_before(struct followed *f, const char *cluster, const char *objective, double tolerance)
+{
+    plan_mlp(f, &wide, cluster, objective, tolerance);
 }
 
 static void follow(struct followed *f, const char *cluster, double horizon, const int64_t *map, uint32_t map_count)
@@ -283,6 +290,61 @@ Test(replan, routes_stay_or_lose_some)
     follow(&f, fewer, 0, NULL, 0);
     expect_followed(&f);
     cr_expect_geq(f.plan->migration->moves.bytes, f.plan->migration->moves.bytes_bound);
+    release(&f);
+}
+
+/* Two devices of so many MB beside a host. */
+static const char *beside_host(char *text, size_t size, double first, double second, double host)
+{
+    (void)snprintf(text, size,
+                   "{\"groups\": [{\"count\": 1, \"device\": {\"name\": \"a\", \"memory_bytes\": %g,"
+                   " \"memory_bandwidth\": 1e12, \"flops\": {\"float32\": 1e13}}}, {\"count\": 1, \"device\":"
+                   " {\"name\": \"b\", \"memory_bytes\": %g, \"memory_bandwidth\": 1e12,"
+                   " \"flops\": {\"float32\": 1e13}}}], \"mesh\": [{\"size\": 2, \"bandwidth\": 1e10,"
+                   " \"latency\": 1e-6}], \"host\": {\"memory_bytes\": %g, \"bandwidth\": 2e10}}",
+                   1e6 * first, 1e6 * second, 1e6 * host);
+    return text;
+}
+
+/* What devices have no room for, of what they had and what they get, counted from the moves. */
+static double beside_devices(const struct followed *f)
+{
+    double bytes = 0;
+    for (uint32_t d = 0; d < f->plan->cluster->device_count; d++) {
+        const struct sp_seat *seat = &f->plan->migration->moves.seats[d];
+        const double all = seat->kept_bytes + seat->freed_bytes + seat->received_bytes;
+        bytes += fmax(0, all - sp_cluster_memory(f->plan->cluster, d));
+    }
+    return bytes;
+}
+
+/* 16 weights of 16.8 MB on two devices that hold eleven of them at most: the others are in the memory of their host, and
+   so is what devices have no room for while old and new weights are there. */
+Test(replan, what_devices_have_no_room_for_is_in_their_host)
+{
+    static const struct onnx_mlp deep = {.layers = 16, .width = 2048, .batch = "64"};
+    char text[1024];
+    struct followed f;
+    uint32_t fit = 0, unfit = 0;
+    plan_mlp(&f, &deep, beside_host(text, sizeof text, 100, 100, 1000), "throughput", 0);
+    follow(&f, text, 3600, NULL, 0);
+    expect_followed(&f);
+    cr_expect_eq(f.plan->migration->moves.bytes, 0);
+    cr_expect_gt(beside_devices(&f), 0);
+    cr_expect(f.plan->migration->fits_beside);
+    drop(&f);
+    for (double host = 160; host <= 420; host += 20) {
+        follow(&f, beside_host(text, sizeof text, 50, 150, host), 3600, (const int64_t[]){0, 1}, 2);
+        if (f.status == SP_OK) {
+            cr_expect_eq(f.plan->migration->fits_beside, beside_devices(&f) <= 1e6 * host, "%g MB", host);
+            fit += f.plan->migration->fits_beside;
+            unfit += !f.plan->migration->fits_beside;
+        }
+        sp_error_clear(&f.err);
+        drop(&f);
+    }
+    cr_expect_gt(fit, 0);
+    cr_expect_gt(unfit, 0);
     release(&f);
 }
 
