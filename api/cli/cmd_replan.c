@@ -31,7 +31,7 @@ static const char help[] =
     "When\n"
     "                       nothing is said, equal devices are taken to be those that move least\n"
     "  --lost N,N           in its place: these are lost, the others keep their order\n"
-    "  --time-limit S       stop searching after S seconds\n"
+    "  --time-limit S       stop searching after S seconds; writing files (--emit) is not cut\n"
     "  -o, --output OUT     write the annotated model; '-' is standard output\n"
     "  --plan FILE          write the plan as JSON\n"
     "  --emit DIR           write all files of the plan, as 'shardplan plan --emit' does\n"
