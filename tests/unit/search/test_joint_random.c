@@ -10,52 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alike.h"
-#include "base/array.h"
-#include "build_model.h"
-#include "every_block.h"
+#include "every_plan.h"
 #include "expect_op.h"
 #include "how_many.h"
-#include "infer/dataflow.h"
 #include "recount.h"
-#include "search/constraints.h"
 #include "search/joint/bounds.h"
-#include "search/joint/evaluate.h"
-#include "search/joint/joint.h"
 
-#define PROBLEMS        400 /* usually, and */
-#define MANY_PROBLEMS   2000
-#define MAX_NODES       6
-#define MAX_STAGES      4
-#define MOST_NODES      7     /* of those with hosts */
-#define MOST_PLANS      60000 /* of one problem; larger ones are made smaller */
-#define SHARED_PLACES   256   /* of nodes on devices; with more of them devices have no shares here */
-#define SAMPLED         256   /* of so many plans the memory of one is counted again */
-#define MOST_WORK_NODES (2 * MOST_NODES)
-
-struct problem {
-    struct build build;
-    struct sp_arena *arena;
-    struct sp_cluster *cluster;
-    struct sp_workload *workload;
-    struct sp_dataflow *dataflow;
-    struct sp_space *space;
-    struct sp_strategy_table *tables[SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES];
-    uint32_t live[MOST_WORK_NODES], live_count;
-    struct sp_joint_options options;
-    struct sp_constraints constraints; /* of problems with pins */
-    uint32_t stage_of[MOST_WORK_NODES], device_of[MOST_WORK_NODES], together_of[MOST_WORK_NODES];
-    const char *where[MOST_WORK_NODES];
-    bool is_whole[MOST_WORK_NODES];
-};
-
-static uint64_t state;
-
-static uint32_t below(uint32_t bound)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % bound;
-}
+#define PROBLEMS      400 /* usually, and */
+#define MANY_PROBLEMS 2000
+#define MAX_NODES     6
 
 /* ---- problems --------------------------------------------------------------------------------------------------- */
 
@@ -117,38 +80,9 @@ static void random_cluster(struct problem *problem, uint32_t devices)
     json_decref(json);
 }
 
-/* What follows from a model and a cluster, and what is asked; with blocks of one device alone operators are whole. */
-static void prepare_blocks(struct problem *problem, uint32_t largest)
-{
-    struct sp_error err = {0};
-    cr_assert_eq(
-        sp_workload_from_model(problem->arena, problem->build.model, problem->cluster, NULL, &problem->workload, &err),
-        SP_OK, "%s", err.message);
-    if (largest > 1)
-        cr_assert_eq(sp_dataflow_create(problem->arena, problem->build.model, &problem->dataflow, &err), SP_OK);
-    cr_assert_eq(sp_space_create(problem->arena, problem->workload, problem->cluster, largest, &problem->space, &err),
-                 SP_OK);
-    for (uint32_t n = 0; n < problem->workload->node_count; n++)
-        if (!problem->workload->nodes[n].folded)
-            problem->live[problem->live_count++] = n;
-    if (largest > 1)
-        add_every_block(problem->space, problem->workload,
-                        pow(problem->cluster->device_count, problem->live_count) <= SHARED_PLACES);
-    for (uint32_t i = 0; i < problem->space->option_count; i++) {
-        if (problem->space->options[i].mesh.axis_count > 0)
-            cr_assert_eq(sp_strategy_table_create(problem->arena, problem->workload, problem->dataflow,
-                                                  &problem->space->options[i].mesh, NULL, &problem->tables[i], &err),
-                         SP_OK, "%s", err.message);
-    }
-    sp_joint_options_init(&problem->options);
-    problem->options.skips_routes = true; /* all plans that are tried here have one */
-    problem->options.objective = below(2) == 0 ? SP_OBJECTIVE_THROUGHPUT : SP_OBJECTIVE_LATENCY;
-    problem->options.max_replicas = below(3) == 0 ? 2 : 1;
-}
-
 static void prepare(struct problem *problem)
 {
-    prepare_blocks(problem, problem->cluster->device_count);
+    prepare_problem(problem, problem->cluster->device_count);
 }
 
 static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devices)
@@ -160,224 +94,7 @@ static void open_problem(struct problem *problem, uint32_t nodes, uint32_t devic
     problem->options.max_copies = below(2);
 }
 
-static void close_problem(struct problem *problem)
-{
-    for (uint32_t i = 0; i < problem->space->option_count; i++)
-        sp_strategy_table_destroy(problem->tables[i]);
-    sp_arena_destroy(problem->arena);
-    build_release(&problem->build);
-}
-
-/* ---- every plan ------------------------------------------------------------------------------------------------- */
-
-/* A plan that fits. */
-struct fitting {
-    double seconds, used_share; /* of the objective; of the memory of the fullest device */
-    uint32_t devices, copies;
-};
-
-struct every {
-    const struct problem *problem;
-    uint32_t fitting_count, fitting_capacity;
-    struct fitting *fitting;
-    struct sp_joint_evaluator *evaluator;
-    uint32_t stage_count, stage[MOST_NODES];
-    uint32_t option[MAX_STAGES], replicas[MAX_STAGES], device[MAX_STAGES];
-    uint32_t strategy[MOST_NODES];
-    uint32_t copies;      /* that these blocks have room for */
-    uint64_t plans, most; /* more are not tried */
-    double best, least_interval, least_latency;
-    double best_equal; /* of plans in which no device has a share of its own */
-};
-
-static bool count_digits(uint32_t *digits, uint32_t count, uint32_t low, const uint32_t *high)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (++digits[i] < high[i])
-            return true;
-        digits[i] = low;
-    }
-    return false;
-}
-
-/* Stage pins, device pins and groups, told from the placement alone. */
-static bool keeps_pins(const struct problem *problem, const struct sp_placement *placement)
-{
-    const struct sp_constraints *c = &problem->constraints;
-    for (uint32_t i = 0; i < problem->live_count; i++) {
-        const uint32_t n = problem->live[i], stage = placement->stage_of[n];
-        if (c->stage_of != NULL && c->stage_of[n] != SP_UNPINNED && c->stage_of[n] != stage)
-            return false;
-        if (c->device_of != NULL && c->device_of[n] != SP_UNPINNED &&
-            (c->device_of[n] < placement->stage_device[stage] ||
-             c->device_of[n] >= placement->stage_device[stage] +
-                                    sp_placement_size(placement, stage) * sp_placement_replicas(placement, stage)))
-            return false;
-        for (uint32_t j = 0; c->together_of != NULL && j < i; j++) {
-            const uint32_t other = problem->live[j];
-            if (c->together_of[n] != SP_UNPINNED && c->together_of[n] == c->together_of[other] &&
-                placement->stage_of[other] != stage)
-                return false;
-        }
-    }
-    return c->max_stages == 0 || placement->stage_count <= c->max_stages;
-}
-
-static struct fitting fitting_of(const struct problem *problem, const struct sp_evaluation *evaluation, uint32_t copies)
-{
-    struct fitting plan = {problem->options.objective == SP_OBJECTIVE_LATENCY ? evaluation->latency_seconds
-                                                                              : evaluation->interval_seconds,
-                           0, 0, copies};
-    for (uint32_t s = 0; s < evaluation->stage_count; s++) {
-        plan.used_share =
-            fmax(plan.used_share, evaluation->stages[s].total_bytes / evaluation->stages[s].capacity_bytes);
-        plan.devices += evaluation->stages[s].device_count * copies;
-    }
-    return plan;
-}
-
-static void judge(struct every *every)
-{
-    const struct problem *problem = every->problem;
-    struct sp_arena *scratch = sp_arena_create(NULL);
-    uint32_t *stage_of = SP_NEW_ARRAY(scratch, problem->workload->node_count, uint32_t);
-    struct sp_sharded_stage sharded[MAX_STAGES] = {0};
-    uint32_t nodes[MAX_STAGES][MOST_NODES], strategies[MAX_STAGES][MOST_NODES], sizes[MAX_STAGES];
-    struct sp_placement placement = {.stage_count = every->stage_count,
-                                     .stage_of = stage_of,
-                                     .stage_device = every->device,
-                                     .stage_size = sizes,
-                                     .stage_replicas = every->replicas};
-    struct sp_evaluation *evaluation;
-    struct sp_error err = {0};
-    for (uint32_t s = 0; s < every->stage_count; s++) {
-        sizes[s] = problem->space->options[every->option[s]].size;
-        sharded[s] = (struct sp_sharded_stage){
-            .table = problem->tables[every->option[s]], .nodes = nodes[s], .strategy_of = strategies[s]};
-    }
-    for (uint32_t i = 0; i < problem->live_count; i++) {
-        struct sp_sharded_stage *stage = &sharded[every->stage[i]];
-        stage_of[problem->live[i]] = every->stage[i];
-        nodes[every->stage[i]][stage->node_count] = problem->live[i];
-        strategies[every->stage[i]][stage->node_count++] = every->strategy[i];
-    }
-    cr_assert_eq(
-        sp_joint_evaluate(scratch, problem->workload, problem->cluster, &placement, sharded, &evaluation, &err), SP_OK,
-        "%s", err.message);
-    if (every->plans++ % SAMPLED == 0)
-        recount_expect(problem->workload, problem->cluster, &placement, sharded, evaluation, false);
-    if (problem->options.constraints != NULL && !keeps_pins(problem, &placement)) {
-        sp_arena_destroy(scratch);
-        return;
-    }
-    every->least_interval = fmin(every->least_interval, evaluation->interval_seconds / every->copies);
-    every->least_latency = fmin(every->least_latency, evaluation->latency_seconds);
-    if (evaluation->worst_excess_bytes <= 0) {
-        for (uint32_t copies = 1; copies <= every->copies; copies += every->copies > 1 ? every->copies - 1 : 1) {
-            struct fitting plan = fitting_of(problem, evaluation, copies);
-            plan.seconds /= problem->options.objective == SP_OBJECTIVE_THROUGHPUT ? copies : 1;
-            every->best = fmin(every->best, plan.seconds);
-            if (evaluation->members == NULL)
-                every->best_equal = fmin(every->best_equal, plan.seconds);
-            cr_assert(SP_MAKE_ROOM(problem->arena, every->fitting, every->fitting_count, every->fitting_capacity, 1));
-            every->fitting[every->fitting_count++] = plan;
-        }
-    }
-    sp_arena_destroy(scratch);
-}
-
-static void every_strategy(struct every *every)
-{
-    uint32_t high[MOST_NODES];
-    memset(every->strategy, 0, sizeof every->strategy);
-    for (uint32_t i = 0; i < every->problem->live_count; i++) {
-        const struct sp_strategy_table *table = every->problem->tables[every->option[every->stage[i]]];
-        high[i] = table == NULL ? 1 : sp_strategy_of(table, every->problem->live[i])->count;
-    }
-    do
-        judge(every);
-    while (every->plans <= every->most && count_digits(every->strategy, every->problem->live_count, 0, high));
-}
-
-static void every_block(struct every *every)
-{
-    const struct problem *problem = every->problem;
-    uint32_t options[MAX_STAGES], replicas[MAX_STAGES], devices[MAX_STAGES];
-    for (uint32_t s = 0; s < MAX_STAGES; s++) {
-        options[s] = problem->space->option_count;
-        replicas[s] = problem->options.max_replicas + 1;
-        devices[s] = problem->cluster->device_count;
-        every->option[s] = 0;
-    }
-    const struct alike_stages stages = {problem->workload, problem->space,  every->stage_count,
-                                        every->option,     every->replicas, every->device};
-    do {
-        for (uint32_t s = 0; s < MAX_STAGES; s++)
-            every->replicas[s] = 1;
-        do {
-            memset(every->device, 0, sizeof every->device);
-            if (alike_devices(&stages) > problem->cluster->device_count)
-                continue;
-            do {
-                if (!alike_stand_apart(&stages))
-                    continue;
-                every->copies = problem->options.max_copies == 1 ? 1 : alike_copies(&stages);
-                every_strategy(every);
-            } while (every->plans <= every->most && count_digits(every->device, every->stage_count, 0, devices));
-        } while (every->plans <= every->most && count_digits(every->replicas, every->stage_count, 1, replicas));
-    } while (every->plans <= every->most && count_digits(every->option, every->stage_count, 0, options));
-}
-
-static bool in_order(const struct every *every)
-{
-    const struct problem *problem = every->problem;
-    uint32_t filled = 0;
-    for (uint32_t i = 0; i < problem->live_count; i++) {
-        const struct sp_work_node *node = &problem->workload->nodes[problem->live[i]];
-        filled |= 1u << every->stage[i];
-        for (uint32_t j = 0; j < i; j++) {
-            for (uint32_t k = 0; k < node->input_count; k++) {
-                if (problem->workload->tensors[node->inputs[k]].producer == problem->live[j] &&
-                    every->stage[j] > every->stage[i])
-                    return false;
-            }
-        }
-    }
-    return filled == (1u << every->stage_count) - 1;
-}
-
-/* False where there are too many plans. */
-static bool try_every(struct every *every)
-{
-    const struct problem *problem = every->problem;
-    uint32_t most =
-        problem->cluster->device_count < problem->live_count ? problem->cluster->device_count : problem->live_count;
-    every->best = every->best_equal = every->least_interval = every->least_latency = INFINITY;
-    for (every->stage_count = 1; every->stage_count <= most; every->stage_count++) {
-        uint32_t stages[MOST_NODES];
-        for (uint32_t i = 0; i < MOST_NODES; i++)
-            stages[i] = every->stage_count;
-        memset(every->stage, 0, sizeof every->stage);
-        do {
-            if (in_order(every))
-                every_block(every);
-        } while (every->plans <= every->most && count_digits(every->stage, problem->live_count, 0, stages));
-    }
-    return every->plans <= every->most;
-}
-
 /* ---- the search against them ------------------------------------------------------------------------------------ */
-
-static bool is_near(double value, double want)
-{
-    return fabs(value - want) <= 1e-9 * fabs(want);
-}
-
-/* Whether devices have shares of a stage: it may be better than the plans here, where it has more blocks. */
-static bool has_shares(const struct sp_search_result *result)
-{
-    return result->evaluation->members != NULL;
-}
 
 /* Whether they may have. */
 static bool may_have_shares(const struct problem *problem)
@@ -476,7 +193,7 @@ Test(joint_random, equals_the_best_of_all_plans)
     uint32_t others = 0; /* than the best one, with a tolerance */
     uint32_t done = 0, unfit = 0, several = 0;
     const uint32_t problems = how_many(PROBLEMS, MANY_PROBLEMS);
-    state = 20251122;
+    problem_state = 20251122;
     for (uint32_t number = 0; done < problems; number++) {
         struct problem problem;
         const uint32_t devices = 1 + below(4), nodes = 1 + below(devices > 2 ? 4 : MAX_NODES);
@@ -584,7 +301,7 @@ Test(joint_random, plans_with_pins_are_found_where_there_are_any)
     struct against tried = {0}, cut = {0};
     uint32_t done = 0;
     const uint32_t problems = how_many(PINNED_PROBLEMS, MANY_PROBLEMS);
-    state = 20261122;
+    problem_state = 20261122;
     for (uint32_t number = 0; done < problems; number++) {
         struct problem problem;
         const uint32_t devices = 1 + below(4), nodes = 1 + below(devices > 2 ? 4 : MAX_NODES);
@@ -608,156 +325,6 @@ Test(joint_random, plans_with_pins_are_found_where_there_are_any)
     cr_expect_leq(cut.refused, 1);
     cr_expect_geq(cut.optimal, cut.possible - cut.possible / 50);
     cr_expect_leq(cut.sum / (cut.possible - cut.refused), 1.01);
-}
-
-/* ---- with hosts --------------------------------------------------------------------------------------------------- */
-
-#define HOST_PROBLEMS 100 /* usually; the others as MANY_PROBLEMS */
-
-/* Devices that lack memory for products with weights of 1024 bytes each, alone or of two kinds, beside a host for all, for
-   each two, or for some only; its memory may be too little, too. */
-static void hosted_cluster(struct problem *problem, uint32_t devices)
-{
-    static const double flops[] = {1e8, 3e8, 1e9}, bandwidths[] = {1e8, 1e9, 1e11}, links[] = {1e7, 1e8, 1e10};
-    static const double memories[] = {3300, 4100, 4700, 5500}, hosts[] = {2100, 5200, 1e6}, own[] = {1e7, 1e8, 1e9};
-    char host[128], groups[1024] = "", text[2048];
-    const uint32_t other = devices > 1 && below(3) == 0 ? 1 + below(devices - 1) : 0, beside = below(3);
-    const double bandwidth = links[below(3)];
-    (void)snprintf(host, sizeof host, ",\"host\":{\"memory_bytes\":%g,\"bandwidth\":%g%s}", hosts[below(3)],
-                   own[below(3)], beside == 1 ? ",\"devices\":2" : "");
-    for (uint32_t g = 0; g < (other > 0 ? 2u : 1u); g++)
-        (void)snprintf(groups + strlen(groups), sizeof groups - strlen(groups),
-                       "%s{\"count\":%u,\"device\":{\"name\":\"%c\",\"memory_bytes\":%g,\"memory_bandwidth\":%g,"
-                       "\"host_bandwidth\":%g,\"flops\":{\"float32\":%g}}%s}",
-                       g > 0 ? "," : "", g > 0 ? other : devices - other, 'a' + (int)g, memories[below(4)],
-                       bandwidths[below(3)], own[below(3)], flops[below(3)], beside == 2 && g == 0 ? host : "");
-    (void)snprintf(text, sizeof text,
-                   "{\"groups\":[%s],\"mesh\":[{\"name\":\"in\",\"size\":%u,\"bandwidth\":%g,\"latency\":1e-7}],"
-                   "\"launch_seconds\":1e-7%s}",
-                   groups, devices, bandwidth, beside == 2 ? "" : host);
-    json_t *json = json_loads(text, 0, NULL);
-    struct sp_error err = {0};
-    cr_assert_eq(sp_cluster_parse(problem->arena, json, "", &problem->cluster, &err), SP_OK, "%s: %s", text,
-                 err.message);
-    json_decref(json);
-}
-
-/* Three of four nodes are products. */
-static void heavy_model(struct problem *problem, uint32_t nodes)
-{
-    char inputs[64], output[16], weight[16];
-    build_init(&problem->build, 21);
-    build_input(&problem->build, "t0", SP_DTYPE_FLOAT, "8,16");
-    for (uint32_t i = 0; i < nodes; i++) {
-        const uint32_t from = below(4) == 0 ? below(i + 1) : i;
-        (void)snprintf(output, sizeof output, "t%u", i + 1);
-        (void)snprintf(weight, sizeof weight, "w%u", i);
-        (void)snprintf(inputs, sizeof inputs, "t%u %s", from, weight);
-        if (below(4) > 0) {
-            build_weight(&problem->build, weight, SP_DTYPE_FLOAT, "16,16");
-            build_node(&problem->build, "MatMul", inputs, output);
-            continue;
-        }
-        (void)snprintf(inputs, sizeof inputs, "t%u t%u", from, below(i + 1));
-        build_node(&problem->build, "Add", inputs, output);
-    }
-    (void)snprintf(output, sizeof output, "t%u", nodes);
-    build_outputs(&problem->build, output);
-    cr_assert_eq(build_infer(&problem->build), SP_OK, "%s", problem->build.err.message);
-}
-
-struct hosted {
-    uint32_t possible, refused, optimal, streamed;
-    double worst, sum; /* value / the best one's */
-};
-
-static void compare_hosted(const struct problem *problem, const struct every *every, uint32_t number,
-                           struct hosted *hosted)
-{
-    struct sp_search_result *result;
-    struct sp_error err = {0};
-    const bool is_latency = problem->options.objective == SP_OBJECTIVE_LATENCY;
-    enum sp_status status = sp_joint_search(problem->arena, problem->workload, problem->dataflow, problem->cluster,
-                                            &problem->options, &result, &err);
-    hosted->possible += isfinite(every->best);
-    if (status != SP_OK) {
-        cr_expect(status == SP_ERR_NOFIT || isfinite(every->best), "problem %u: %s", number, err.message);
-        hosted->refused += isfinite(every->best);
-        if (isfinite(every->best))
-            cr_log_warn("problem %u: refused, there is one of %g", number, every->best);
-        return;
-    }
-    const struct sp_evaluation *evaluation = result->evaluation;
-    const double value = is_latency ? evaluation->latency_seconds : evaluation->interval_seconds;
-    bool streams = false;
-    for (uint32_t s = 0; s < evaluation->stage_count; s++)
-        streams = streams || evaluation->stages[s].streamed_count > 0;
-    cr_expect(evaluation->worst_excess_bytes <= 0, "problem %u: it does not fit", number);
-    recount_expect_result(problem->workload, problem->cluster, result);
-    cr_expect(has_shares(result) || value * (1 + 1e-9) >= every->best, "problem %u: %.17g is less than all plans'",
-              number, value);
-    cr_expect_geq(value * (1 + 1e-9), is_latency ? result->bounds.latency_seconds : result->bounds.interval_seconds);
-    if (isfinite(every->best)) {
-        const bool is_best = value < every->best || is_near(value, every->best);
-        hosted->streamed += streams;
-        hosted->optimal += is_best;
-        hosted->worst = fmax(hosted->worst, value / every->best);
-        hosted->sum += fmax(1, value / every->best);
-        if (!is_best)
-            cr_log_info("problem %u: %g, the best is %g", number, value, every->best);
-    }
-    sp_search_result_release(result);
-}
-
-enum hosted_kind { ALL_TRIED, WHOLE_OPERATORS };
-
-static void open_hosted(struct problem *problem, enum hosted_kind kind)
-{
-    const bool splits = kind == ALL_TRIED && below(2) == 0;
-    const uint32_t devices = splits ? 1 + below(2) : 1 + below(3);
-    const uint32_t nodes = kind == WHOLE_OPERATORS ? MOST_NODES : splits ? 4 + below(2) : 4 + below(3);
-    *problem = (struct problem){.arena = sp_arena_create(NULL)};
-    heavy_model(problem, nodes);
-    hosted_cluster(problem, devices);
-    prepare_blocks(problem, splits ? devices : 1);
-    problem->options.skip_minimum_memory = true;
-}
-
-static struct hosted expect_hosted(uint64_t seed, enum hosted_kind kind)
-{
-    struct hosted hosted = {.worst = 1};
-    const uint32_t problems = how_many(HOST_PROBLEMS, MANY_PROBLEMS);
-    state = seed;
-    for (uint32_t number = 0, done = 0; done < problems; number++) {
-        struct problem problem;
-        open_hosted(&problem, kind);
-        struct every every = {.problem = &problem, .most = MOST_PLANS};
-        if (try_every(&every)) {
-            compare_hosted(&problem, &every, number, &hosted);
-            done++;
-        }
-        close_problem(&problem);
-    }
-    cr_log_info("of %u: refused %u, optimal %u, streamed %u, worst %.3f, mean %.4f", hosted.possible, hosted.refused,
-                hosted.optimal, hosted.streamed, hosted.worst, hosted.sum / (hosted.possible - hosted.refused));
-    cr_expect_gt(hosted.possible, problems / 3);
-    cr_expect_gt(hosted.streamed, problems / 5, "%u", hosted.streamed);
-    cr_expect_eq(hosted.refused, 0, "%u", hosted.refused);
-    return hosted;
-}
-
-/* Where all plans are tried: weights are streamed as in the best of them. */
-Test(joint_hosts, equals_the_best_of_all_plans, .timeout = 3600)
-{
-    const struct hosted hosted = expect_hosted(20261201, ALL_TRIED);
-    cr_expect_eq(hosted.optimal, hosted.possible, "%u of %u", hosted.optimal, hosted.possible);
-}
-
-/* Seven operators are too many for that: what stages stream is a part of their time when they are cut. */
-Test(joint_hosts, stages_of_one_device_balance_what_they_stream, .timeout = 3600)
-{
-    const struct hosted hosted = expect_hosted(20261202, WHOLE_OPERATORS);
-    cr_expect_geq(hosted.optimal, hosted.possible - hosted.possible / 20);
 }
 
 /* ---- laws of all objectives and strategies ---------------------------------------------------------------------- */
@@ -906,7 +473,7 @@ static struct lawful expect_laws(enum kind kind, uint64_t seed)
 {
     struct lawful lawful = {.worst = 1};
     const uint32_t problems = how_many(kind == UNEVEN_SHARES ? SHARED_PROBLEMS : LAW_PROBLEMS, MANY_PROBLEMS);
-    state = seed;
+    problem_state = seed;
     for (uint32_t number = 0; number < problems; number++) {
         struct problem problem;
         const bool tries_all = number % 2 == 0;
