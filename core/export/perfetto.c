@@ -117,11 +117,15 @@ static void put_block(struct trace *trace, uint32_t stage, uint32_t replica)
     const uint32_t size = sp_placement_size(&trace->plan->result->placement, stage);
     const uint32_t device = trace->evaluation->stages[stage].device + replica * size;
     const uint32_t block = trace->first_block[stage] + replica;
-    char name[SP_DEVICE_NAME_SIZE + 64];
+    const struct sp_routed *routed = trace->plan->result->routes;
+    char name[SP_DEVICE_NAME_SIZE + 128], route[48] = "";
     struct sp_buf list;
     sp_buf_init(&list, LIST_BYTES);
     sp_text_numbers(&list, trace->plan->cluster->number, device, size);
-    (void)snprintf(name, sizeof name, "stage %u on %s:%.30s", stage,
+    if (routed != NULL)
+        (void)snprintf(route, sizeof route, "route 1 of %u (%.3g %%), ", routed->route_count,
+                       100 * routed->routes[0].share);
+    (void)snprintf(name, sizeof name, "%sstage %u on %s:%.30s", route, stage,
                    sp_cluster_device(trace->plan->cluster, device)->name, sp_buf_failed(&list) ? "" : list.data);
     sp_buf_release(&list);
     process.has_pid = 1;

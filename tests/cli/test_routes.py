@@ -94,6 +94,15 @@ class Routes(test_cli.Case):
             self.assertIn(part, text)
         self.assertNotIn("Stage ", text)
 
+    def test_the_timeline_says_which_route_it_shows(self):
+        folder = os.path.join(self.folder, "emitted")
+        plan = self.plan("--strategy", "routes", "--emit", folder)
+        with open(os.path.join(folder, "timeline.pftrace"), "rb") as file:
+            trace = file.read()
+        paths = plan["routes"]["paths"]
+        said = f"route 1 of {len(paths)} ({100 * paths[0]['share']:.3g} %), stage 0 on ".encode()
+        self.assertEqual(trace.count(said), 2)  # a track and its process
+
     def test_files_are_made_of_it(self):
         plan = self.routes()
         path = self.file("plan.json", json.dumps(plan).encode())
