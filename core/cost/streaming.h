@@ -66,7 +66,7 @@ bool sp_stream_choose(uint32_t count, struct sp_streamable *items, struct sp_str
                       struct sp_streamed_weights *ret_streamed);
 
 /* Bytes of the weights that a node of a stage of one device alone uses; `users` is sp_work_users(). */
-double sp_stream_own_bytes(const struct sp_workload *workload, const uint32_t *users, uint32_t node);
+double sp_stream_own_bytes(const struct sp_workload *workload, const uint32_t *users, uint32_t id);
 
 /* Bytes that one of `size` neighbouring devices, all of which copy at the same time, copies per second; 0: some device
    has no host. `count` is scratch, of each host. */

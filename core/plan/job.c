@@ -634,7 +634,8 @@ static enum sp_status open_planned(const struct sp_job_options *job_options, con
         (void)sp_fail(err, SP_ERR_REQUEST, "COST_NEEDS_WORKLOAD",
                       "The objective cost is for services: say in a workload what they are asked, and within which "
                       "limits.");
-        return sp_error_at(err, "/objective");
+        (void)sp_error_at(err, "/objective");
+        return SP_ERR_REQUEST;
     }
     enum sp_status status = open_file(job_options, &options->sizes, &file, err);
     if (status != SP_OK)

@@ -256,7 +256,9 @@ static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cl
     const struct sp_traffic *traffic = c->serving.traffic;
     struct sp_copy_phase *phases = SP_NEW_ARRAY(c->serving.arena, traffic->phase_count, struct sp_copy_phase);
     struct sp_trial_figures figures;
-    enum sp_status status = phases == NULL ? sp_fail_memory(err) : SP_OK;
+    enum sp_status status = SP_OK;
+    if (phases == NULL || c->serving.phases == NULL)
+        return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
         const struct sp_traffic_phase *phase = &traffic->phases[i];
         phases[i] = (struct sp_copy_phase){phase->name, c->serving.phases[i],

@@ -342,7 +342,7 @@ static bool is_hopeless(const struct exhaust *e, struct sp_ways *const *ways, bo
         used += devices_of(&e->forms[e->form[s]]);
     }
     if (e->joint->options->max_copies != 1)
-        interval /= e->joint->cluster->device_count / used; /* copies, at most */
+        interval /= floor(e->joint->cluster->device_count / fmax(used, 1)); /* copies, at most */
     const bool is_latency = e->joint->options->objective == SP_OBJECTIVE_LATENCY;
     const double seconds = is_latency ? latency : interval;
     const double others = is_latency ? second->evaluation->latency_seconds : second->evaluation->interval_seconds;
