@@ -240,38 +240,45 @@ static enum sp_status fill_inner(struct sp_index_sets *sets, int64_t extent, str
     return status;
 }
 
-static enum sp_status fill(struct sp_index_sets *sets, int64_t extent, uint32_t depth, struct list *list,
-                           struct sp_error *err)
+static bool is_split(const struct sp_index_sets *sets, int64_t extent)
+{
+    return sp_hash_map_get(&sets->splits, (uint64_t)extent) != NULL;
+}
+
+/* An extent whose parts are filled one after the other. */
+struct filling {
+    int64_t extent;
+    const struct split *split; /* NULL: nothing is known of the extent, or it is too deep among others */
+    uint32_t part;             /* the next one */
+    struct list own[MAX_FACTORS];
+};
+
+static struct filling begin(const struct sp_index_sets *sets, int64_t extent, uint32_t depth)
 {
     const struct sp_hash_slot *slot = sp_hash_map_get(&sets->splits, (uint64_t)extent);
-    const struct split *split = slot != NULL && depth < MAX_DEPTH ? slot->item : NULL;
-    const int64_t parts = sets->parts;
-    enum sp_status status = SP_OK;
-    struct list own[MAX_FACTORS] = {0};
-    for (uint32_t k = 0; split != NULL && status == SP_OK && k < split->count; k++)
-        status = split->kind == PRODUCT && k > 0 && sp_hash_map_get(&sets->splits, (uint64_t)split->extents[k]) == NULL
-                     ? fill_inner(sets, split->extents[k], &own[k], err)
-                     : fill(sets, split->extents[k], depth + 1, &own[k], err);
-    if (status != SP_OK)
-        return status;
-    if (extent <= SP_WHOLE_EXTENT || (split != NULL && split->kind == WHOLE)) {
-        for (int64_t i = 0; status == SP_OK && i < extent; i++)
-            status = add(sets, list, i, err);
-        return status;
-    }
-    if (split == NULL) {
-        for (int64_t i = 0; status == SP_OK && i < parts; i++)
-            status = add(sets, list, i * extent / parts, err);
-        return status == SP_OK ? add(sets, list, extent - 1, err) : status;
-    }
+    return (struct filling){.extent = extent, .split = slot != NULL && depth < MAX_DEPTH ? slot->item : NULL};
+}
+
+static enum sp_status join_sum(struct sp_index_sets *sets, const struct filling *filling, struct list *list,
+                               struct sp_error *err)
+{
+    const struct split *split = filling->split;
     int64_t base = 0;
-    for (uint32_t k = 0; split->kind == SUM && status == SP_OK && k < split->count; base += split->extents[k++]) {
-        for (uint32_t i = 0; status == SP_OK && i < own[k].at.count; i++)
-            status = add(sets, list, base + own[k].at.items[i], err);
+    enum sp_status status = SP_OK;
+    for (uint32_t k = 0; status == SP_OK && k < split->count; base += split->extents[k++]) {
+        for (uint32_t i = 0; status == SP_OK && i < filling->own[k].at.count; i++)
+            status = add(sets, list, base + filling->own[k].at.items[i], err);
     }
-    if (split->kind == SUM)
-        return status;
+    return status;
+}
+
+static enum sp_status join_product(struct sp_index_sets *sets, const struct filling *filling, struct list *list,
+                                   struct sp_error *err)
+{
+    const struct split *split = filling->split;
+    const struct list *own = filling->own;
     uint64_t count = 1;
+    enum sp_status status = SP_OK;
     for (uint32_t k = 0; k < split->count; k++)
         count *= own[k].at.count;
     for (uint64_t item = 0; status == SP_OK && item < count && item <= MAX_INDICES; item++) {
@@ -283,6 +290,50 @@ static enum sp_status fill(struct sp_index_sets *sets, int64_t extent, uint32_t 
             stride *= split->extents[k];
         }
         status = add(sets, list, index, err);
+    }
+    return status;
+}
+
+/* The indices of an extent whose parts are filled. */
+static enum sp_status join_parts(struct sp_index_sets *sets, const struct filling *filling, struct list *list,
+                                 struct sp_error *err)
+{
+    const int64_t extent = filling->extent, parts = sets->parts;
+    const struct split *split = filling->split;
+    enum sp_status status = SP_OK;
+    if (extent <= SP_WHOLE_EXTENT || (split != NULL && split->kind == WHOLE)) {
+        for (int64_t i = 0; status == SP_OK && i < extent; i++)
+            status = add(sets, list, i, err);
+        return status;
+    }
+    if (split != NULL)
+        return split->kind == SUM ? join_sum(sets, filling, list, err) : join_product(sets, filling, list, err);
+    for (int64_t i = 0; status == SP_OK && i < parts; i++)
+        status = add(sets, list, i * extent / parts, err);
+    return status == SP_OK ? add(sets, list, extent - 1, err) : status;
+}
+
+static enum sp_status fill(struct sp_index_sets *sets, int64_t extent, struct list *list, struct sp_error *err)
+{
+    struct filling fillings[MAX_DEPTH + 1]; /* each a part of the one before it */
+    uint32_t depth = 0;
+    enum sp_status status = SP_OK;
+    fillings[0] = begin(sets, extent, 0);
+    while (status == SP_OK) {
+        struct filling *top = &fillings[depth];
+        const struct split *split = top->split;
+        if (split == NULL || top->part == split->count) {
+            struct filling *outer = depth > 0 ? &fillings[depth - 1] : NULL;
+            status = join_parts(sets, top, outer != NULL ? &outer->own[outer->part++] : list, err);
+            if (depth-- == 0)
+                break;
+        } else if (split->kind == PRODUCT && top->part > 0 && !is_split(sets, split->extents[top->part])) {
+            status = fill_inner(sets, split->extents[top->part], &top->own[top->part], err);
+            top->part++;
+        } else {
+            depth++;
+            fillings[depth] = begin(sets, split->extents[top->part], depth);
+        }
     }
     return status;
 }
@@ -302,7 +353,7 @@ enum sp_status sp_index_sets_axis(struct sp_index_sets *sets, int64_t extent, st
     if (slot == NULL)
         return sp_fail_memory(err);
     if (slot->item == NULL) {
-        enum sp_status status = fill(sets, extent, 0, &list, err);
+        enum sp_status status = fill(sets, extent, &list, err);
         struct sp_index_axis *axis = SP_NEW(sets->arena, struct sp_index_axis);
         if (status != SP_OK || axis == NULL)
             return status != SP_OK ? status : sp_fail_memory(err);

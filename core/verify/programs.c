@@ -273,13 +273,19 @@ static enum sp_status give_all(struct sp_verification *all, struct sp_verify_run
     return status;
 }
 
-static enum sp_status run_graph(struct sp_verification *all, struct sp_verify_run *run, struct sp_graph *graph,
-                                uint32_t depth, struct sp_error *err);
+/* A branch of an If whose condition is known, or the body of a call, in whose nodes a run is. */
+struct inner {
+    struct sp_node *node; /* in whose place it stands */
+    struct sp_graph *graph;
+    uint32_t next; /* node of the graph */
+};
 
-/* A branch of an If whose condition is known, or the body of a call: its nodes, then its results are the node's. */
-static enum sp_status run_inner(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
-                                struct sp_graph *graph, uint32_t depth, struct sp_error *err)
+/* Gives the inputs of a body what the node's came to. */
+static enum sp_status enter(struct sp_verification *all, struct sp_verify_run *run, const struct inner *inner,
+                            struct sp_error *err)
 {
+    const struct sp_node *node = inner->node;
+    const struct sp_graph *graph = inner->graph;
     const struct sp_outcome *outcome;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && graph == node->body && i < graph->input_count; i++) {
@@ -287,8 +293,17 @@ static enum sp_status run_inner(struct sp_verification *all, struct sp_verify_ru
         if (status == SP_OK && outcome != NULL)
             status = sp_run_set(all, run, graph->inputs[i], *outcome, err);
     }
-    if (status == SP_OK)
-        status = run_graph(all, run, graph, depth + 1, err);
+    return status;
+}
+
+/* Makes the results of the graph the node's. */
+static enum sp_status leave(struct sp_verification *all, struct sp_verify_run *run, const struct inner *inner,
+                            struct sp_error *err)
+{
+    const struct sp_node *node = inner->node;
+    const struct sp_graph *graph = inner->graph;
+    const struct sp_outcome *outcome;
+    enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < graph->output_count && i < node->output_count; i++) {
         status = operand(all, run, graph->outputs[i], &outcome, err);
         if (status == SP_OK && outcome != NULL && node->outputs[i] != NULL)
@@ -344,12 +359,14 @@ static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run
     return status;
 }
 
-static enum sp_status run_node(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
-                               uint32_t depth, struct sp_error *err)
+/* Evaluates a node, or where a graph stands in its place, and there may be one, says which: *ret_inner is NULL else. */
+static enum sp_status begin_node(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
+                                 bool may_enter, struct sp_graph **ret_inner, struct sp_error *err)
 {
     const struct sp_numbers **in = SP_NEW_ARRAY(all->arena, node->input_count, const struct sp_numbers *);
     const struct sp_outcome *missing = NULL;
     enum sp_status status = in != NULL ? SP_OK : sp_fail_memory(err);
+    *ret_inner = NULL;
     if (status == SP_OK && all->request->watch != NULL)
         status = sp_watch_tick(all->request->watch, "verify", 0, 0, 0)
                      ? SP_OK
@@ -367,18 +384,32 @@ static enum sp_status run_node(struct sp_verification *all, struct sp_verify_run
     if (!SP_MAKE_ROOM(all->arena, run->order, run->order_count, run->order_capacity, 1))
         return sp_fail_memory(err);
     run->order[run->order_count++] = node;
-    struct sp_graph *inner = depth < SP_MAX_NESTING ? inner_graph(run, node) : NULL;
-    if (inner != NULL)
-        return run_inner(all, run, node, inner, depth, err);
+    *ret_inner = may_enter ? inner_graph(run, node) : NULL;
+    if (*ret_inner != NULL)
+        return SP_OK;
     return missing != NULL ? give_all(all, run, node, missing, err) : evaluate(all, run, node, in, err);
 }
 
-static enum sp_status run_graph(struct sp_verification *all, struct sp_verify_run *run, struct sp_graph *graph,
-                                uint32_t depth, struct sp_error *err)
+/* A node of the main graph, with all nodes of graphs that stand in its place. */
+static enum sp_status run_node(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
+                               struct sp_error *err)
 {
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < graph->node_count; i++)
-        status = run_node(all, run, &graph->nodes[i], depth, err);
+    struct inner stack[SP_MAX_NESTING]; /* each in a node of the one before it */
+    uint32_t depth = 0;
+    struct sp_graph *graph;
+    enum sp_status status = begin_node(all, run, node, true, &graph, err);
+    while (status == SP_OK && (graph != NULL || depth > 0)) {
+        if (graph != NULL) {
+            stack[depth] = (struct inner){node, graph, 0};
+            status = enter(all, run, &stack[depth++], err);
+            graph = NULL;
+        } else if (stack[depth - 1].next == stack[depth - 1].graph->node_count) {
+            status = leave(all, run, &stack[--depth], err);
+        } else {
+            node = &stack[depth - 1].graph->nodes[stack[depth - 1].next++];
+            status = begin_node(all, run, node, depth < SP_MAX_NESTING, &graph, err);
+        }
+    }
     return status;
 }
 
@@ -391,7 +422,7 @@ enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run,
             run->state = SP_RUN_WAITS;
             return SP_OK;
         }
-        status = run_node(all, run, &graph->nodes[run->next++], 0, err);
+        status = run_node(all, run, &graph->nodes[run->next++], err);
     }
     run->state = SP_RUN_DONE;
     return status;
