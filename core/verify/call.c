@@ -1,11 +1,6 @@
 /* What evaluators read of a node's operands and attributes. */
 #include "verify/evaluate.h"
 
-enum sp_status sp_call_refuse(struct sp_call *call, const char *why)
-{
-    return sp_fail(call->err, SP_ERR_UNSUPPORTED, "NOT_EVALUATED", "%s", why);
-}
-
 enum sp_status sp_call_ints(struct sp_call *call, uint32_t i, uint32_t *ret_count, const int64_t **ret_ints)
 {
     const struct sp_numbers *x = sp_call_in(call, i);

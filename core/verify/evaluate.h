@@ -54,7 +54,12 @@ static inline const struct sp_numbers *sp_call_in(const struct sp_call *call, ui
     return i < call->in_count ? call->in[i] : NULL;
 }
 
-enum sp_status sp_call_refuse(struct sp_call *call, const char *why);
+/* SP_ERR_UNSUPPORTED with the clause `why`, said so that an analyser sees that it is no success. */
+static inline enum sp_status sp_call_refuse(struct sp_call *call, const char *why)
+{
+    (void)sp_fail(call->err, SP_ERR_UNSUPPORTED, "NOT_EVALUATED", "%s", why);
+    return SP_ERR_UNSUPPORTED;
+}
 
 /* The integers of an input that is there, in the arena; SP_ERR_UNSUPPORTED where they are not all known. */
 enum sp_status sp_call_ints(struct sp_call *call, uint32_t i, uint32_t *ret_count, const int64_t **ret_ints);

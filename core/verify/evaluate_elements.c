@@ -127,6 +127,8 @@ static enum sp_status evaluate_mean(struct sp_call *call)
     struct sp_numbers *count;
     enum sp_status status = sum != NULL ? SP_OK : sp_call_refuse(call, "an operand is missing");
     for (uint32_t i = 1; status == SP_OK && i < call->in_count; i++) {
+        if (call->in[i] == NULL)
+            return sp_call_refuse(call, "an operand is missing");
         status = sp_numbers_binary(call->arena, sum, call->in[i], sum->dtype, sp_number_add, &call->out[0], call->err);
         sum = call->out[0];
     }
@@ -308,26 +310,26 @@ static enum sp_status evaluate_relu(struct sp_call *call)
 static enum sp_status evaluate_clip(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0);
-    enum sp_status status = SP_OK;
     if (x == NULL || call->version < 11)
         return sp_evaluate_by_rule(call);
+    struct sp_numbers *out;
+    enum sp_status status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
     for (uint32_t i = 1; status == SP_OK && i < 3; i++) {
         const struct sp_numbers *bound = sp_call_in(call, i);
         if (bound == NULL)
             continue;
-        const bool is_float = sp_dtype_is_float(x->dtype), are_known = x->is_known && bound->is_known;
+        const bool is_float = sp_dtype_is_float(x->dtype), are_known = out->is_known && bound->is_known;
         const sp_number2 max = !is_float   ? sp_integer_max
                                : are_known ? known_max
                                            : sp_number_max,
                          min = !is_float   ? sp_integer_min
                                : are_known ? known_min
                                            : sp_number_min;
-        status = sp_numbers_binary(call->arena, x, bound, x->dtype, i == 1 ? max : min, &call->out[0], call->err);
-        x = call->out[0];
+        status = sp_numbers_binary(call->arena, out, bound, x->dtype, i == 1 ? max : min, &out, call->err);
     }
-    return status == SP_OK && call->out[0] == NULL
-               ? sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err)
-               : status;
+    if (status == SP_OK)
+        call->out[0] = out;
+    return status;
 }
 
 static struct sp_number converted(const struct sp_numbers *x, struct sp_number a, enum sp_dtype to)

@@ -61,7 +61,7 @@ static enum sp_status evaluate_squeeze(struct sp_call *call)
     const bool adds = call->node->op_type[0] == 'U';
     struct sp_index_axis axes[SP_MAX_RANK];
     const int64_t *list;
-    uint32_t count, rank = 0, from = 0, axis;
+    uint32_t count, rank = 0, from = 0, axis = 0;
     uint64_t mask = 0;
     enum sp_status status = need(call, &x);
     if (status == SP_OK)
@@ -113,7 +113,7 @@ static enum sp_status evaluate_slice(struct sp_call *call)
     const struct sp_numbers *x;
     const int64_t *starts, *ends, *axes, *steps;
     uint32_t count, end_count, axis_count, step_count, axis;
-    struct sp_numbers *out = NULL;
+    struct sp_numbers *out;
     enum sp_status status = need(call, &x);
     if (status == SP_OK)
         status = sp_call_attribute_or_ints(call, "starts", 1, &count, &starts);
@@ -128,24 +128,23 @@ static enum sp_status evaluate_slice(struct sp_call *call)
     if (starts == NULL || ends == NULL || end_count != count || (axes != NULL && axis_count != count) ||
         (steps != NULL && step_count != count))
         return sp_call_refuse(call, "its bounds do not fit together");
+    status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         const int64_t step = steps != NULL ? steps[i] : 1;
         status = sp_call_axis(call, axes != NULL ? axes[i] : i, x->rank, &axis);
         if (status != SP_OK || step == 0 || step == INT64_MIN)
             return status != SP_OK ? status : sp_call_refuse(call, "a step is 0");
-        const int64_t extent = x->axes[axis].extent;
+        const int64_t extent = out->axes[axis].extent;
         int64_t start = starts[i] < 0 ? starts[i] + extent : starts[i];
         int64_t end = ends[i] < 0 && ends[i] > -(INT64_C(1) << 60) ? ends[i] + extent : ends[i];
         start = step > 0 ? clamp(start, 0, extent) : clamp(start, 0, extent - 1);
         end = step > 0 ? clamp(end, 0, extent) : clamp(end, -1, extent - 1);
         const int64_t length = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
-        status = sp_numbers_slice(call->arena, x, axis, (struct sp_index_run){start, step, length < 0 ? 0 : length},
+        status = sp_numbers_slice(call->arena, out, axis, (struct sp_index_run){start, step, length < 0 ? 0 : length},
                                   &out, call->err);
-        x = out;
     }
-    if (status == SP_OK && out == NULL)
-        return sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err);
-    call->out[0] = out;
+    if (status == SP_OK)
+        call->out[0] = out;
     return status;
 }
 
@@ -179,7 +178,9 @@ static enum sp_status evaluate_concat(struct sp_call *call)
     const struct sp_numbers *x;
     uint32_t axis, count = 0;
     const struct sp_numbers **parts = SP_NEW_ARRAY(call->arena, call->in_count, const struct sp_numbers *);
-    enum sp_status status = parts == NULL ? sp_fail_memory(call->err) : need(call, &x);
+    if (parts == NULL)
+        return sp_fail_memory(call->err);
+    enum sp_status status = need(call, &x);
     if (status == SP_OK)
         status = sp_call_axis(call, sp_node_int(call->node, "axis", 0), x->rank, &axis);
     for (uint32_t i = 0; status == SP_OK && i < call->in_count; i++) {
@@ -232,11 +233,12 @@ static enum sp_status evaluate_tile(struct sp_call *call)
         if (repeats[axis] < 1 || repeats[axis] > 1 << 20)
             return sp_call_refuse(call, "it repeats an axis too often");
         parts = SP_NEW_ARRAY(call->arena, (size_t)repeats[axis], const struct sp_numbers *);
-        for (int64_t i = 0; parts != NULL && i < repeats[axis]; i++)
+        if (parts == NULL)
+            return sp_fail_memory(call->err);
+        for (int64_t i = 0; i < repeats[axis]; i++)
             parts[i] = x;
         struct sp_numbers *next = NULL;
-        status = parts == NULL ? sp_fail_memory(call->err)
-                               : sp_numbers_concat(call->arena, (uint32_t)repeats[axis], parts, axis, &next, call->err);
+        status = sp_numbers_concat(call->arena, (uint32_t)repeats[axis], parts, axis, &next, call->err);
         x = next;
     }
     return status == SP_OK ? sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err) : status;
@@ -306,7 +308,7 @@ static enum sp_status evaluate_pad(struct sp_call *call)
     const int64_t *pads, *axes;
     uint32_t count, axis_count, axis;
     struct sp_number fill = sp_number_of_real(sp_node_float(call->node, "value", 0));
-    struct sp_numbers *out = NULL;
+    struct sp_numbers *out;
     enum sp_status status = need(call, &x);
     if (status == SP_OK)
         status = sp_call_attribute_or_ints(call, "pads", 1, &count, &pads);
@@ -319,6 +321,7 @@ static enum sp_status evaluate_pad(struct sp_call *call)
         fill = value->items[0];
     else if (!sp_dtype_is_float(x->dtype))
         fill = sp_number_of_int((int64_t)fill.real);
+    status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
     for (uint32_t i = 0; status == SP_OK && i < count / 2; i++) {
         status = sp_call_axis(call, axes != NULL ? axes[i] : i, x->rank, &axis);
         const int64_t low = pads[i], high = pads[count / 2 + i];
@@ -326,12 +329,10 @@ static enum sp_status evaluate_pad(struct sp_call *call)
             continue;
         if (llabs(low) > SP_MAX_EVALUATED_NUMBERS || llabs(high) > SP_MAX_EVALUATED_NUMBERS)
             return sp_call_refuse(call, "it pads by too much");
-        status = pad_axis(call, x, axis, (struct padding){low, high, mode, fill}, &out);
-        x = out;
+        status = pad_axis(call, out, axis, (struct padding){low, high, mode, fill}, &out);
     }
-    if (status == SP_OK && out == NULL)
-        return sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err);
-    call->out[0] = out;
+    if (status == SP_OK)
+        call->out[0] = out;
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "verify/evaluate.h"
 
-/* A chain of steps, each of which is skipped after an error. */
+/* A chain of steps, each of which is skipped after an error; its result, and so a later one's operand, is NULL then. */
 struct steps {
     struct sp_call *call;
     enum sp_status status;
@@ -45,9 +45,9 @@ static struct sp_numbers *mean(struct steps *steps, const struct sp_numbers *x, 
 {
     double count = 1;
     struct sp_numbers *sum = fold(steps, x, mask, sp_number_add);
-    for (uint32_t i = 0; x != NULL && i < x->rank; i++)
+    for (uint32_t i = 0; steps->status == SP_OK && i < x->rank; i++)
         count *= (mask >> i & 1) != 0 ? (double)x->axes[i].extent : 1;
-    return combine(steps, sum, number(steps, x != NULL ? x->dtype : SP_DTYPE_FLOAT, count), sp_number_divide);
+    return steps->status == SP_OK ? combine(steps, sum, number(steps, x->dtype, count), sp_number_divide) : NULL;
 }
 
 static struct sp_numbers *apply(struct steps *steps, const struct sp_numbers *x, const char *name,
@@ -88,7 +88,7 @@ static const struct sp_numbers *along(struct steps *steps, const struct sp_numbe
 static enum sp_status axes_of(struct sp_call *call, const struct sp_numbers *x, uint64_t *ret_mask)
 {
     const int64_t *list;
-    uint32_t count = 0, axis;
+    uint32_t count = 0, axis = 0;
     *ret_mask = 0;
     enum sp_status status = sp_call_attribute_or_ints(call, "axes", 1, &count, &list);
     for (uint32_t i = 0; status == SP_OK && list != NULL && i < count; i++) {
@@ -261,9 +261,13 @@ static enum sp_status evaluate_group_norm(struct sp_call *call)
     }
     extents[2] /= count;
     steps.status = sp_numbers_reshape(call->arena, x, 3, extents, &groups, call->err);
+    if (steps.status != SP_OK)
+        return steps.status;
     groups = normalize(&steps, groups, UINT64_C(4), true, &average, &root);
     if (steps.status == SP_OK)
         steps.status = sp_numbers_reshape(call->arena, groups, x->rank, own, &back, call->err);
+    if (steps.status != SP_OK)
+        return steps.status;
     call->out[0] = scaled(&steps, back, along(&steps, sp_call_in(call, 1), x->rank, 1),
                           along(&steps, sp_call_in(call, 2), x->rank, 1));
     return steps.status;

@@ -358,7 +358,7 @@ static enum sp_status evaluate_resize(struct sp_call *call)
     const char *mode = sp_node_string(call->node, "mode", "nearest"),
                *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
     const int64_t *sizes = NULL;
-    struct sp_numbers *out = NULL;
+    struct sp_numbers *out;
     uint32_t count = 0;
     enum sp_status status = SP_OK;
     if (x == NULL || strcmp(mode, "cubic") == 0 || strstr(places, "tf_") == places ||
@@ -371,6 +371,7 @@ static enum sp_status evaluate_resize(struct sp_call *call)
         return sp_call_refuse(call, "its sizes are not known");
     if (status != SP_OK || (sizes != NULL && count != x->rank))
         return status != SP_OK ? status : sp_call_refuse(call, "its sizes are for other axes");
+    status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
     for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
         const int64_t own = x->axes[i].extent;
         const double scale = sizes != NULL ? (double)sizes[i] / (double)own : scales->items[i].real;
@@ -379,12 +380,10 @@ static enum sp_status evaluate_resize(struct sp_call *call)
             return sp_call_refuse(call, "its sizes are too large");
         if (extent == own)
             continue;
-        status = resize_axis(call, x, i, extent, scale, &out);
-        x = out;
+        status = resize_axis(call, out, i, extent, scale, &out);
     }
-    if (status == SP_OK && out == NULL)
-        return sp_numbers_view(call->arena, x, x->rank, x->axes, &call->out[0], call->err);
-    call->out[0] = out;
+    if (status == SP_OK)
+        call->out[0] = out;
     return status;
 }
 

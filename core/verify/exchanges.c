@@ -132,17 +132,19 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
     enum sp_status status = SP_OK;
     if (form->kind == ALL_GATHER || form->kind == ALL_TO_ALL) {
         const int64_t axis = form->axis < 0 ? form->axis + pieces[0]->rank : form->axis;
-        if (axis < 0 || axis >= pieces[0]->rank)
-            return sp_fail(why, SP_ERR_MODEL, "AXIS_MISSING", "It gathers along an axis that its input does not have.");
+        if (axis < 0 || axis >= pieces[0]->rank) {
+            (void)sp_fail(why, SP_ERR_MODEL, "AXIS_MISSING", "It gathers along an axis that its input does not have.");
+            return SP_ERR_MODEL; /* said so that an analyser sees it */
+        }
         status = sp_numbers_concat(arena, form->count, pieces, (uint32_t)axis, ret, why);
-        return status == SP_ERR_UNSUPPORTED
-                   ? sp_fail(NULL, SP_ERR_MODEL, "PARTS_DIFFER", "%s", "the members' inputs have other shapes")
-                   : status;
+        return status == SP_ERR_UNSUPPORTED ? SP_ERR_MODEL : status; /* the members' inputs have other shapes */
     }
     const sp_number2 function = reduction(exchange, pieces[0]);
     struct sp_numbers *sum;
-    if (function == NULL)
-        return sp_fail(why, SP_ERR_MODEL, "NO_REDUCTION", "It reduces by '%s', which is no reduction.", form->reduce);
+    if (function == NULL) {
+        (void)sp_fail(why, SP_ERR_MODEL, "NO_REDUCTION", "It reduces by '%s', which is no reduction.", form->reduce);
+        return SP_ERR_MODEL; /* said so that an analyser sees it */
+    }
     status = sp_numbers_view(arena, pieces[0], pieces[0]->rank, pieces[0]->axes, &sum, why);
     for (uint32_t i = 1; status == SP_OK && i < form->count; i++) {
         bool fits = pieces[i]->rank == sum->rank;
@@ -151,7 +153,8 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
         status = fits ? sp_numbers_binary(arena, sum, pieces[i], sum->dtype, function, &sum, why)
                       : sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "The members' inputs have different shapes.");
     }
-    *ret = sum;
+    if (status == SP_OK)
+        *ret = sum;
     return status;
 }
 

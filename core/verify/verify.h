@@ -86,9 +86,9 @@ enum sp_verdict sp_verification_verdict(const struct sp_verification *verificati
  *  "reasons": [{"rank", "part", "collective", "node", "tensor", "of"}],      what each collective makes, on its first rank
  *  "failures": [{"verdict", "rank", "program", "node", "operator", "output", "message", "expected", "nearest"}]}
  */
-void sp_verification_json(const struct sp_verification *verification, struct sp_json *json);
+void sp_verification_json(const struct sp_verification *all, struct sp_json *json);
 /* For people: the verdict, and a paragraph for each failure. */
-void sp_verification_text(const struct sp_verification *verification, struct sp_buf *buf);
+void sp_verification_text(const struct sp_verification *all, struct sp_buf *buf);
 
 /*
  * The programs of a manifest, in `arena`. `find` gives the bytes of a model that it names; their files are the

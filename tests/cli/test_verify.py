@@ -516,6 +516,42 @@ class Decided(Verify):
         answer = self.answer(noise, [noise], UNDECIDED)
         self.assertIn("RandomNormalLike", answer["failures"][0]["message"])
 
+    def test_operands_that_do_not_fit(self):
+        """A mean with an omitted term, and channels that are no multiple of the groups."""
+        mean = self.one(make.node("Mean", ["x", ""], ["y"]))
+        answer = self.answer(mean, [mean], UNDECIDED)
+        self.assertIn("an operand is missing", answer["failures"][0]["message"])
+        norm = make.encode(make.model(
+            make.graph_input("x", [2, 3, 5]), make.graph_input("s", [3]), make.graph_input("b", [3]),
+            make.node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2), make.graph_output("y", [2, 3, 5]),
+            opset=21))
+        answer = self.answer(norm, [norm], UNDECIDED)
+        self.assertIn("GroupNormalization", answer["failures"][0]["message"])
+
+    def test_branches_inside_branches(self):
+        """Each level negates what the one inside it gives: an even number of them is none, an odd one is not."""
+        def branch(level, node):
+            return [node, make.delimited(2, f"g{level}"), make.delimited(12, make.delimited(1, f"y{level}"))]
+
+        def choice(level, then_branch, else_branch):
+            return make.delimited(1, make.delimited(1, "c"), make.delimited(2, f"t{level}"), make.delimited(4, "If"), *[
+                make.delimited(5, make.delimited(1, name), make.delimited(6, *graph), make.integer(20, 5))
+                for name, graph in (("then_branch", then_branch), ("else_branch", else_branch))])
+
+        condition = make.delimited(5, make.integer(2, 9), make.delimited(8, "c"), make.delimited(9, b"\x01"))
+        for levels in 1, 2, 7, 40:
+            inner = branch(0, make.node("Tanh", ["x"], ["y0"]))
+            for level in range(1, levels + 1):
+                other = [make.node("Exp", ["x"], [f"e{level}"]), make.delimited(2, "other"),
+                         make.delimited(12, make.delimited(1, f"e{level}"))]
+                chosen = choice(level, inner, other)
+                inner = branch(level, [chosen, make.node("Neg", [f"t{level}"], [f"y{level}"])])
+            original = self.one(chosen, make.node("Neg", [f"t{levels}"], ["y"]), weights=[condition])
+            flat = [self.one(make.node("Tanh", ["x"], ["y"])),
+                    self.one(make.node("Tanh", ["x"], ["a"]), make.node("Neg", ["a"], ["y"]))]
+            self.proved(original, [flat[levels % 2]])
+            self.refuted(original, [flat[1 - levels % 2]])
+
     def test_an_output_of_which_a_part_is_nowhere(self):
         original = self.one(make.node("Tanh", ["x"], ["y"]))
         part = bytes_of(make.graph_input("x", [1, 4]), make.node("Tanh", ["x"], ["y"]), make.graph_output("y", [1, 4]))

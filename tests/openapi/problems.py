@@ -65,7 +65,7 @@ def sources():
     for part in ("server", "core"):
         for folder, _, files in sorted(os.walk(os.path.join(TOP, part))):
             for name in sorted(files):
-                if name.endswith(".c"):
+                if name.endswith((".c", ".h")):
                     yield os.path.join(folder, name)
 
 
