@@ -67,7 +67,7 @@ const layouts = {
   'tensor 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
   'tensor 4': { cluster: clusterOf(['gpu', 4]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
   'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], stages: 2 },
-  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: [], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 } };
+  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 } };
 
 function shell(...words) {
   const { status, stdout, stderr } = spawnSync(cli, words, { encoding: 'utf8' });
