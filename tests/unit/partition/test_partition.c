@@ -146,7 +146,7 @@ Test(partition, gathers)
     cr_expect(strstr(text, "all-gather H: d3(3,2,1,0) d2(3,2,1,0) d1(3,2,1,0) d0(3,2,1,0)\n"), "%s", text);
 }
 
-/* The same where devices have unequal shares: three blocks of four and one. Of padded shards it is an all-gather. */
+/* The same where devices have unequal shares: three blocks of four and one. */
 Test(partition, gathers_shares)
 {
     struct sp_node *second, *first = chain(2, &second);
@@ -154,11 +154,15 @@ Test(partition, gathers_shares)
     given(second, "H", "|", "0 1");
     const char *text = trace_partition();
     cr_expect(strstr(text, "\nall-gather-v H: d0(0,1) d1(0,1) !\n"), "%s", text);
+}
 
-    first = chain(3, &second);
-    given(first, "X", "| 3", "0; 1; 2"); /* of 3, 3 and 2 columns */
+/* Of 3, 3 and 2 columns. */
+Test(partition, gathers_padded_shards)
+{
+    struct sp_node *second, *first = chain(3, &second);
+    given(first, "X", "| 3", "0; 1; 2");
     given(second, "H", "|", "0 1 2");
-    text = trace_partition();
+    const char *text = trace_partition();
     cr_expect(strstr(text, "all-gather-v") == NULL, "%s", text);
 }
 

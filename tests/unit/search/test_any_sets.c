@@ -215,6 +215,7 @@ static struct sp_search_result *search(const struct sp_workload *work, const str
     }
     cr_assert_eq(status, SP_OK, "%s", err.message);
     recount_expect_result(work, cluster, result);
+    sp_search_result_release(result); /* what is read of it is in the arena */
     return result;
 }
 

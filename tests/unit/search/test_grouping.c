@@ -35,6 +35,7 @@ static enum sp_status group(const struct sp_workload *workload, const struct sp_
     enum sp_status status = sp_joint_search(arena, workload, NULL, cluster, &options, ret_result, &error);
     if (status == SP_OK)
         recount_expect(workload, cluster, &(*ret_result)->placement, NULL, (*ret_result)->evaluation, true);
+    sp_search_result_release(*ret_result); /* what is read of it is in the arena */
     return status;
 }
 

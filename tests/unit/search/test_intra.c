@@ -655,4 +655,5 @@ Test(intra, no_stage_ends_inside_a_kernel_for_nothing)
                              "%s", tensor->name);
         }
     }
+    sp_search_result_release(result);
 }

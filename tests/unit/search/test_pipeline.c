@@ -31,6 +31,7 @@ static struct sp_search_result *search(const struct sp_workload *workload, const
     cr_assert_eq(sp_joint_search(arena, workload, NULL, cluster, &options, &result, &error), SP_OK, "%s",
                  error.message);
     recount_expect_result(workload, cluster, result);
+    sp_search_result_release(result); /* what is read of it is in the arena */
     return result;
 }
 
