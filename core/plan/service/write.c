@@ -186,11 +186,6 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-static void text_rate(struct sp_buf *buf, double rate)
-{
-    sp_buf_printf(buf, "%.4g", rate);
-}
-
 /* "12.1 ms (90%: 10.9 ms to 14.2 ms)" */
 static void text_bar(struct sp_buf *buf, const struct sp_error_bar *bar, void (*write)(struct sp_buf *, double))
 {
@@ -224,22 +219,24 @@ static void text_users(const struct sp_service *service, struct sp_buf *cell, st
     sp_buf_text(cell, "a request takes ");
     text_bar(cell, &service->request_seconds, sp_text_seconds);
     paragraph(buf, "Users see", cell);
-    text_bar(cell, &service->requests_per_second, text_rate);
+    text_bar(cell, &service->requests_per_second, sp_text_rate);
     sp_buf_text(cell, " requests per second");
     if (service->is_llm) {
         sp_buf_text(cell, ", ");
-        text_bar(cell, &service->tokens_per_second, text_rate);
+        text_bar(cell, &service->tokens_per_second, sp_text_rate);
         sp_buf_text(cell, " tokens per second; of a device ");
-        text_rate(cell, service->tokens_per_second.value / service->devices);
+        sp_text_rate(cell, service->tokens_per_second.value / service->devices);
     }
     if (service->has_rate) {
         sp_buf_text(cell, "; at most ");
-        text_bar(cell, &service->capacity_per_second, text_rate);
+        text_bar(cell, &service->capacity_per_second, sp_text_rate);
         sp_buf_text(cell, " requests per second");
     }
-    if (service->price_per_hour > 0)
-        sp_buf_printf(cell, "; %.2f US dollars an hour, %.4g requests a dollar", service->price_per_hour,
-                      service->requests_per_second.value * HOUR / service->price_per_hour);
+    if (service->price_per_hour > 0) {
+        sp_buf_printf(cell, "; %.2f US dollars an hour, ", service->price_per_hour);
+        sp_text_rate(cell, service->requests_per_second.value * HOUR / service->price_per_hour);
+        sp_buf_text(cell, " requests a dollar");
+    }
     paragraph(buf, "Served", cell);
 }
 
@@ -317,7 +314,9 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
         name_cell(buf, cell, one->is_for_all ? "all" : one->planned, 10);
         sp_buf_printf(buf, "%11lld", (long long)one->concurrency);
         cell_seconds(buf, cell, one->request_seconds);
-        sp_buf_printf(buf, "%12.4g%s\n", one->requests_per_second,
+        sp_text_rate(cell, one->requests_per_second);
+        cell_end(buf, cell, 12);
+        sp_buf_printf(buf, "%s\n",
                       one->is_chosen         ? "  this plan"
                       : !one->fits           ? "  lacks memory"
                       : one->limit_ratio > 1 ? "  breaks a limit"
@@ -344,8 +343,9 @@ static void text_clusters(const struct sp_service *service, struct sp_buf *cell,
         }
         sp_buf_printf(buf, "%8u%10u", row->copies, row->devices);
         cell_seconds(buf, cell, row->request_seconds);
-        sp_buf_printf(buf, "%12.4g%12.2f%s\n", row->requests_per_second, row->price_per_hour,
-                      row->is_chosen ? "  this plan" : "");
+        sp_text_rate(cell, row->requests_per_second);
+        cell_end(buf, cell, 12);
+        sp_buf_printf(buf, "%12.2f%s\n", row->price_per_hour, row->is_chosen ? "  this plan" : "");
     }
 }
 

@@ -172,7 +172,8 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 }
 
 /* Stages for the objective, of which each option's were proposed already; then for each other one, where none fits yet,
-   plans were refused for their latency, or there are few units: what is found for one objective is a plan for all, and a better one now and then. */
+   plans were refused for their latency, or there are few units: what is found for one objective is a plan for all, and a
+   better one now and then. */
 static enum sp_status propose_for_any(struct sp_search_run *search)
 {
     static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};

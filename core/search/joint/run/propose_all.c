@@ -133,16 +133,16 @@ static enum sp_status propose_with_pins(struct sp_search_run *search, const stru
 enum sp_status sp_run_propose_mixed(struct sp_search_run *search)
 {
     const struct sp_model_choice *const *profiles = (const struct sp_model_choice *const *)search->profiles;
-    const struct sp_model_choice **single =
-        SP_NEW_ARRAY(search->joint.arena, search->profile_count, const struct sp_model_choice *);
+    const struct sp_model_choice **single;
     const enum sp_objective objectives[] = {search->proposed, SP_OBJECTIVE_THROUGHPUT};
     const uint32_t objective_count = search->proposed == SP_OBJECTIVE_LATENCY ? 2 : 1;
     uint32_t count = 0;
     enum sp_status status = SP_OK;
-    if (single == NULL)
-        return sp_fail_memory(search->err);
     if (!sp_run_has_pins(search->joint.options->constraints))
         return SP_OK;
+    single = SP_NEW_ARRAY(search->joint.arena, search->profile_count, const struct sp_model_choice *);
+    if (single == NULL)
+        return sp_fail_memory(search->err);
     for (uint32_t i = 0; i < search->profile_count; i++)
         if (profiles[i]->table == NULL)
             single[count++] = profiles[i];
