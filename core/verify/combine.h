@@ -21,6 +21,7 @@ struct sp_number sp_number_max(struct sp_number a, struct sp_number b);
 struct sp_number sp_number_min(struct sp_number a, struct sp_number b);
 struct sp_number sp_integer_add(struct sp_number a, struct sp_number b);
 struct sp_number sp_integer_multiply(struct sp_number a, struct sp_number b);
+struct sp_number sp_integer_divide(struct sp_number a, struct sp_number b); /* towards zero; by 0 it is 0 */
 struct sp_number sp_integer_max(struct sp_number a, struct sp_number b);
 struct sp_number sp_integer_min(struct sp_number a, struct sp_number b);
 

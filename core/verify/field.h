@@ -83,18 +83,17 @@ static inline uint64_t sp_field_hash(uint64_t tag, uint64_t a)
     return sp_field_reduce(sp_scramble(a ^ sp_scramble(tag)));
 }
 
-/* The number that a double is: a fraction whose denominator is a power of two. */
+/*
+ * The number that a real stands for, which has so many binary digits: the fraction of small terms that it is nearest to,
+ * if there is one, as 0.6 in float32 is 3/5 rounded; else the fraction whose denominator is a power of two that it is.
+ * The largest numbers of a type stand for infinity, as masks have them.
+ */
+uint64_t sp_field_of_digits(double value, int digits);
+
+/* Of 24 digits (float32) where it has no more, else of 53. */
 static inline uint64_t sp_field_of_real(double value)
 {
-    int exponent;
-    if (isnan(value))
-        return sp_field_hash(1, 1);
-    if (isinf(value))
-        return value < 0 ? SP_FIELD_LEAST : SP_FIELD_GREATEST;
-    const double mantissa = frexp(value, &exponent);
-    const int64_t digits = (int64_t)ldexp(mantissa, 53);
-    const int shift = ((exponent - 53) % 61 + 61) % 61; /* 2^61 = 1 */
-    return sp_field_multiply(sp_field_of_int(digits), UINT64_C(1) << shift);
+    return sp_field_of_digits(value, (double)(float)value == value ? 24 : 53);
 }
 
 /* A real that follows from a number, between 1/4 and 1 but for its sign: none hides what it is multiplied with. */

@@ -1,4 +1,5 @@
 /* Arithmetic of single numbers. */
+#include <float.h>
 #include <string.h>
 
 #include "base/hash_map.h"
@@ -8,6 +9,69 @@ uint64_t sp_tag(const char *name)
 {
     return sp_digest(name, strlen(name), 0);
 }
+
+/* ---- reals as numbers of the field ------------------------------------------------------------------------------ */
+
+static uint64_t dyadic(double value)
+{
+    int exponent;
+    const double mantissa = frexp(value, &exponent);
+    const int64_t digits = (int64_t)ldexp(mantissa, 53);
+    const int shift = ((exponent - 53) % 61 + 61) % 61; /* 2^61 = 1 */
+    return sp_field_multiply(sp_field_of_int(digits), UINT64_C(1) << shift);
+}
+
+static bool is_largest(double size, int digits)
+{
+    return (digits == 24 && size >= (double)FLT_MAX) || (digits == 53 && size >= DBL_MAX) ||
+           (digits == 11 && size >= 65504) || (digits == 8 && size >= 0x1.FEp127);
+}
+
+/* The fraction of terms below 2^(digits / 2) that rounds to the size, by its continued fraction. */
+static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *ret_below)
+{
+    const int64_t limit = INT64_C(1) << (digits / 2 > 20 ? 20 : digits / 2);
+    int64_t above[2] = {1, 0}, below[2] = {0, 1}; /* of the last two fractions */
+    int exponent;
+    double rest = size;
+    (void)frexp(size, &exponent);
+    const double half_unit = ldexp(1, exponent - digits - 1);
+    while (rest < (double)limit) {
+        const int64_t whole = (int64_t)rest;
+        const int64_t p = whole * above[0] + above[1], q = whole * below[0] + below[1];
+        if (p > limit * limit || q > limit)
+            return false;
+        if (p > 0 && fabs((double)p / (double)q - size) <= half_unit) {
+            *ret_above = p;
+            *ret_below = q;
+            return true;
+        }
+        if (rest == (double)whole)
+            return false;
+        above[1] = above[0];
+        below[1] = below[0];
+        above[0] = p;
+        below[0] = q;
+        rest = 1 / (rest - (double)whole);
+    }
+    return false;
+}
+
+uint64_t sp_field_of_digits(double value, int digits)
+{
+    const double size = fabs(value);
+    int64_t above, below;
+    if (isnan(value))
+        return sp_field_hash(1, 1);
+    if (is_largest(size, digits))
+        return value < 0 ? SP_FIELD_LEAST : SP_FIELD_GREATEST;
+    if (size == floor(size) || !find_fraction(size, digits, &above, &below))
+        return dyadic(value);
+    const uint64_t fraction = sp_field_multiply(sp_field_of_int(above), sp_field_inverse(sp_field_of_int(below)));
+    return value < 0 ? sp_field_negate(fraction) : fraction;
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------------------------- */
 
 struct sp_number sp_number_add(struct sp_number a, struct sp_number b)
 {
@@ -68,6 +132,16 @@ struct sp_number sp_integer_add(struct sp_number a, struct sp_number b)
 struct sp_number sp_integer_multiply(struct sp_number a, struct sp_number b)
 {
     return (struct sp_number){a.field * b.field, a.real * b.real};
+}
+
+static int64_t quotient(int64_t a, int64_t b)
+{
+    return b == 0 || (a == INT64_MIN && b == -1) ? 0 : a / b;
+}
+
+struct sp_number sp_integer_divide(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(uint64_t)quotient((int64_t)a.field, (int64_t)b.field), trunc(a.real / b.real)};
 }
 
 struct sp_number sp_integer_max(struct sp_number a, struct sp_number b)

@@ -6,8 +6,8 @@
 #include "base/hash_map.h"
 #include "base/ranges.h"
 #include "graph/model.h"
-#include "verify/evaluate.h"
 #include "verify/index_sets.h"
+#include "verify/operators/evaluate.h"
 #include "verify/verify.h"
 
 /* What a value came to: numbers, or why there are none. */

@@ -5,7 +5,7 @@
 #include "base/hash_map.h"
 #include "base/limits.h"
 #include "onnx/wire.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */
 
@@ -30,10 +30,10 @@ static bool read_literal(enum sp_dtype dtype, uint64_t bits, struct sp_number *r
         *ret = sp_number_of_real(sp_wire_double(bits));
         return true;
     case SP_DTYPE_FLOAT16:
-        *ret = sp_number_of_real(half_of(bits));
+        *ret = (struct sp_number){sp_field_of_digits(half_of(bits), 11), half_of(bits)};
         return true;
     case SP_DTYPE_BFLOAT16:
-        *ret = sp_number_of_real(sp_wire_float(bits << 16));
+        *ret = (struct sp_number){sp_field_of_digits(sp_wire_float(bits << 16), 8), sp_wire_float(bits << 16)};
         return true;
     case SP_DTYPE_INT8:
         *ret = sp_number_of_int((int8_t)bits);

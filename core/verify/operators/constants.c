@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 #include "verify/sources.h"
 
 static enum sp_status give_ints(struct sp_call *call, uint32_t rank, int64_t count, const int64_t *values)

@@ -11,7 +11,7 @@
 #include "base/hash_map.h"
 #include "base/limits.h"
 #include "ops/table/op.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 struct by_rule {
     struct sp_call *call;
@@ -27,7 +27,7 @@ static bool is_parallel(const struct sp_factor *factor)
 /* What a device's part changes by itself. */
 static bool is_of_shard(const struct sp_attribute *attribute)
 {
-    static const char *const names[] = {"num_heads", "kv_num_heads", "q_num_heads", "hidden_size", NULL};
+    static const char *const names[] = {"num_heads", "kv_num_heads", "q_num_heads", "hidden_size", "N", NULL};
     for (const char *const *name = names; *name != NULL; name++) {
         if (strcmp(attribute->name, *name) == 0)
             return true;

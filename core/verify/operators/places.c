@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 /* The two places that an index of an axis stands for; false where one of them is not looked at. */
 static bool places_at(const struct sp_index_axis *axis, struct sp_number index, int64_t ret[2])

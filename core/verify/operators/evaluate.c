@@ -1,10 +1,12 @@
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 #include <string.h>
 
 static const struct sp_evaluator_entry *const tables[] = {
-    sp_evaluators_elements,   sp_evaluators_movement, sp_evaluators_places,    sp_evaluators_products,
-    sp_evaluators_reductions, sp_evaluators_windows,  sp_evaluators_constants, sp_evaluators_recurrent,
+    sp_evaluators_elements,   sp_evaluators_movement,  sp_evaluators_places,    sp_evaluators_products,
+    sp_evaluators_reductions, sp_evaluators_windows,   sp_evaluators_constants, sp_evaluators_recurrent,
+    sp_evaluators_norms,      sp_evaluators_attention, sp_evaluators_losses,    sp_evaluators_quantised,
+    sp_evaluators_scattered,
 };
 
 static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry *table, const char *name)
@@ -17,7 +19,18 @@ static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry 
 /* Operators of other domains that are ai.onnx's under their name. */
 static bool is_standard(const struct sp_node *node)
 {
-    static const char *const same[] = {"FusedMatMul", "Gelu", "Trilu", "SimplifiedLayerNormalization", NULL};
+    static const char *const same[] = {"FusedMatMul",
+                                       "Gelu",
+                                       "Trilu",
+                                       "SimplifiedLayerNormalization",
+                                       "SkipLayerNormalization",
+                                       "SkipSimplifiedLayerNormalization",
+                                       "QuantizeLinear",
+                                       "DequantizeLinear",
+                                       "MatMulIntegerToFloat",
+                                       "DynamicQuantizeMatMul",
+                                       "QGemm",
+                                       NULL};
     if (node->domain[0] == '\0')
         return true;
     for (const char *const *name = same; strcmp(node->domain, "com.microsoft") == 0 && *name != NULL; name++) {

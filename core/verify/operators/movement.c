@@ -5,7 +5,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 

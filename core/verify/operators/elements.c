@@ -5,23 +5,13 @@
 
 #include "base/hash_map.h"
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
 static struct sp_number integer_subtract(struct sp_number a, struct sp_number b)
 {
     return (struct sp_number){a.field - b.field, a.real - b.real};
-}
-
-static int64_t quotient(int64_t a, int64_t b)
-{
-    return b == 0 || (a == INT64_MIN && b == -1) ? 0 : a / b;
-}
-
-static struct sp_number integer_divide(struct sp_number a, struct sp_number b)
-{
-    return (struct sp_number){(uint64_t)quotient((int64_t)a.field, (int64_t)b.field), trunc(a.real / b.real)};
 }
 
 static int64_t modulo(int64_t a, int64_t b)
@@ -81,7 +71,7 @@ static const struct binary binaries[] = {
     {"Sum", sp_number_add, sp_integer_add, NULL, false},
     {"Sub", sp_number_subtract, integer_subtract, NULL, false},
     {"Mul", sp_number_multiply, sp_integer_multiply, NULL, false},
-    {"Div", sp_number_divide, integer_divide, NULL, false},
+    {"Div", sp_number_divide, sp_integer_divide, NULL, false},
     {"Max", sp_number_max, sp_integer_max, known_max, false},
     {"Min", sp_number_min, sp_integer_min, known_min, false},
     {"Mod", NULL, integer_modulo, NULL, false},

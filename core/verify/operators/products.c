@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* What evaluators read of a node's operands and attributes. */
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 enum sp_status sp_call_ints(struct sp_call *call, uint32_t i, uint32_t *ret_count, const int64_t **ret_ints)
 {

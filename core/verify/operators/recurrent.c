@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 struct lstm {
     const struct sp_numbers *gates; /* [t, d, b, 4 h]: what the inputs give */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/evaluate.h"
+#include "verify/operators/evaluate.h"
 
 #define PADDING    (-1)
 #define MAX_PLACES 6 /* axes of places */
@@ -125,6 +125,7 @@ struct convolution {
     uint32_t places;
     int64_t per_group_in, per_group_out;
     const struct window *windows;
+    sp_number2 add, multiply;
     const uint32_t *channels; /* for each input channel of each group an item of x, by the channels of w */
 };
 
@@ -145,16 +146,16 @@ static struct sp_number convolve_at(const struct convolution *work, const int64_
             if (from == UINT32_MAX)
                 continue;
             const struct sp_number product =
-                sp_number_multiply(work->x->items[image * x_strides[0] + from * x_strides[1] + at],
-                                   w->items[((uint64_t)channel * w->axes[1].count + c) * taps + t]);
-            sum = sp_number_add(sum, product);
+                work->multiply(work->x->items[image * x_strides[0] + from * x_strides[1] + at],
+                               w->items[((uint64_t)channel * w->axes[1].count + c) * taps + t]);
+            sum = work->add(sum, product);
         }
         t++;
     } while (advance(work->places, tap, work->windows, true));
     return sum;
 }
 
-static enum sp_status evaluate_conv(struct sp_call *call)
+enum sp_status sp_evaluate_conv(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0), *w = sp_call_in(call, 1), *b = sp_call_in(call, 2);
     struct window windows[MAX_PLACES];
@@ -162,10 +163,12 @@ static enum sp_status evaluate_conv(struct sp_call *call)
     struct sp_index_axis axes[SP_MAX_RANK];
     int64_t kernel[MAX_PLACES], x_strides[SP_MAX_RANK];
     const int64_t groups = sp_node_int(call->node, "group", 1);
-    if (x == NULL || w == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || w->rank != x->rank ||
-        !sp_dtype_is_float(x->dtype))
+    if (x == NULL || w == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || w->rank != x->rank)
         return sp_evaluate_by_rule(call);
+    const bool is_float = sp_dtype_is_float(x->dtype);
     struct convolution work = {.x = x, .w = w, .places = x->rank - 2, .windows = windows};
+    work.add = is_float ? sp_number_add : sp_integer_add;
+    work.multiply = is_float ? sp_number_multiply : sp_integer_multiply;
     if (groups < 1 || groups > w->axes[0].extent || w->axes[0].extent % groups != 0 ||
         x->axes[1].extent != w->axes[1].extent * groups)
         return sp_call_refuse(call, "its channels do not fit its weight");
@@ -215,7 +218,7 @@ static enum sp_status evaluate_conv(struct sp_call *call)
     status = b->rank == 1 ? sp_numbers_view(call->arena, b, x->rank, axes, &bias, call->err)
                           : sp_call_refuse(call, "its bias is no vector");
     return status == SP_OK
-               ? sp_numbers_binary(call->arena, call->out[0], bias, x->dtype, sp_number_add, &call->out[0], call->err)
+               ? sp_numbers_binary(call->arena, call->out[0], bias, x->dtype, work.add, &call->out[0], call->err)
                : status;
 }
 
@@ -388,6 +391,6 @@ static enum sp_status evaluate_resize(struct sp_call *call)
 }
 
 const struct sp_evaluator_entry sp_evaluators_windows[] = {
-    {"Conv", evaluate_conv},     {"MaxPool", evaluate_pool},    {"AveragePool", evaluate_pool},
+    {"Conv", sp_evaluate_conv},  {"MaxPool", evaluate_pool},    {"AveragePool", evaluate_pool},
     {"Resize", evaluate_resize}, {"Upsample", evaluate_resize}, {NULL, NULL},
 };
