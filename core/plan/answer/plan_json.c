@@ -13,19 +13,41 @@
 #include "plan/variants/variants.h"
 #include "plan/version.h"
 
+#define NAMES_BYTES (1u << 30) /* of the nodes of one device */
+
 /* Of one stage, or of all that are on its device. */
-static void write_node_names(struct sp_plan_json *c, uint32_t stage, bool is_device)
+static void write_names(const struct sp_plan *plan, uint32_t stage, bool is_device, struct sp_json *json)
 {
-    const struct sp_evaluation *evaluation = c->plan->result->evaluation;
-    sp_json_key(c->json, "nodes");
-    sp_json_begin_array(c->json);
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    sp_json_begin_array(json);
     for (uint32_t s = stage; s < evaluation->stage_count; s++) {
         if (s > stage && (!is_device || evaluation->stages[s].device != evaluation->stages[stage].device))
             continue;
-        for (uint32_t i = c->plan->stage_nodes.start[s]; i < c->plan->stage_nodes.start[s + 1]; i++)
-            sp_json_string(c->json, c->plan->workload->nodes[c->plan->stage_nodes.items[i]].name);
+        for (uint32_t i = plan->stage_nodes.start[s]; i < plan->stage_nodes.start[s + 1]; i++)
+            sp_json_string(json, plan->workload->nodes[plan->stage_nodes.items[i]].name);
     }
-    sp_json_end_array(c->json);
+    sp_json_end_array(json);
+}
+
+static void write_stage_names(struct sp_plan_json *c, uint32_t stage)
+{
+    sp_json_key(c->json, "nodes");
+    write_names(c->plan, stage, false, c->json);
+}
+
+static void write_device_names(struct sp_plan_json *c, uint32_t stage)
+{
+    if (c->names->size == 0 || c->names_of != stage) {
+        struct sp_json json;
+        sp_buf_clear(c->names);
+        sp_json_init_buf(&json, false, c->names);
+        write_names(c->plan, stage, true, &json);
+        if (sp_json_finish(&json, NULL) != SP_OK)
+            c->json->failed = true;
+        c->names_of = stage;
+    }
+    sp_json_key(c->json, "nodes");
+    sp_json_raw(c->json, c->names->data, c->names->size);
 }
 
 static void write_head(struct sp_plan_json *c)
@@ -184,7 +206,7 @@ static void write_stages(struct sp_plan_json *c)
         sp_plan_json_devices(c, "devices", placement->stage_device[s], sp_plan_stage_devices(c->plan, s));
         sp_json_member_int(json, "replicas", sp_placement_replicas(placement, s));
         write_mesh(c, s);
-        write_node_names(c, s, false);
+        write_stage_names(c, s);
         sp_json_member_double(json, "seconds", cost->interval_seconds);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
@@ -297,7 +319,7 @@ static void write_devices(struct sp_plan_json *c)
         if (holder != NULL)
             write_holder_nodes(c, holder);
         else
-            write_node_names(c, stage, true);
+            write_device_names(c, stage);
         sp_json_member_double(json, "flops", cost->flops);
         sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
         sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
@@ -444,10 +466,11 @@ static void write_search(struct sp_plan_json *c, double seconds)
 void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struct sp_json *json)
 {
     struct sp_arena_mark mark = sp_arena_mark(plan->arena);
-    struct sp_buf text;
+    struct sp_buf text, names;
     struct sp_error none = {0};
-    struct sp_plan_json c = {.plan = plan, .json = json, .text = &text, .err = &none};
+    struct sp_plan_json c = {.plan = plan, .json = json, .text = &text, .names = &names, .err = &none};
     sp_buf_init(&text, SP_REASON_BYTES);
+    sp_buf_init(&names, NAMES_BYTES);
     c.stage_of_device = sp_plan_all_device_stages(plan);
     if (c.stage_of_device == NULL || !sp_places_init(plan, &c.places) || !sp_borders_init(plan, &c.borders)) {
         json->failed = true;
@@ -472,6 +495,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         sp_service_write_json(plan, json);
         sp_json_end_object(json);
     }
+    sp_buf_release(&names);
     sp_buf_release(&text);
     sp_arena_rewind(plan->arena, mark);
 }

@@ -9,6 +9,10 @@ struct sp_plan_json {
     const struct sp_plan *plan;
     struct sp_json *json;
     struct sp_buf *text; /* one reason at a time */
+    /* The array of the names of a device's nodes, and of which stage: copies of it, and devices of one stage, have the
+       same one, and may be hundreds. */
+    struct sp_buf *names;
+    uint32_t names_of;
     struct sp_places places;
     struct sp_borders borders;
     uint32_t *stage_of_device;

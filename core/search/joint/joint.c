@@ -232,6 +232,8 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
         status = sp_run_go_on_after(search, try_grouping(search));
     done = done || sp_run_is_enough(search);
     if (status == SP_OK && !done)
+        status = sp_run_go_on_after(search, sp_run_find_first_routes(search));
+    if (status == SP_OK && !done)
         status = sp_run_go_on_after(search, sp_run_make_profiles(search));
     if (status == SP_OK && search->profile_count > 0 && search->joint.units->count > 0)
         status = search_stages(search);
@@ -239,6 +241,10 @@ static enum sp_status run(struct sp_search_run *search, struct sp_search_result 
         status = sp_run_go_on_after(search, propose_any(search));
     if (status == SP_OK)
         status = sp_run_go_on_after(search, sp_run_try_routes(search));
+    if (status == SP_OK || status == SP_ERR_CANCELLED) {
+        enum sp_status taken = sp_run_take_first_routes(search);
+        status = taken != SP_OK ? taken : status;
+    }
     if (status != SP_OK && !(status == SP_ERR_CANCELLED && search->front.count > 0))
         return status;
     if (status == SP_ERR_CANCELLED) {

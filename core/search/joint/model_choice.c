@@ -74,6 +74,10 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
         intra_options.context = rules;
     }
     enum sp_status status = sp_intra_create(arena, request->table, &intra_options, &intra, err);
+    if (status == SP_OK && request->gives_up && !sp_watch_tick(request->watch, "search", 0, 0, 0)) {
+        *ret_chosen = false;
+        return SP_OK;
+    }
     if (status == SP_OK)
         status = sp_intra_solve(arena, intra, request->is_plain, &options, &choice, err);
     if (status != SP_OK)

@@ -42,8 +42,9 @@ struct sp_profile_request {
     const struct sp_constraints *constraints; /* or NULL */
     const struct sp_executor *executor;
     const struct sp_watch *watch;
+    bool gives_up; /* there is a plan already: once the watch says no, this is not worth its time */
 };
 
-/* In `arena`. *ret_profile is NULL where no choice is within the limit. */
+/* In `arena`. *ret_profile is NULL where no choice is within the limit, or it gave up. */
 enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile_request *request,
                                  struct sp_model_choice **ret_profile, struct sp_error *err);

@@ -73,6 +73,7 @@ struct sp_routed_request {
     const struct sp_workload *workload;
     const struct sp_cluster *cluster;
     double most_seconds; /* only plans with a shorter interval are of use; INFINITY: any */
+    bool is_first;       /* a first answer is enough, after a fraction of the time */
     uint64_t seed;
     const struct sp_executor *executor;
     const struct sp_watch *watch;

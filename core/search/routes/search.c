@@ -466,6 +466,7 @@ static enum sp_status try_memory(struct routing *r, double memory_share, struct 
 {
     const struct sp_routes_options options = {.seed = r->request->seed,
                                               .rounds = ROUNDS,
+                                              .is_first = r->request->is_first,
                                               .least = 1 / r->request->most_seconds,
                                               .executor = r->request->executor,
                                               .watch = r->request->watch,

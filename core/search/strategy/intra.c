@@ -390,7 +390,8 @@ enum sp_status sp_intra_solve(struct sp_arena *arena, const struct sp_intra *int
     is_plain = is_plain && intra->table->is_taken_apart;
     if (!is_plain)
         status = sp_choice_solve(arena, sp_intra_problem(intra), options, &result, err);
-    if (status != SP_OK || !intra->table->is_taken_apart || (!is_plain && result->is_optimal)) {
+    const bool is_stopped = options->stop != NULL && *options->stop; /* the other way would take as long to begin */
+    if (status != SP_OK || !intra->table->is_taken_apart || (!is_plain && (result->is_optimal || is_stopped))) {
         *ret_result = result;
         return status;
     }

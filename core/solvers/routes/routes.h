@@ -63,6 +63,7 @@ struct sp_routes_problem {
 struct sp_routes_options {
     uint64_t seed;
     uint64_t rounds; /* of the search, each of a fixed number of steps; 0: SP_ROUTES_ROUNDS. Ends earlier when proved */
+    bool is_first;   /* a first answer is enough: what the beginning of looking through all choices finds, no rounds */
     double least; /* requests a second; a choice that does no more is of no use, and none may be found then. 0: any */
     const struct sp_executor *executor;
     const struct sp_watch *watch; /* false ends with the best so far */

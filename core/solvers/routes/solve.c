@@ -202,7 +202,7 @@ enum sp_status sp_routes_solve(struct sp_arena *arena, const struct sp_routes_pr
         return sp_fail_memory(err);
     solver->bound = sp_routes_bound(&solver->table);
     status = begin(solver, err);
-    const uint64_t rounds = options->rounds == 0 ? SP_ROUTES_ROUNDS : options->rounds;
+    const uint64_t rounds = options->is_first ? 0 : options->rounds == 0 ? SP_ROUTES_ROUNDS : options->rounds;
     uint64_t exact_steps = EXACT_STEPS;
     look(solver);
     if (status == SP_OK && !solver->is_optimal && !solver->is_stopped)

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "build_workload.h"
+#include "search/joint/joint.h"
 #include "search/routes/routed.h"
 
 #define MOST_NODES 5
@@ -172,6 +173,50 @@ Test(routed, finds_the_best_of_all_intervals)
         }
         sp_arena_rewind(arena, mark);
     }
+}
+
+static bool until_stages(void *context, const char *phase, double fraction, double best, double bound)
+{
+    (void)context;
+    (void)phase;
+    (void)best;
+    (void)bound;
+    return fraction <= 0.1;
+}
+
+/* A search that ends before it has tried stages of blocks has looked at routes, and one that goes on has what that
+   found. */
+Test(routed, are_among_the_first_plans)
+{
+    uint64_t seed = 3;
+    unsigned routes = 0;
+    for (uint32_t number = 0; number < 40; number++) {
+        struct sp_arena_mark mark = sp_arena_mark(arena);
+        const struct sp_cluster *cluster = build_mixed_cluster(arena, 2, WEIGHT * 30, 4, WEIGHT * 4, 1e15);
+        const struct sp_workload *workload = random_chain(cluster, 12, &seed);
+        const struct sp_routed_request request = {
+            .workload = workload, .cluster = cluster, .most_seconds = INFINITY, .is_first = true, .seed = 0};
+        struct sp_joint_options options;
+        struct sp_search_result *result;
+        struct sp_routed *first;
+        double bound;
+        sp_joint_options_init(&options);
+        options.tolerance = 0;
+        cr_assert_eq(sp_routed_search(arena, &request, &first, &bound, &error), SP_OK, "%s", error.message);
+        cr_assert_not_null(first);
+        expect_sound(workload, cluster, first);
+        for (uint32_t round = 0; round < 2; round++) {
+            options.watch = round == 0 ? &(struct sp_watch){.tick = until_stages} : NULL;
+            cr_assert_eq(sp_joint_search(arena, workload, NULL, cluster, &options, &result, &error), SP_OK, "%s",
+                         error.message);
+            routes += round == 0 && result->routes != NULL;
+            if (round == 1 || result->routes != NULL)
+                cr_assert_leq(result->evaluation->interval_seconds, first->interval_seconds * (1 + 1e-9));
+            sp_search_result_release(result);
+        }
+        sp_arena_rewind(arena, mark);
+    }
+    cr_expect_geq(routes, 1, "%u", routes);
 }
 
 /* A record may say anything. */

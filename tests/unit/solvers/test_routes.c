@@ -177,6 +177,12 @@ Test(routes, finds_the_best_of_all)
         cr_assert_geq(result->bound, best * (1 - 1e-9));
         cr_assert(result->is_optimal);
         expect_uses(&problem, result, number);
+        options.is_first = true;
+        cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK, "%s", error.message);
+        cr_assert_leq(result->value, best * (1 + 1e-9));
+        cr_assert(result->value == 0 || fabs(value_of(&problem, result->intervals) - result->value) <= 1e-9 * best);
+        expect_uses(&problem, result, number);
+        options.is_first = false;
         options.least = best; /* nothing does more */
         cr_assert_eq(sp_routes_solve(arena, &problem, &options, &result, &error), SP_OK, "%s", error.message);
         cr_assert_eq(result->value, 0);

@@ -42,15 +42,18 @@ static enum sp_status profile_option(struct sp_search_run *search, const struct 
                                          .seed = joint->options->seed,
                                          .choice_work = SP_JOINT_CHOICE_WORK,
                                          .executor = joint->options->executor,
-                                         .watch = joint->options->watch};
+                                         .watch = joint->options->watch,
+                                         .gives_up = search->front.count > 0};
     const uint32_t first = search->profile_count;
     enum sp_status status = sp_joint_table(joint, option, &request.table, search->err);
-    if (status == SP_OK)
+    if (status == SP_OK && !(request.gives_up && !sp_run_goes_on(search, 0)))
         status = append_profiles(search, &request, search->profiles, &search->profile_count);
     if (status != SP_OK || sp_run_is_often_whole(search) || sp_run_has_pins(joint->options->constraints))
         return status;
     if (request.table != NULL && sp_strategy_takes_apart(request.table)) {
         request.is_plain = true;
+        if (request.gives_up && !sp_run_goes_on(search, 0))
+            return SP_OK;
         return append_profiles(search, &request, search->plain, &search->plain_count);
     }
     for (uint32_t i = first; i < search->profile_count; i++)

@@ -32,21 +32,51 @@ static double most_seconds(const struct sp_search_run *search)
     return search->asks_routes ? seconds : seconds / (1 + search->joint.options->tolerance);
 }
 
-enum sp_status sp_run_try_routes(struct sp_search_run *search)
+/* Searches for routes that are worth their trouble with fewer seconds between requests than `most`. */
+static enum sp_status find(struct sp_search_run *search, double most, bool is_first, struct sp_routed **ret_routed,
+                           double *ret_bound)
 {
     const struct sp_joint *joint = &search->joint;
     const struct sp_routed_request request = {.workload = joint->workload,
                                               .cluster = joint->cluster,
-                                              .most_seconds = most_seconds(search),
+                                              .most_seconds = most,
+                                              .is_first = is_first,
                                               .seed = joint->options->seed,
                                               .executor = joint->options->executor,
                                               .watch = joint->options->watch};
-    struct sp_routed *routed = NULL;
-    double bound = 0;
+    *ret_routed = NULL;
+    *ret_bound = 0;
+    return sp_routed_search(joint->arena, &request, ret_routed, ret_bound, search->err);
+}
+
+enum sp_status sp_run_find_first_routes(struct sp_search_run *search)
+{
+    double bound;
+    if (!search->finds_routes || search->front.count == 0 || !sp_run_goes_on(search, 0.1))
+        return SP_OK;
+    return find(search, INFINITY, true, &search->first_routes, &bound);
+}
+
+static bool is_best(const struct sp_search_run *search, const struct sp_routed *routed)
+{
+    return search->front.count > 0 &&
+           routed->interval_seconds < search->front.plans[0]->evaluation->interval_seconds * (1 - ROUNDING);
+}
+
+enum sp_status sp_run_take_first_routes(struct sp_search_run *search)
+{
+    const struct sp_routed *first = search->first_routes;
+    return first != NULL && is_best(search, first) ? take(search, first) : SP_OK;
+}
+
+enum sp_status sp_run_try_routes(struct sp_search_run *search)
+{
+    struct sp_routed *routed;
+    double bound;
     /* Where nothing fits in one row of devices, routes are not what is missing. */
     if (!search->finds_routes || (search->front.count == 0 && !search->asks_routes) || !sp_run_goes_on(search, 0.98))
         return SP_OK;
-    enum sp_status status = sp_routed_search(joint->arena, &request, &routed, &bound, search->err);
+    enum sp_status status = find(search, most_seconds(search), false, &routed, &bound);
     if (status == SP_OK && routed != NULL)
         status = take(search, routed);
     (void)sp_run_goes_on(search, 0.99); /* it may have ended early */

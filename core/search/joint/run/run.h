@@ -45,9 +45,10 @@ struct sp_search_run {
     struct sp_joint_options options; /* of the caller, with a watch between */
     const struct sp_watch *outer;
     struct sp_watch watch;
-    bool asks_routes;  /* the strategy is that of routes */
-    bool finds_routes; /* it is, or requests may take several routes beside what else there is */
-    bool groups;       /* in the search for groupings, which knows seconds */
+    bool asks_routes;               /* the strategy is that of routes */
+    bool finds_routes;              /* it is, or requests may take several routes beside what else there is */
+    struct sp_routed *first_routes; /* found before most of the search, taken after it; NULL: none */
+    bool groups;                    /* in the search for groupings, which knows seconds */
     double fraction, best_seconds, bound_seconds;
     struct sp_lower_bounds bounds;
     bool has_bounds;
@@ -134,7 +135,12 @@ enum sp_status sp_run_try_fewer_devices(struct sp_search_run *search);
 /* Plans as if there were memory enough, to say what memory is in the way of, if it is. */
 enum sp_status sp_run_look_beyond(struct sp_search_run *search);
 
-/* Plans of routes, where search->finds_routes. */
+/* Plans of routes, where search->finds_routes. On large clusters that is a search of its own, which comes last; so that
+   one with a time limit has some, too, the beginning of it comes first. What that finds is kept aside, for the others must
+   not depend on it, and is taken in the end where it is the best plan, by however little: else a search that ended
+   earlier, when nothing else was as good, would have had a better one. */
+enum sp_status sp_run_find_first_routes(struct sp_search_run *search);
+enum sp_status sp_run_take_first_routes(struct sp_search_run *search);
 enum sp_status sp_run_try_routes(struct sp_search_run *search);
 
 /* What no plan can be better than, into `bounds`; computed once. */
