@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL_TYPE         "application/octet-stream"
-#define MAX_MANIFEST_BYTES ((size_t)1 << 30)
+#define MODEL_TYPE "application/octet-stream"
 
 static const struct realization {
     const char *name;
@@ -150,10 +149,12 @@ enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct s
 {
     struct sp_buf buf;
     struct sp_json json;
-    sp_buf_init(&buf, MAX_MANIFEST_BYTES);
+    sp_buf_init(&buf, SP_MAX_MANIFEST_BYTES);
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
     sp_device_plan_manifest(plan, &json);
+    if (subject->plan != NULL)
+        sp_file_write_estimate(subject->plan, &json);
     if (subject->plan != NULL)
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     write_copies(subject, &json);

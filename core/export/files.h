@@ -54,6 +54,9 @@ enum sp_status sp_file_check(const struct sp_subject *subject, const char *forma
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
                               struct sp_error *err);
 
+/* The member "estimate" of a manifest. */
+void sp_file_write_estimate(const struct sp_plan *plan, struct sp_json *json);
+
 /* The manifest of the devices' models alone; likewise. */
 enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
                                 struct sp_recipe **ret_recipe, struct sp_error *err);

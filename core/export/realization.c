@@ -1,4 +1,4 @@
-/* What realizing a subject takes. */
+/* What realizing a subject takes, and what a manifest says of its plan. */
 #include "export/files.h"
 
 static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
@@ -21,4 +21,15 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
         .note = request->note != NULL ? on_part_note : NULL,
         .note_context = (void *)(uintptr_t)request,
     };
+}
+
+void sp_file_write_estimate(const struct sp_plan *plan, struct sp_json *json)
+{
+    const struct sp_evaluation *evaluation = plan->result->evaluation;
+    sp_json_key(json, "estimate");
+    sp_json_begin_object(json);
+    sp_json_member_double(json, "latency_seconds", evaluation->latency_seconds);
+    sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
+    sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
+    sp_json_end_object(json);
 }

@@ -3,8 +3,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#define MAX_MANIFEST_BYTES ((size_t)1 << 30)
-
 bool sp_file_has_routes(const struct sp_subject *subject)
 {
     return subject->plan != NULL && subject->model != NULL && subject->plan->result->routes != NULL;
@@ -29,14 +27,16 @@ uint32_t sp_file_route_of(const struct sp_subject *subject, int64_t device)
 
 /* ---- manifests of one route ------------------------------------------------------------------------------------- */
 
-static enum sp_status load(const struct sp_device_plan *plan, json_t **ret_json, struct sp_error *err)
+static enum sp_status load(const struct sp_subject *subject, const struct sp_device_plan *plan, json_t **ret_json,
+                           struct sp_error *err)
 {
     struct sp_buf buf;
     struct sp_json json;
-    sp_buf_init(&buf, MAX_MANIFEST_BYTES);
+    sp_buf_init(&buf, SP_MAX_MANIFEST_BYTES);
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
     sp_device_plan_manifest(plan, &json);
+    sp_file_write_estimate(subject->plan, &json);
     sp_json_end_object(&json);
     enum sp_status status = sp_json_finish(&json, err);
     json_t *loaded = status == SP_OK ? json_loadb(buf.data, buf.size, 0, NULL) : NULL;
@@ -63,7 +63,7 @@ static enum sp_status manifest_of(const struct sp_file_request *request, uint32_
         status = sp_device_plan_create(arena, &realize, target, &plan, err);
     }
     if (status == SP_OK)
-        status = load(plan, ret_json, err);
+        status = load(request->subject, plan, ret_json, err);
     sp_subject_destroy(subject);
     sp_arena_destroy(arena);
     return status;

@@ -164,8 +164,10 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
     struct sp_device_plan *plan = SP_NEW(arena, struct sp_device_plan);
     if (plan == NULL)
         return sp_fail_memory(err);
-    *plan = (struct sp_device_plan){
-        .arena = arena, .target = target, .device_count = request->partition.assignment->device_count};
+    *plan = (struct sp_device_plan){.arena = arena,
+                                    .target = target,
+                                    .model = request->partition.model,
+                                    .device_count = request->partition.assignment->device_count};
     plan->devices = SP_NEW_ARRAY(arena, (size_t)plan->device_count, struct sp_device_state);
     plan->notes = sp_intern_create(arena, 0);
     if (plan->devices == NULL || plan->notes == NULL)
@@ -178,6 +180,10 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
         status = equalize_parts(plan, &walk, err);
     if (status == SP_OK)
         status = tell_of_use(&walk, err);
+    if (status == SP_OK)
+        status = sp_model_states(arena, plan->model, &plan->states, err);
+    if (status == SP_OK)
+        status = sp_device_plan_identify(plan, err);
     sp_arena_destroy(walk.scratch);
     sp_arena_destroy(walk.arena);
     if (status == SP_OK)

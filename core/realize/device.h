@@ -6,6 +6,7 @@
  * written. The latter two follow the same pieces in the same way (device_walk.c): where they are made, in which part,
  * and what has to be brought there. So what the plan says and what is written agree.
  */
+#include "graph/states.h"
 #include "realize/program.h"
 
 enum sp_port_kind { SP_PORT_MODEL, SP_PORT_DEVICE, SP_PORT_NOBODY };
@@ -67,6 +68,9 @@ struct sp_device_plan {
     uint32_t world_count;
     struct sp_world *worlds;
     bool has_collectives; /* some model has one */
+    const struct sp_model *model;
+    struct sp_states states;
+    const char *fingerprint; /* 32 hex digits; NULL until all is known */
 };
 
 /* ---- device_walk.c --------------------------------------------------------------------------------------------------
@@ -182,6 +186,12 @@ bool sp_device_copy_port(struct sp_arena *arena, struct sp_device_port *port);
 /* Adds a copy of the port unless one of its key is there. SP_ERR_MEMORY. */
 enum sp_status sp_device_add_port(struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output,
                                   const struct sp_device_port *port, struct sp_error *err);
+/* ---- device_manifest.c ----------------------------------------------------------------------------------------------
+ */
+
+/* The fingerprint of a plan that is complete. SP_ERR_MEMORY. */
+enum sp_status sp_device_plan_identify(struct sp_device_plan *plan, struct sp_error *err);
+
 /* The port of this key, or NULL. */
 const struct sp_device_port *sp_device_find_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
                                                  bool is_output, const char *key);

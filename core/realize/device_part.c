@@ -54,6 +54,7 @@ static enum sp_status finish_part(struct sp_device_walk *walk, uint32_t part, st
     }
     for (uint32_t i = 0; status == SP_OK && i < ports->inputs.count; i++)
         status = put_port_info(interface, SP_PUT_GRAPH_INPUT, ports->inputs.items[i], err);
+    walk->program->fingerprint = walk->plan->fingerprint;
     if (status == SP_OK)
         status = sp_program_finish(walk->program, interface,
                                    walk->request->name != NULL ? walk->request->name

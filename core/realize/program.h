@@ -30,6 +30,7 @@ struct sp_program {
     struct sp_hash_map node_names; /* digests of those in use */
     uint64_t next;                 /* number of the next name */
     const char *hint;              /* what new names begin with */
+    const char *fingerprint;       /* of the manifest, which the model's metadata say (SP_MANIFEST_KEY); NULL: none */
     /* Where a member's piece before an exchange is found; NULL: under its own name. *ret_is_cut: the result is the box
        of it, not all of it. */
     enum sp_status (*source)(void *context, const struct sp_exchange *exchange, uint32_t member,

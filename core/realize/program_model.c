@@ -20,12 +20,17 @@ static void put_opsets(const struct sp_program *program, struct sp_recipe *out)
     }
 }
 
-static void put_metadata(const struct sp_model *model, struct sp_recipe *out)
+/* The original's, but for what Shardplan itself says of a file. */
+static void put_metadata(const struct sp_program *program, struct sp_recipe *out)
 {
+    const struct sp_model *model = program->model;
     for (uint32_t i = 0; i < model->metadata_count; i++) {
-        if (strcmp(model->metadata[i].key, SP_WRITER_METADATA_KEY) != 0)
+        if (strcmp(model->metadata[i].key, SP_WRITER_METADATA_KEY) != 0 &&
+            strcmp(model->metadata[i].key, SP_MANIFEST_KEY) != 0)
             sp_put_entry(out, SP_MODEL_METADATA_PROPS, model->metadata[i].key, model->metadata[i].value);
     }
+    if (program->fingerprint != NULL)
+        sp_put_entry(out, SP_MODEL_METADATA_PROPS, SP_MANIFEST_KEY, program->fingerprint);
 }
 
 enum sp_status sp_program_finish(struct sp_program *program, const struct sp_recipe *interface, const char *name,
@@ -48,7 +53,7 @@ enum sp_status sp_program_finish(struct sp_program *program, const struct sp_rec
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         (void)sp_recipe_append(out, parts[i]);
     put_opsets(program, out);
-    put_metadata(model, out);
+    put_metadata(program, out);
     for (uint32_t i = 0; status == SP_OK && program->encoder.has_calls && i < model->function_count; i++)
         status = sp_encode_function(model, out, &model->functions[i], err);
     if (status == SP_OK)

@@ -40,6 +40,12 @@ struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena); /* liv
 /* The key of a tensor's metadata with its box, "0:4,8:16+24:32": for each axis ranges of indices. */
 #define SP_BOX_KEY "shardplan.box"
 
+/* The key of the metadata of a device's model that has the fingerprint of its manifest. */
+#define SP_MANIFEST_KEY "shardplan.manifest"
+
+#define SP_MAX_MANIFEST_BYTES ((size_t)1 << 30)
+#define SP_MANIFEST_VERSION   1 /* changes when a member that a reader needs changes its meaning */
+
 struct sp_realize_request {
     struct sp_partition_request partition;
     const char *name; /* of the graph; NULL: the original's */
@@ -74,8 +80,11 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  * same device needs is an output and an input too. Parts of one world with the same number run at the same time.
  *
  * The manifest is JSON:
- *     {"target": "sessions",
- *      "devices": [{"id": 0, "world": 0, "rank": 0, "parts": [
+ *     {"version": 1, "target": "sessions",
+ *      "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 8]}],
+ *      "outputs": [{"name": "y", "dtype": "float32", "shape": [2, null]}],
+ *      "states": [{"past": "past.0", "present": "present.0"}],
+ *      "devices": [{"id": 0, "world": 0, "rank": 0, "fingerprint": "8f..", "parts": [
  *          {"part": 0, "model": "device-0.onnx",
  *           "inputs": [{"name": "x", "from": "input", "tensor": "x", "box": [[0, 4], [0, 8]]},
  *                      {"name": "h@1.5", "from": "device", "device": 1, "part": 0, "output": "h@1.5"}],
@@ -84,11 +93,19 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  *                       {"name": "@kept.0", "to": "nobody"}]}]}],
  *      "order": [["device-0.onnx", "device-1.onnx"], ["device-0.part-1.onnx"]],
  *      "notes": [{"code": "FACTOR_WHOLE", "node": "norm", "message": ".."}]}
+ * "inputs" and "outputs" are those of the original; a shape is null where its rank is not known, and so is an extent;
+ * "states" are its inputs that take outputs of the step before (graph/states.h). The fingerprint tells manifests whose
+ * devices, ports or order differ; it is in the metadata of the device's models, too (SP_MANIFEST_KEY), so that models
+ * of another plan are noticed. It does not cover the elements of weights.
+ *
  * A box is what of the tensor it is: for each axis [start, limit), or several of them [[start, limit], ..] one behind
  * the other; null where all there is is meant. Models of one entry of "order" run at the same time, entries one after
  * the other (or earlier, once what they need is there). Outputs for nobody keep collectives from being taken out. A box
  * of an output that several devices have comes from each of them. Notes say what was not split, or exchanged in another
  * way than planned; each sentence once.
+ *
+ * With a plan there are its figures, "estimate": {"latency_seconds", "interval_seconds", "throughput_per_second"}, of
+ * all copies together.
  *
  * A plan of which copies take requests in turn has models for the devices of the first one, and "copies":
  * [[0, 1], [2, 3]] beside "devices": the devices of the cluster that run these models, of each copy.

@@ -34,7 +34,7 @@ if (!options.stage) {
   need(path.join(options.data, 'models'), 'name the folder of the large models with --data');
 }
 const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
-const { externalFiles } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
+const { fillWeights } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
 
 /* ---- one session, in whichever process ---- */
 
@@ -150,17 +150,6 @@ if (options.stage) {
 /* ---- models and plans ---- */
 
 const shardplan = (...args) => execFileSync(options.command, args, { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] });
-
-// Weights of 0.001 .. 0.04: nothing overflows, and no number is so small that it is slow.
-function fillWeights(folder, model) {
-  const block = Float32Array.from({ length: 1 << 20 }, (_, i) => 0.001 + 0.039 * ((i * 2654435761) % 4294967296) / 4294967296);
-  const bytes = Buffer.from(block.buffer);
-  for (const [name, size] of externalFiles(fs.readFileSync(model))) {
-    const file = fs.openSync(path.join(folder, name), 'w');
-    for (let at = 0; at < size; at += bytes.length) fs.writeSync(file, bytes, 0, Math.min(bytes.length, size - at));
-    fs.closeSync(file);
-  }
-}
 
 function ranks(values) {
   const order = values.map((value, index) => [value, index]).sort((a, b) => a[0] - b[0]);

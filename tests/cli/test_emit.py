@@ -8,6 +8,8 @@ import struct
 import sys
 import unittest
 
+import jsonschema
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
@@ -66,6 +68,13 @@ class Emits:
         manifest = json.loads(self.read(folder, "manifest.json"))
         known = ("UNKNOWN_OPERATOR",) if manifest["target"] == "tensorrt" else ()
         models = {part["model"]: part for device in manifest["devices"] for part in device["parts"]}
+        with open(os.path.join(test_cli.TOP, "api/schema/manifest.schema.json"), encoding="utf-8") as file:
+            jsonschema.Draft202012Validator(json.load(file)).validate(manifest)
+        for device in manifest["devices"]:
+            self.assertRegex(device["fingerprint"], "^[0-9a-f]{32}$")
+            for part in device["parts"]:
+                model = self.read(folder, part["model"])
+                self.assertEqual(model.count(b"shardplan.manifest\x12 " + device["fingerprint"].encode()), 1)
         there = {name for name in os.listdir(self.path(folder)) if re.fullmatch(r"device-.*\.onnx", name)}
         self.assertEqual(there, set(models))
         self.assertEqual(sorted(sum(manifest["order"], [])), sorted(models))
@@ -373,7 +382,11 @@ class Devices(Emits, test_cli.Case):
                     answer = self.json("export", *arguments, "--format", name, "-o", self.path(folder))
                     self.assertEqual((answer["format"], answer["notes"]), (name, []))
                     self.consistent(folder)
-            self.assertEqual(self.read(f"{name}-plan", "manifest.json"), self.read(f"{name}-model", "manifest.json"))
+            planned, annotated = (json.loads(self.read(f"{name}-{kind}", "manifest.json")) for kind in ("plan", "model"))
+            estimate = json.loads(self.read("out", "plan.json"))["estimate"]
+            self.assertEqual(planned.pop("estimate"), {key: estimate[key] for key in (
+                "latency_seconds", "interval_seconds", "throughput_per_second")})
+            self.assertEqual(planned, annotated)
 
     def test_devices_that_exchange(self):
         """A weight split by columns, the next by rows: partial sums, which each kind brings together in its own way."""

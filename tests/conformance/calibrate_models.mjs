@@ -4,12 +4,12 @@
 // median error, and how their nodes are ranked. TAP on standard output; with SHARDPLAN_TEST_THOROUGH further models, and two
 // stages in two processes.
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
-import { externalFiles } from './wire.mjs';
+import { fillWeights } from './wire.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url)), TOP = join(HERE, '../..');
 const CLI = process.env.SHARDPLAN ?? join(TOP, 'build/api/cli/shardplan');
@@ -36,17 +36,6 @@ const median = (values) => {
 };
 
 /* ---- models ---- */
-
-// Weights of 0.001 .. 0.04: nothing overflows, and no number is so small that it is slow.
-function fillWeights(folder, model) {
-  const block = Float32Array.from({ length: 1 << 20 }, (_, i) => 0.001 + 0.039 * ((i * 2654435761) % 4294967296) / 4294967296);
-  const bytes = Buffer.from(block.buffer);
-  for (const [name, size] of externalFiles(readFileSync(model))) {
-    const file = openSync(join(folder, name), 'w');
-    for (let at = 0; at < size; at += bytes.length) writeSync(file, bytes, 0, Math.min(bytes.length, size - at));
-    closeSync(file);
-  }
-}
 
 const ARRAYS = { float32: Float32Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array };
 

@@ -115,6 +115,16 @@ static struct model part_of(struct devices *d, int64_t device, uint32_t part)
     return model;
 }
 
+/* What the model's metadata say of its manifest, or NULL. */
+static const char *manifest_of(const struct model *model)
+{
+    for (uint32_t i = 0; i < model->m.model->metadata_count; i++) {
+        if (strcmp(model->m.model->metadata[i].key, SP_MANIFEST_KEY) == 0)
+            return model->m.model->metadata[i].value;
+    }
+    return NULL;
+}
+
 static void close_model(struct model *model)
 {
     onnx_release(&model->m);
@@ -172,6 +182,9 @@ Test(realize_device, writes_collectives_of_onnx_runtime)
         close_model(&model);
     }
     const json_t *second = json_array_get(json_object_get(d.manifest, "devices"), 1);
+    char *interface = json_dumps(json_object_get(d.manifest, "inputs"), JSON_COMPACT);
+    cr_expect_str_eq(interface, "[{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[3,4]}]");
+    free(interface);
     cr_expect(json_integer_value(json_object_get(second, "rank")) == 1 &&
               json_integer_value(json_object_get(second, "world")) == 0);
     const json_t *input =
@@ -310,4 +323,30 @@ Test(realize_device, cuts_a_world_between_collectives)
     expect_note(&d, 0, "COLLECTIVE_CUT", "'t'");
     expect_note(&d, 1, "NEEDS_COLLECTIVES", "--enable_nccl");
     release(&d);
+}
+
+/* The models of one plan have one fingerprint, and those of another plan another one. */
+Test(realize_device, models_say_which_manifest_they_are_of)
+{
+    char seen[3][40];
+    for (int target = SP_TARGET_ORT; target <= SP_TARGET_SESSIONS; target++) {
+        struct devices d;
+        plan(&d, PRODUCT, 2, target);
+        const json_t *devices = json_object_get(d.manifest, "devices");
+        for (int64_t device = 0; device < 2; device++) {
+            struct model model = part_of(&d, device, 0);
+            const char *told =
+                json_string_value(json_object_get(json_array_get(devices, (size_t)device), "fingerprint"));
+            cr_assert_not_null(told);
+            cr_assert_eq(strlen(told), 32);
+            cr_assert_not_null(manifest_of(&model));
+            cr_expect_str_eq(manifest_of(&model), told);
+            cr_expect(device == 0 || strcmp(seen[target], told) == 0);
+            (void)snprintf(seen[target], sizeof seen[target], "%s", told);
+            close_model(&model);
+        }
+        for (int other = 0; other < target; other++)
+            cr_expect_str_neq(seen[other], seen[target]);
+        release(&d);
+    }
 }

@@ -1,0 +1,258 @@
+// Plans run by api/examples/run, a process for each device with its own ONNX Runtime: several requests at once must give
+// what the original gives in this process; what an exchange of each kind gives; that the others say who is gone when a
+// process is killed; that models and manifests of different plans are refused. TAP on standard output.
+//
+//     node run_processes.mjs [--only TEXT] [--verbose]
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ort from 'onnxruntime-node';
+import { measure, start, RANK } from '../../api/examples/run/run.mjs';
+import { difference } from './simulate_tensor.mjs';
+import { readArguments } from './simulate_tools.mjs';
+import { fillWeights } from './wire.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const cli = process.env.SHARDPLAN ?? path.join(here, '../../build/api/cli/shardplan');
+const models = path.join(process.env.SHARDPLAN_TEST_DATA ?? path.join(here, '../../../shared/data'), 'models');
+const thorough = !!process.env.SHARDPLAN_TEST_THOROUGH;
+const values = readArguments(['only'], ['verbose']);
+const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 };
+const REQUESTS = 6, LARGE = 2; // at once
+
+function shell(...words) {
+  const { status, stdout, stderr } = spawnSync(cli, words, { encoding: 'utf8', maxBuffer: 1 << 28 });
+  if (status !== 0) throw new Error(`${words[0]} ends with ${status}: ${stderr}`);
+  return stdout;
+}
+const write = (file, value) => (fs.writeFileSync(file, JSON.stringify(value)), file);
+
+/* ---- plans ---- */
+
+// So slow that splitting the smallest operator pays.
+const device = { name: 'slow', memory_bytes: 1e9, memory_bandwidth: 1e9, flops: { float32: 1e7 } };
+const clusterOf = (...levels) => ({ runtime: 'generic', launch_seconds: 1e-9, groups: [{ count: levels.reduce((all, [, size]) => all * size, 1), device }],
+  mesh: levels.map(([name, size]) => ({ name, size, bandwidth: 1e10, latency: 1e-7 })) });
+const unequal = { runtime: 'generic', launch_seconds: 1e-9, groups: [3, 1].map((speed) => ({ count: 1, device: { name: `of speed ${speed}`, memory_bytes: 1e9, memory_bandwidth: speed * 1e8, flops: { float32: speed * 1e9 } } })),
+  mesh: [{ name: 'net', size: 2, bandwidth: 1e10, latency: 1e-8 }] };
+const tensor = ['--strategy', 'tensor', '--objective', 'latency'];
+const layouts = {
+  'tensor 2': { cluster: clusterOf(['gpu', 2]), words: tensor, keepsBatch: true },
+  'tensor 4': { cluster: clusterOf(['gpu', 4]), words: tensor, keepsBatch: true },
+  'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'] },
+  'pipeline 4': { cluster: clusterOf(['gpu', 4]), words: ['--strategy', 'pipeline'] },
+  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, keepsBatch: true },
+  'copies': { cluster: clusterOf(['gpu', 2]), words: [], copies: 2 },
+  'unequal shares': { cluster: unequal, words: tensor, keepsBatch: true } };
+const everyday = ['bert_tiny, tensor 2', 'llama_tiny, 2 x 2', 'moe_tiny, tensor 2', 'moe_tiny, copies', 'bert_tiny, unequal shares', 'resnet50, pipeline 2'];
+const others = ['bert_tiny', 'llama_tiny', 'moe_tiny', 'resnet50'].flatMap((name) => Object.keys(layouts).map((layout) => `${name}, ${layout}`))
+  .filter((name) => !everyday.includes(name) && name !== 'resnet50, copies');
+
+// Where requests are what is easiest to split, what the devices exchange is not seen: these stay together.
+function keepBatch(model) {
+  const { inputs, values: all } = JSON.parse(shell('inspect', model, '--values', '--json'));
+  const batch = inputs[0].shape[0], names = new Set(inputs.map(({ name }) => name));
+  for (const [name, { shape }] of Object.entries(all)) if (shape?.length > 0 && shape[0] === batch) names.add(name);
+  return [...names].map((name) => ({ tensor: name, axis: 0 }));
+}
+
+// The devices' models of a plan, in a folder.
+function make(folder, name, layout) {
+  const model = path.join(folder, `${name}.onnx`), plan = path.join(folder, 'plan.json'), out = path.join(folder, 'out');
+  fs.copyFileSync(path.join(models, `${name}.onnx`), model);
+  fillWeights(folder, model, -0.04); // around 0: sums of many products stay numbers
+  const constraints = { ...layout.constraints, forbid: [...(layout.constraints?.forbid ?? []), ...(layout.keepsBatch && name !== 'resnet50' ? keepBatch(model) : [])] };
+  shell('plan', model, '--cluster', write(path.join(folder, 'cluster.json'), layout.cluster), '--constraints', write(path.join(folder, 'constraints.json'), constraints), '--tolerance', '0', ...layout.words, '--plan', plan);
+  shell('export', plan, '--model', model, '--format', 'sessions', '-o', out);
+  return { model, out, plan: JSON.parse(fs.readFileSync(plan, 'utf8')) };
+}
+
+/* ---- requests ---- */
+
+// Each request has inputs of its own: integers below the smallest vocabulary, ones for masks.
+function feedsOf(session, request) {
+  return Object.fromEntries(session.inputMetadata.map(({ name, type, shape }) => {
+    const dims = shape.map((extent) => (extent > 0 ? extent : 1)), length = dims.reduce((a, b) => a * b, 1);
+    if (type === 'int64') return [name, new ort.Tensor(type, BigInt64Array.from({ length }, (_, i) => (/mask/.test(name) ? 1n : /tt/.test(name) ? BigInt(i % 2) : BigInt((i * 7 + request * 3) % 50))), dims)];
+    return [name, new ort.Tensor(type, Float32Array.from({ length }, (_, i) => Math.sin(i * 7 + name.length + request)), dims)];
+  }));
+}
+
+function compare(results, expected, what) {
+  for (const name of Object.keys(expected)) {
+    const largest = expected[name].data.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const why = difference(results[name], expected[name], { rtol: 1e-3, atol: 1e-4 * largest });
+    if (why) throw new Error(`${what}, '${name}': ${why}`);
+  }
+}
+
+/** Compares requests that are on their way at the same time with the original; what a test of it may then look at. */
+async function requests(processes, model, count) {
+  const session = await ort.InferenceSession.create(model, options), feeds = Array.from({ length: count }, (_, i) => feedsOf(session, i));
+  const results = await Promise.all(feeds.map((each) => processes.run(each))), seen = new Set();
+  for (const [i, each] of feeds.entries()) {
+    const expected = await session.run(each);
+    compare(results[i], expected, `request ${i}`);
+    const [first] = Object.values(expected);
+    if (!Number.isFinite(Number(first.data[0]))) throw new Error('the results are no numbers');
+    seen.add(Array.from(first.data.subarray(0, 64)).join());
+  }
+  await session.release();
+  if (seen.size < 2) throw new Error('all requests give the same: the test sees nothing');
+  return feeds[0];
+}
+
+async function checkPlan(name, folder) {
+  const [file, layout] = name.split(', '), { model, out, plan } = make(folder, file, layouts[layout]);
+  const processes = await start(out), { manifest, ranks } = processes;
+  try {
+    const used = layouts[layout].copies ? processes.copies.length : manifest.devices.length, wanted = layouts[layout].copies ?? layouts[layout].cluster.groups.reduce((all, { count }) => all + count, 0);
+    if (used !== wanted) throw new Error(`the plan has ${used} instead of ${wanted} devices or copies`);
+    if (manifest.estimate.latency_seconds !== plan.estimate.latency_seconds) throw new Error('the manifest has another estimate than the plan');
+    const feeds = await requests(processes, model, file === 'resnet50' ? LARGE : REQUESTS);
+    if (file === 'resnet50' && !thorough) return `${ranks.length} processes, a large model`;
+    const figures = await measure(processes, feeds, 2, 2);
+    if (!(figures.latency_seconds > 0 && figures.throughput_per_second > 0 && figures.devices.every(({ seconds }) => seconds > 0))) throw new Error(`the figures are ${JSON.stringify(figures)}`);
+    return `${ranks.length} processes, ${ranks.reduce((all, { models: count }) => all + count, 0)} models, ${plan.collectives.length} exchanges`;
+  } finally {
+    await processes.stop();
+  }
+}
+
+/* ---- exchanges of each kind, in models without weights ---- */
+
+const chain = { opset: 21, inputs: [{ name: 'x', dtype: 'float32', shape: [4, 8] }, ...['w0', 'w1'].map((name) => ({ name, dtype: 'float32', shape: [8, 8] }))],
+  nodes: [{ op: 'MatMul', inputs: ['x', 'w0'], outputs: ['h'] }, { op: 'Relu', inputs: ['h'], outputs: ['r'] }, { op: 'MatMul', inputs: ['r', 'w1'], outputs: ['z'] },
+    { op: 'Tanh', inputs: ['z'], outputs: ['t'] }, { op: 'Softmax', inputs: ['t'], outputs: ['y'] }], outputs: ['y'] };
+const pair = { opset: 21, inputs: [{ name: 'x', dtype: 'float32', shape: [8, 8] }], nodes: [{ op: 'Sin', inputs: ['x'], outputs: ['a'] }, { op: 'Tanh', inputs: ['a'], outputs: ['b'] }], outputs: ['b'] };
+const line = (count) => `<["x"=${count}]>`, square = '<["x"=2,"y"=2]>', rest = 'last_tile_dim_replicate';
+const exchanges = {
+  'all-reduce': { model: chain, mesh: line(2), devices: 2, set: { w0: '{devices=[1,2]0,1}' } },
+  'all-reduce of groups': { kind: 'all-reduce', model: chain, mesh: square, devices: 4, set: { x: `{devices=[2,1,2]0,1,2,3 ${rest}}`, w0: `{devices=[1,2,2]0,2,1,3 ${rest}}` } },
+  'reduce-scatter': { model: chain, mesh: line(2), devices: 2, set: { w0: '{devices=[1,2]0,1}', y: '{devices=[2,1]0,1}' } },
+  'all-gather': { model: pair, mesh: line(2), devices: 2, set: { a: '{devices=[2,1]0,1}', b: '{replicated}' } },
+  'all-gather of unequal pieces': { kind: 'all-gather', model: pair, mesh: line(3), devices: 3, set: { a: '{devices=[3,1]0,1,2}', b: '{replicated}' } },
+  'all-to-all': { model: pair, mesh: line(2), devices: 2, set: { a: '{devices=[2,1]0,1}', b: '{devices=[1,2]0,1}' } },
+  'all-to-all of groups': { kind: 'all-to-all', model: pair, mesh: square, devices: 4, set: { a: `{devices=[2,1,2]0,1,2,3 ${rest}}`, b: `{devices=[1,2,2]0,1,2,3 ${rest}}` } },
+  'collective-permute': { model: pair, devices: 2, set: { a: '{devices=[2,1]0,1}', b: '{devices=[2,1]1,0}' } } };
+
+async function checkExchange(name, folder) {
+  const { kind = name, model, mesh, devices, set } = exchanges[name], annotated = path.join(folder, 'annotated.onnx'), plain = path.join(folder, 'plain.onnx'), out = path.join(folder, 'out');
+  shell('infer', write(path.join(folder, 'model.json'), model), '--devices', String(devices), ...(mesh ? ['--mode', 'propagate', '--mesh', mesh] : []), ...Object.entries(set).flatMap(([tensorName, spec]) => ['--set', `${tensorName}=${spec}`]), '-o', annotated);
+  const kinds = shell('export', annotated, '--format', 'csv-collectives');
+  if (!kinds.split(/\r?\n/).some((row) => row.split(',')[4]?.startsWith(kind))) throw new Error(`there is no ${kind}: ${kinds}`);
+  shell('strip', annotated, '-o', plain);
+  shell('export', annotated, '--format', 'sessions', '-o', out);
+  const processes = await start(out);
+  try {
+    await requests(processes, plain, 3);
+    return `${devices} processes`;
+  } finally {
+    await processes.stop();
+  }
+}
+
+/* ---- what goes wrong ---- */
+
+const within = (promise, seconds, what) => Promise.race([promise, new Promise((_, reject) => setTimeout(() => reject(new Error(`${what} took longer than ${seconds} s`)), seconds * 1000))]);
+
+async function checkKilled(folder) {
+  const { model, out } = make(folder, 'llama_tiny', layouts['tensor 4']), processes = await start(out, { stderr: 'pipe' });
+  const said = processes.children.map((child) => (child.stderr.setEncoding('utf8'), { text: '', child }));
+  for (const each of said) each.child.stderr.on('data', (text) => (each.text += text));
+  const ended = said.map(({ child }) => new Promise((resolve) => child.once('close', (status) => resolve(status))));
+  const feeds = await requests(processes, model, 2), victim = 2;
+  const pending = Promise.allSettled(Array.from({ length: 8 }, () => processes.run(feeds)));
+  processes.children[victim].kill('SIGKILL');
+  const outcomes = await within(pending, 5, 'noticing it');
+  const statuses = await within(Promise.all(ended), 5, 'the end of the others');
+  const wrong = outcomes.find(({ status, reason }) => status === 'rejected' && !/^Device 2 is gone: /.test(reason.message));
+  if (wrong) throw new Error(`a request failed with: ${wrong.reason.message}`);
+  if (!outcomes.some(({ status }) => status === 'rejected')) throw new Error('no request failed');
+  for (const [i, { text }] of said.entries())
+    if (i !== victim && (statuses[i] !== 1 || !/^device \d: Device 2 is gone: .*\.$/m.test(text))) throw new Error(`device ${i} ended with ${statuses[i]} and said: ${text}`);
+  await processes.stop();
+  return `${said.length - 1} others say it`;
+}
+
+async function refused(promise, pattern) {
+  try {
+    await (await promise).stop();
+  } catch (error) {
+    if (pattern.test(error.message)) return;
+    throw new Error(`it is refused with: ${error.message}`);
+  }
+  throw new Error(`it is not refused for ${pattern}`);
+}
+
+async function checkRefused(folder) {
+  const one = make(fs.mkdtempSync(path.join(folder, 'a-')), 'bert_tiny', layouts['pipeline 2']), other = make(fs.mkdtempSync(path.join(folder, 'b-')), 'bert_tiny', layouts['tensor 2']);
+  const child = spawn(RANK[0], [...RANK.slice(1), other.out], { stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    const { listen } = JSON.parse(await new Promise((resolve) => child.stdout.once('data', (text) => resolve(text))));
+    await refused(start(one.out, { at: [listen, listen] }), /^Device 0: The other side has another manifest: all processes need the same\.$/);
+    await refused(start(one.out, { at: [listen] }), /^The plan needs 2 processes, and 1 addresses are given\.$/);
+  } finally {
+    child.kill();
+  }
+  fs.copyFileSync(path.join(other.out, 'device-1.onnx'), path.join(one.out, 'device-1.onnx'));
+  await refused(start(one.out, { stderr: 'ignore' }), /^Device 1: The model device-1\.onnx is not the one that the manifest is of: write both again\.$/);
+  const file = path.join(other.out, 'manifest.json'), manifest = JSON.parse(fs.readFileSync(file, 'utf8'));
+  write(file, { ...manifest, version: 2 });
+  await refused(start(other.out), /^The manifest has version 2, and this program reads version 1: /);
+  shell('export', path.join(folder, path.basename(path.dirname(other.out)), 'plan.json'), '--model', other.model, '--format', 'ort-collectives', '-o', other.out);
+  await refused(start(other.out), /^These models exchange by collectives \(ort\), .*--format sessions/);
+  return '5 reasons';
+}
+
+/* ---- README ---- */
+
+// What the section's commands print.
+async function checkReadme(folder) {
+  const top = path.join(here, '../..'), text = fs.readFileSync(path.join(top, 'README.md'), 'utf8').split('\n## Run a plan here\n')[1].split('\n## ')[0];
+  const bin = path.join(folder, 'bin'), steps = [];
+  fs.mkdirSync(bin);
+  fs.symlinkSync(path.resolve(cli), path.join(bin, 'shardplan'));
+  for (const name of ['api', 'tests']) fs.symlinkSync(path.join(top, name), path.join(folder, name));
+  fs.symlinkSync(path.join(here, 'node_modules'), path.join(folder, 'node_modules'));
+  for (const line of text.split('\n')) {
+    if (line.startsWith('    $ ')) steps.push({ command: line.slice(6), printed: [], isOpen: true });
+    else if (!line.startsWith('    ')) steps.forEach((step) => (step.isOpen = false));
+    else if (steps.at(-1)?.isOpen && steps.at(-1).command.endsWith('\\')) steps.at(-1).command += `\n${line}`;
+    else if (steps.at(-1)?.isOpen) steps.at(-1).printed.push(line.slice(4));
+  }
+  for (const { command, printed } of steps) {
+    const { stdout, stderr } = spawnSync('bash', ['-c', command], { cwd: folder, encoding: 'utf8', env: { ...process.env, PATH: `${bin}:${process.env.PATH}` } });
+    if (stdout.trimEnd() !== printed.join('\n')) throw new Error(`${command} prints: ${stdout}${stderr}`);
+  }
+  if (steps.length !== 3) throw new Error(`${steps.length} commands`);
+  return `${steps.length} commands`;
+}
+
+/* ---- the list ---- */
+
+
+const cases = [
+  ...[...everyday, ...(thorough ? others : [])].map((name) => [`plan ${name}`, (folder) => checkPlan(name, folder)]),
+  ...Object.keys(exchanges).map((name) => [`exchange ${name}`, (folder) => checkExchange(name, folder)]),
+  ['killed process', checkKilled], ['files that do not fit', checkRefused], ['README', checkReadme]];
+let failed = 0, number = 0;
+if (!fs.existsSync(models)) console.log(`ok run_processes # SKIP ${models} is not there`);
+else
+  for (const [name, check] of cases) {
+    if (values.only && !name.includes(values.only)) continue;
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-run-'));
+    try {
+      console.log(`ok ${++number} run_processes ${name}: ${await check(folder)}`);
+    } catch (error) {
+      failed++;
+      console.log(`not ok ${number} run_processes ${name}\n  ${String(error.message ?? error).replace(/\s+/g, ' ').slice(0, 600)}`);
+      if (values.verbose) console.log(error.stack);
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
+  }
+console.log(`# run_processes: ${number - failed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
