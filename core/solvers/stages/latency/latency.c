@@ -1,4 +1,5 @@
-/* LATENCY: stages along an order of units to begin with, rounds of annealing, all solutions of a small problem. */
+/* LATENCY: stages along an order of units to begin with, rounds of annealing, all solutions of a small problem. One slot has
+   a solution for each option. */
 #include "solvers/stages/latency/latency.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 
 #define TASKS          4
 #define ROUNDS         10
+#define PATIENCE       4 /* rounds without anything better: each temperature from each beginning */
 #define STEPS_PER_UNIT ((uint64_t)8000)
 #define MIN_STEPS      ((uint64_t)200000)
 #define MAX_WORK       ((uint64_t)3000000000) /* of annealing */
@@ -143,6 +145,29 @@ static void begin_as_chain(const struct latency_search *search, uint32_t *slot_o
     }
 }
 
+/* All solutions where everything is in one stage: one for each option that may have all units. */
+static void offer_one_stage(struct latency_search *search, struct sp_assign_state *state,
+                            struct sp_latency_clock *clock, uint32_t *slot_of)
+{
+    const struct sp_latency_graph *graph = search->graph;
+    const struct sp_stages_problem *problem = graph->problem;
+    memset(slot_of, 0, graph->model->unit_count * sizeof *slot_of);
+    for (uint32_t o = 0; o < problem->option_count; o++) {
+        const struct sp_stages_choice choice = {.option = o, .replicas = 1};
+        bool is_allowed = problem->options[o].devices <= problem->class_size[problem->options[o].device_class];
+        for (uint32_t u = 0; is_allowed && u < graph->model->unit_count; u++)
+            is_allowed = graph->allowed[o][u];
+        if (is_allowed)
+            offer(search, state, clock, &choice, slot_of);
+    }
+    search->bound = search->best->value;
+}
+
+static bool has_one_slot(const struct sp_latency_graph *graph)
+{
+    return graph->slot_count == 1 && graph->free_count == 0;
+}
+
 static enum sp_status begin_search(struct latency_search *search)
 {
     const struct sp_latency_graph *graph = search->graph;
@@ -156,6 +181,10 @@ static enum sp_status begin_search(struct latency_search *search)
     struct sp_stages_choice *choices = SP_NEW_ARRAY(run->scratch, graph->slot_count, struct sp_stages_choice);
     if (status != SP_OK || slot_of == NULL || choices == NULL)
         return status != SP_OK ? status : sp_fail_memory(run->err);
+    if (has_one_slot(graph)) {
+        offer_one_stage(search, state, &clock, slot_of);
+        return SP_OK;
+    }
     begin_freely(search);
     offer(search, state, &clock, search->graph->choices, search->begin);
     if (!search->chain.is_found)
@@ -177,10 +206,15 @@ static enum sp_status anneal_in_rounds(struct latency_search *search)
     search->steps = steps < work / look / (TASKS * ROUNDS) ? steps : work / look / (TASKS * ROUNDS);
     bool goes_on = true;
     enum sp_status status = SP_OK;
-    for (uint32_t round = 0; status == SP_OK && goes_on && round < ROUNDS; round++) {
-        if (fmin(search->best->value, search->exact.value) * (1 - 1e-9) <= search->bound)
+    for (uint32_t round = 0, last = 0; goes_on && round < ROUNDS && round < last + PATIENCE; round++) {
+        const double before = search->best->value;
+        if (fmin(before, search->exact.value) * (1 - 1e-9) <= search->bound)
             break;
         status = run_round(search, round, &goes_on);
+        if (status != SP_OK)
+            break;
+        if (search->best->value < before)
+            last = round + 1;
     }
     return status;
 }
@@ -266,6 +300,8 @@ static enum sp_status search_all(struct latency_search *search)
     enum sp_status status = SP_OK;
     if (graph->slot_count > 0 && table <= MAX_TABLE)
         status = begin_search(search);
+    if (status == SP_OK && has_one_slot(graph) && table <= MAX_TABLE)
+        return SP_OK;
     if (status == SP_OK && search->chain.is_best && (search->best->value < INFINITY || !search->chain.is_found))
         search->bound = search->best->value;
     else if (status == SP_OK)
