@@ -26,11 +26,10 @@ static const char help[] =
     "  --annotated FILE    what the devices of an annotated model run; the model without its annotations is the\n"
     "                      original\n"
     "  --dim NAME=N        bind a dimension; may be repeated. Others are taken for 3\n"
+    "  --value INPUT=V     what an input is (true, 1 or 2,3), where models are made for that; may be repeated\n"
     "  --json              for machines, with what each collective makes\n"
     "\n"
     "Exit status: 0 proved; 1 refuted; 2 wrong usage or unreadable input; 3 undecided; 4 I/O failure, memory.\n";
-
-#define MAX_BINDINGS 64
 
 struct files {
     const char *folder; /* of the manifest */
@@ -44,9 +43,8 @@ struct question {
     struct sp_arena *arena;
     json_t *manifest;
     const char *manifest_path, *simulation, *annotated;
-    uint32_t binding_count;
-    const char *names[MAX_BINDINGS];
-    int64_t values[MAX_BINDINGS];
+    json_t *asked; /* sizes, as options say them */
+    struct sp_sizes sizes;
     uint32_t program_count;
     struct sp_verify_program *programs;
 };
@@ -157,14 +155,21 @@ static enum sp_status print_answer(const struct common *common, const struct sp_
 
 static const int codes[] = {[SP_PROVED] = EXIT_DONE, [SP_REFUTED] = EXIT_MODEL, [SP_UNDECIDED] = EXIT_NOFIT};
 
+static enum sp_status read_sizes(struct question *question, struct sp_error *err)
+{
+    if ((question->arena = sp_arena_create(NULL)) == NULL)
+        return sp_fail_memory(err);
+    return sp_sizes_parse(question->arena, question->asked, "", &question->sizes, err);
+}
+
 static int answer(struct common *common, struct question *question, int count, char **paths)
 {
     struct sp_error err = {0};
     struct sp_verification *verification = NULL;
     struct progress progress;
     enum sp_status status = input_open(paths[0], &question->original, &err);
-    if (status == SP_OK && (question->arena = sp_arena_create(NULL)) == NULL)
-        status = sp_fail_memory(&err);
+    if (status == SP_OK)
+        status = read_sizes(question, &err);
     if (status == SP_OK)
         status = question->manifest_path != NULL ? read_manifest(question, &err)
                                                  : open_ranks(question, count - 1, paths + 1, &err);
@@ -173,9 +178,10 @@ static int answer(struct common *common, struct question *question, int count, c
                                               .size = question->original.size,
                                               .program_count = question->program_count,
                                               .programs = question->programs,
-                                              .binding_count = question->binding_count,
-                                              .binding_names = question->names,
-                                              .binding_values = question->values,
+                                              .binding_count = question->sizes.dim_count,
+                                              .binding_names = question->sizes.dim_names,
+                                              .binding_values = question->sizes.dim_values,
+                                              .given = &question->sizes.given,
                                               .watch = &progress.watch,
                                               .explains = common->json};
     if (status == SP_OK)
@@ -195,23 +201,14 @@ static int answer_annotated(struct common *common, struct question *question)
     struct sp_subject *subject = NULL;
     struct sp_proof *proof = NULL;
     struct progress progress;
-    struct sp_sizes sizes;
-    json_t *dims = json_object(), *asked = json_pack("{s:o*}", "dims", dims);
-    enum sp_status status =
-        asked != NULL ? input_open(question->annotated, &question->original, &err) : sp_fail_memory(&err);
-    for (uint32_t i = 0; status == SP_OK && i < question->binding_count; i++) {
-        if (json_object_set_new(dims, question->names[i], json_integer(question->values[i])) != 0)
-            status = sp_fail_memory(&err);
-    }
-    if (status == SP_OK && (question->arena = sp_arena_create(NULL)) == NULL)
-        status = sp_fail_memory(&err);
+    enum sp_status status = input_open(question->annotated, &question->original, &err);
     if (status == SP_OK)
-        status = sp_sizes_parse(question->arena, asked, "", &sizes, &err);
+        status = read_sizes(question, &err);
     progress_init(&progress, 0);
     const struct sp_job_options options = {.bytes = question->original.bytes,
                                            .size = question->original.size,
                                            .name = question->original.name,
-                                           .sizes = &sizes,
+                                           .sizes = &question->sizes,
                                            .watch = &progress.watch};
     if (status == SP_OK)
         status = sp_subject_from_model(&options, NULL, &subject, &err);
@@ -224,24 +221,51 @@ static int answer_annotated(struct common *common, struct question *question)
                                      : report_error(common, &err, NULL);
     sp_proof_destroy(proof);
     sp_subject_destroy(subject);
-    json_decref(asked);
     return code;
 }
 
-static bool take_dim(struct question *question, char *text)
+enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM, OPT_VALUE };
+
+/* Takes one option; an exit code. */
+static int take_option(struct common *common, struct question *question, int option, const char *text)
 {
-    char *equals = strrchr(text, '=');
-    if (equals == NULL || equals == text || question->binding_count == MAX_BINDINGS ||
-        !parse_integer(equals + 1, 0, &question->values[question->binding_count]))
-        return false;
-    *equals = '\0';
-    question->names[question->binding_count++] = text;
-    return true;
+    struct sp_error err = {0};
+    switch (option) {
+    case OPT_JSON:
+        return EXIT_DONE;
+    case OPT_MANIFEST:
+        question->manifest_path = optarg;
+        return EXIT_DONE;
+    case OPT_SIMULATION:
+        question->simulation = optarg;
+        return EXIT_DONE;
+    case OPT_ANNOTATED:
+        question->annotated = optarg;
+        return EXIT_DONE;
+    case OPT_DIM:
+        return put_dim(question->asked, optarg, &err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+    case OPT_VALUE:
+        return put_input_value(question->asked, optarg, &err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+    default:
+        return take_server_option(common, option, optarg) ? EXIT_DONE : report_bad_option(common, option, text);
+    }
+}
+
+static int answer_question(struct common *common, struct question *question, int given, char **paths)
+{
+    const int ways = (question->manifest_path != NULL) + (question->simulation != NULL) + (given > 1);
+    if (given < 1 && question->annotated == NULL)
+        return report_usage(common, "The original model is missing.");
+    if (question->annotated != NULL && (given > 0 || ways > 0))
+        return report_usage(common, "--annotated takes no other file: the original is in it.");
+    if (question->annotated == NULL && ways != 1)
+        return report_usage(common,
+                            "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
+    return question->annotated != NULL ? answer_annotated(common, question) : answer(common, question, given, paths);
 }
 
 int cmd_verify(int argc, char **argv, struct common *common)
 {
-    enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM };
     static const struct option options[] = {
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
@@ -249,55 +273,36 @@ int cmd_verify(int argc, char **argv, struct common *common)
         {"simulation", required_argument, NULL, OPT_SIMULATION},
         {"annotated", required_argument, NULL, OPT_ANNOTATED},
         {"dim", required_argument, NULL, OPT_DIM},
+        {"value", required_argument, NULL, OPT_VALUE},
         SERVER_OPTIONS,
         {NULL, 0, NULL, 0},
     };
     struct sp_error err = {0};
-    struct question question = {.original = {.fd = -1}};
+    struct question question = {.original = {.fd = -1}, .asked = json_object()};
+    bool wants_help = false;
     int option, code = EXIT_DONE;
     opterr = 0;
-    while (code == EXIT_DONE && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case 'h':
-        case OPT_HELP:
-            (void)fputs(help, stdout);
-            return finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
-        case OPT_JSON:
-            break;
-        case OPT_MANIFEST:
-            question.manifest_path = optarg;
-            break;
-        case OPT_SIMULATION:
-            question.simulation = optarg;
-            break;
-        case OPT_ANNOTATED:
-            question.annotated = optarg;
-            break;
-        case OPT_DIM:
-            if (!take_dim(&question, optarg))
-                return report_usage(common, "--dim takes NAME=N.");
-            break;
-        default:
-            if (!take_server_option(common, option, optarg))
-                return report_bad_option(common, option, argv[optind - 1]);
-        }
+    if (question.asked == NULL) {
+        (void)sp_fail_memory(&err);
+        code = report_error(common, &err, NULL);
     }
-    const int given = argc - optind,
-              ways = (question.manifest_path != NULL) + (question.simulation != NULL) + (given > 1);
-    if (given < 1 && question.annotated == NULL)
-        return report_usage(common, "The original model is missing.");
-    if (question.annotated != NULL && (given > 0 || ways > 0))
-        return report_usage(common, "--annotated takes no other file: the original is in it.");
-    if (question.annotated == NULL && ways != 1)
-        return report_usage(common,
-                            "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
-    code = question.annotated != NULL ? answer_annotated(common, &question)
-                                      : answer(common, &question, given, argv + optind);
+    while (code == EXIT_DONE && !wants_help && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        wants_help = option == 'h' || option == OPT_HELP;
+        if (!wants_help)
+            code = take_option(common, &question, option, argv[optind - 1]);
+    }
+    if (code == EXIT_DONE && wants_help) {
+        (void)fputs(help, stdout);
+        code = finish_stdout(&err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
+    } else if (code == EXIT_DONE) {
+        code = answer_question(common, &question, argc - optind, argv + optind);
+    }
     for (uint32_t i = 0; i < question.files.count; i++)
         input_close(&question.files.items[i]);
     free(question.files.items);
     input_close(&question.original);
     json_decref(question.manifest);
+    json_decref(question.asked);
     sp_arena_destroy(question.arena);
     return code;
 }

@@ -30,6 +30,7 @@ struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool i
 uint64_t sp_tag(const char *name);
 struct sp_number sp_number_negate(struct sp_number a);
 double sp_real_exp(double x);
+double sp_real_sigmoid(double x);
 
 /* Sums of products: each operand has a label for each axis (an operand's label of an axis of one element that is to be
    repeated has no index); labels that the result lacks are summed over. */

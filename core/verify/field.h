@@ -84,8 +84,8 @@ static inline uint64_t sp_field_hash(uint64_t tag, uint64_t a)
 }
 
 /*
- * The number that a real stands for, which has so many binary digits: the fraction of small terms that it is nearest to,
- * if there is one, as 0.6 in float32 is 3/5 rounded; else the fraction whose denominator is a power of two that it is.
+ * The number that a real stands for, which has so many binary digits: the fraction of small terms that it is, rounded, if
+ * there is one, as 0.6 in float32 is 3/5; else the fraction whose denominator is a power of two that it is.
  * The largest numbers of a type stand for infinity, as masks have them.
  */
 uint64_t sp_field_of_digits(double value, int digits);
@@ -104,10 +104,17 @@ static inline double sp_real_of_hash(uint64_t hash)
     return (bits & 1) != 0 ? -size : size;
 }
 
-/* A total order in which the numbers of the field stand in no order that a model could know. */
+/* A total order in which the numbers of the field stand in no order that a model could know, but for small integers,
+   which stand in their own, one behind the other in the middle. */
+static inline uint64_t sp_field_rank(uint64_t a)
+{
+    const uint64_t small = UINT64_C(1) << 31, middle = UINT64_C(1) << 63;
+    return a < small ? middle + a : a > SP_FIELD_PRIME - small ? middle - (SP_FIELD_PRIME - a) : sp_scramble(a);
+}
+
 static inline bool sp_field_is_less(uint64_t a, uint64_t b)
 {
     if (!sp_field_is_finite(a) || !sp_field_is_finite(b))
         return a != b && (a == SP_FIELD_LEAST || b == SP_FIELD_GREATEST);
-    return sp_scramble(a) < sp_scramble(b);
+    return sp_field_rank(a) < sp_field_rank(b);
 }

@@ -27,21 +27,23 @@ static bool is_largest(double size, int digits)
            (digits == 11 && size >= 65504) || (digits == 8 && size >= 0x1.FEp127);
 }
 
-/* The fraction of terms below 2^(digits / 2) that rounds to the size, by its continued fraction. */
+#define UNITS 4 /* of its last digit that a number may be off, as runtimes compute constants */
+
+/* The fraction of terms below 2^(digits / 2 - 2) that is the size rounded, by its continued fraction. */
 static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *ret_below)
 {
-    const int64_t limit = INT64_C(1) << (digits / 2 > 20 ? 20 : digits / 2);
+    const int64_t limit = INT64_C(1) << (digits / 2 > 20 ? 20 : digits / 2 - (digits > 11 ? 2 : 0));
     int64_t above[2] = {1, 0}, below[2] = {0, 1}; /* of the last two fractions */
     int exponent;
     double rest = size;
     (void)frexp(size, &exponent);
-    const double half_unit = ldexp(1, exponent - digits - 1);
+    const double room = UNITS * ldexp(1, exponent - digits);
     while (rest < (double)limit) {
         const int64_t whole = (int64_t)rest;
         const int64_t p = whole * above[0] + above[1], q = whole * below[0] + below[1];
         if (p > limit * limit || q > limit)
             return false;
-        if (p > 0 && fabs((double)p / (double)q - size) <= half_unit) {
+        if (p > 0 && fabs((double)p / (double)q - size) <= room) {
             *ret_above = p;
             *ret_below = q;
             return true;
@@ -69,6 +71,19 @@ uint64_t sp_field_of_digits(double value, int digits)
         return dyadic(value);
     const uint64_t fraction = sp_field_multiply(sp_field_of_int(above), sp_field_inverse(sp_field_of_int(below)));
     return value < 0 ? sp_field_negate(fraction) : fraction;
+}
+
+static double rounded_to(double value, int digits)
+{
+    int exponent;
+    const double mantissa = frexp(value, &exponent);
+    return ldexp(nearbyint(ldexp(mantissa, digits)), exponent - digits);
+}
+
+uint64_t sp_field_of_type(double value, enum sp_dtype dtype)
+{
+    const int digits = dtype == SP_DTYPE_FLOAT16 ? 11 : dtype == SP_DTYPE_BFLOAT16 ? 8 : 0;
+    return digits == 0 ? sp_field_of_real(value) : sp_field_of_digits(rounded_to(value, digits), digits);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------------------------- */
@@ -158,6 +173,12 @@ double sp_real_exp(double x)
 {
     return exp(x);
 }
+
+double sp_real_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool is_known, struct sp_number a)
 {
     const double value = real != NULL ? real(a.real) : NAN;

@@ -102,6 +102,9 @@ static inline struct sp_number sp_number_of_int(int64_t value)
     return (struct sp_number){(uint64_t)value, (double)value};
 }
 
+/* The number that a real of a type stands for, rounded to the type's digits. */
+uint64_t sp_field_of_type(double value, enum sp_dtype dtype);
+
 static inline struct sp_number sp_number_of_real(double value)
 {
     return (struct sp_number){sp_field_of_real(value), value};

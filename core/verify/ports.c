@@ -20,19 +20,21 @@ static const json_t *entry_named(const json_t *list, const char *name)
     return NULL;
 }
 
-static bool read_range(const json_t *json, struct sp_range *ret)
+/* Of an axis of this extent; a limit of null is its end. */
+static bool read_range(const json_t *json, int64_t extent, struct sp_range *ret)
 {
-    if (json_array_size(json) != 2 || !json_is_integer(json_array_get(json, 0)) ||
-        !json_is_integer(json_array_get(json, 1)))
+    const json_t *start = json_array_get(json, 0), *limit = json_array_get(json, 1);
+    if (json_array_size(json) != 2 || !json_is_integer(start) || (!json_is_integer(limit) && !json_is_null(limit)))
         return false;
-    *ret = (struct sp_range){json_integer_value(json_array_get(json, 0)), json_integer_value(json_array_get(json, 1))};
+    *ret = (struct sp_range){json_integer_value(start), json_is_null(limit) ? extent : json_integer_value(limit)};
     return true;
 }
 
-/* The box of a manifest's entry; *ret NULL where it is whole. */
-static enum sp_status read_box(struct sp_arena *arena, const json_t *json, uint32_t rank, struct sp_axis_ranges **ret,
-                               struct sp_error *err)
+/* The box that a manifest's entry has of a tensor; *ret NULL where it is whole. */
+static enum sp_status read_box(struct sp_arena *arena, const json_t *json, const struct sp_numbers *whole,
+                               struct sp_axis_ranges **ret, struct sp_error *err)
 {
+    const uint32_t rank = whole->rank;
     *ret = NULL;
     if (json == NULL || json_is_null(json))
         return SP_OK;
@@ -49,7 +51,7 @@ static enum sp_status read_box(struct sp_arena *arena, const json_t *json, uint3
         if (box[i].ranges == NULL)
             return sp_fail_memory(err);
         for (size_t k = 0; is_sound && k < count; k++)
-            is_sound = read_range(is_list ? json_array_get(axis, k) : axis, &box[i].ranges[k]);
+            is_sound = read_range(is_list ? json_array_get(axis, k) : axis, whole->axes[i].extent, &box[i].ranges[k]);
     }
     *ret = box;
     return is_sound ? SP_OK
@@ -85,7 +87,7 @@ static enum sp_status give_of_model(struct sp_verification *all, struct sp_verif
     for (uint32_t i = 0; i < shape->rank && i < SP_MAX_RANK; i++)
         extents[i] = sp_dim_is_known(shape->dims[i]) ? shape->dims[i].value : -1;
     enum sp_status status = entry != NULL
-                                ? read_box(all->arena, json_object_get(entry, "box"), outcome->numbers->rank, &box, err)
+                                ? read_box(all->arena, json_object_get(entry, "box"), outcome->numbers, &box, err)
                             : shape->has_rank && shape->rank <= SP_MAX_RANK
                                 ? sp_guess_box(all, run, outcome->numbers, shape->rank, extents, &box, err)
                                 : SP_OK;
@@ -220,10 +222,18 @@ static enum sp_status begin_result(struct sp_verification *all, const struct sp_
     return result->is_covered != NULL ? SP_OK : sp_fail_memory(err);
 }
 
+/* Constants of narrow types are rounded more. */
+static double tolerance_of(enum sp_dtype dtype)
+{
+    return dtype == SP_DTYPE_FLOAT16    ? SP_VERIFY_TOLERANCE * 0x1p13
+           : dtype == SP_DTYPE_BFLOAT16 ? SP_VERIFY_TOLERANCE * 0x1p16
+                                        : SP_VERIFY_TOLERANCE;
+}
+
 static bool differ_surely(const struct result *result, struct sp_number a, struct sp_number b)
 {
     return isfinite(a.real) && isfinite(b.real) &&
-           fabs(a.real - b.real) > SP_VERIFY_TOLERANCE * (result->size + fabs(b.real));
+           fabs(a.real - b.real) > tolerance_of(result->numbers->dtype) * (result->size + fabs(b.real));
 }
 
 /* How a rank's numbers compare with those that they have to be; marks what they cover. */
@@ -282,7 +292,7 @@ static enum sp_status compare_output(struct sp_verification *all, struct sp_veri
     for (uint32_t i = 0; i < outcome->numbers->rank; i++)
         extents[i] = outcome->numbers->axes[i].extent;
     enum sp_status status = box_json != NULL
-                                ? read_box(all->arena, box_json, result->numbers->rank, &box, err)
+                                ? read_box(all->arena, box_json, result->numbers, &box, err)
                                 : sp_guess_box(all, run, result->numbers, outcome->numbers->rank, extents, &box, err);
     const struct sp_numbers *whole = result->numbers;
     if (status == SP_OK)

@@ -81,6 +81,7 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
         run->model = request->model;
         return SP_OK;
     }
+    options.given = run->program == NULL ? request->given : NULL;
     enum sp_status status = read_model(all, run, bytes, size, options, err);
     if (status == SP_OK && bind_open(all, run->model, &options))
         status = read_model(all, run, bytes, size, options, err);

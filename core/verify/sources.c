@@ -30,10 +30,10 @@ static bool read_literal(enum sp_dtype dtype, uint64_t bits, struct sp_number *r
         *ret = sp_number_of_real(sp_wire_double(bits));
         return true;
     case SP_DTYPE_FLOAT16:
-        *ret = (struct sp_number){sp_field_of_digits(half_of(bits), 11), half_of(bits)};
+        *ret = (struct sp_number){sp_field_of_type(half_of(bits), dtype), half_of(bits)};
         return true;
     case SP_DTYPE_BFLOAT16:
-        *ret = (struct sp_number){sp_field_of_digits(sp_wire_float(bits << 16), 8), sp_wire_float(bits << 16)};
+        *ret = (struct sp_number){sp_field_of_type(sp_wire_float(bits << 16), dtype), sp_wire_float(bits << 16)};
         return true;
     case SP_DTYPE_INT8:
         *ret = sp_number_of_int((int8_t)bits);
@@ -305,6 +305,50 @@ enum sp_source_kind sp_source_kind_of(const struct sp_value *value)
 #define MAX_FOLLOWED 256
 #define FEW_ROWS     8 /* of so few each element takes any: masks are no stripes */
 
+/* How many elements a tensor has, or -1. */
+static int64_t places_of(const struct sp_shape *shape)
+{
+    int64_t total = 1;
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        const int64_t extent = sp_dim_estimate(shape->dims[i]);
+        if (extent <= 0 || total > SP_MAX_EVALUATED_NUMBERS / extent)
+            return -1;
+        total *= extent;
+    }
+    return shape->has_rank ? total : -1;
+}
+
+/* A step that reaches all of so many rows before one comes again: about the golden section of them. */
+static uint64_t step_of(uint64_t rows)
+{
+    uint64_t step = (uint64_t)((double)rows * 0.6180339887498949) + 1;
+    for (bool divides = true; divides; step += divides) {
+        uint64_t a = step, b = rows;
+        while (b != 0) {
+            const uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        divides = a != 1 && rows > 1;
+    }
+    return step;
+}
+
+/* The least extent of the axes that a node's indices are of: one axis, or those of tuples along the last axis. */
+static int64_t least_indexed(const struct sp_node *node)
+{
+    const struct sp_shape *shape = &node->inputs[0]->type.shape, *tuples = &node->inputs[1]->type.shape;
+    const bool has_tuples = strcmp(node->op_type, "GatherND") == 0 && tuples->has_rank && tuples->rank > 0;
+    int64_t first = sp_node_int(node, has_tuples ? "batch_dims" : "axis", 0), least = INT64_MAX;
+    const int64_t count = has_tuples ? sp_dim_estimate(tuples->dims[tuples->rank - 1]) : 1;
+    first = first < 0 ? first + shape->rank : first;
+    for (int64_t i = first; i >= 0 && i < first + count && i < shape->rank; i++) {
+        const int64_t extent = sp_dim_estimate(shape->dims[i]);
+        least = extent < least ? extent : least;
+    }
+    return least == INT64_MAX ? -1 : least;
+}
+
 /* How many rows there are to look up for an integer input: the least extent that it is an index of, or `otherwise`. */
 static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
 {
@@ -316,11 +360,11 @@ static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
             const struct sp_use *use = &queue[i]->uses[u];
             const struct sp_node *node = use->node;
             if (strncmp(node->op_type, "Gather", 6) == 0 && use->input == 1 && node->inputs[0] != NULL) {
-                const struct sp_shape *shape = &node->inputs[0]->type.shape;
-                int64_t axis = sp_node_int(node, "axis", 0);
-                axis = axis < 0 ? axis + shape->rank : axis;
-                const int64_t extent = axis >= 0 && axis < shape->rank ? sp_dim_estimate(shape->dims[axis]) : -1;
+                const int64_t extent = least_indexed(node);
                 rows = extent > 0 && extent < rows ? extent : rows;
+            } else if (sp_node_is(node, "MaxUnpool") && use->input == 1 && node->outputs[0] != NULL) {
+                const int64_t places = places_of(&node->outputs[0]->type.shape);
+                rows = places > 0 && places < rows ? places : rows;
             } else if (use->input != UINT32_MAX && node->output_count > 0 && node->outputs[0] != NULL &&
                        count < MAX_FOLLOWED && !sp_dtype_is_float(node->outputs[0]->type.dtype)) {
                 queue[count++] = node->outputs[0];
@@ -328,6 +372,21 @@ static int64_t rows_for(const struct sp_value *input, int64_t otherwise)
         }
     }
     return rows == INT64_MAX ? otherwise : rows;
+}
+
+/* What somebody says that an input is. */
+static bool read_known(const struct sp_value *input, struct sp_numbers *x)
+{
+    const struct sp_data *data = input->data;
+    if (data == NULL || data->count != x->count || !sp_numbers_is_complete(x))
+        return false;
+    for (uint64_t i = 0; i < x->count; i++) {
+        if (data->reals == NULL && !sp_dim_is_known(data->ints[i]))
+            return false;
+        x->items[i] = data->reals != NULL ? sp_number_of_real(data->reals[i]) : sp_number_of_int(data->ints[i].value);
+    }
+    x->is_known = true;
+    return true;
 }
 
 enum sp_status sp_numbers_of_input(struct sp_index_sets *sets, const struct sp_value *input, struct sp_numbers **ret,
@@ -347,9 +406,13 @@ enum sp_status sp_numbers_of_input(struct sp_index_sets *sets, const struct sp_v
         status = sp_index_sets_axis(sets, dtype == SP_DTYPE_BOOL ? 2 : rows_for(input, 2), &rows, err);
     if (status != SP_OK)
         return status;
+    if (read_known(input, out)) {
+        *ret = out;
+        return SP_OK;
+    }
     const uint64_t tag = sp_tag(input->name);
-    /* the golden section of the rows further each time, so that few elements reach all parts of a table */
-    const uint64_t step = (uint64_t)((double)rows.count * 0.6180339887498949) + 1;
+    /* so that few elements reach all parts of a table */
+    const uint64_t step = step_of(rows.count);
     const bool are_few = rows.count < FEW_ROWS;
     for (uint64_t i = 0; i < out->count; i++) {
         const uint64_t place = place_of(out, i), hash = sp_field_hash(tag, place);

@@ -20,8 +20,8 @@
  * the order of ranks say, or the tensors' own metadata (SP_BOX_KEY in realize/realize.h).
  *
  * No element of a weight is taken for a special one, so a proof holds for all weights that are equal where the given
- * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and
- * says nothing of rounding.
+ * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and for
+ * the values that are given of inputs, and says nothing of rounding.
  *
  * What was evaluated is also how a failure is explained: an element that the original has somewhere, too, is
  * recognised. The first node of a rank is named behind which nothing of the original is recognised any more, although
@@ -44,6 +44,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/json_writer.h"
+#include "graph/given.h"
 
 enum sp_verdict { SP_PROVED, SP_REFUTED, SP_UNDECIDED };
 
@@ -66,7 +67,8 @@ struct sp_verify_request {
     uint32_t binding_count;                   /* --dim NAME=N */
     const char *const *binding_names;
     const int64_t *binding_values;
-    size_t memory_budget; /* bytes; 0: SP_DEFAULT_JOB_BYTES */
+    const struct sp_given *given; /* --value INPUT=V: of the original (graph/given.h), or NULL */
+    size_t memory_budget;         /* bytes; 0: SP_DEFAULT_JOB_BYTES */
     const struct sp_watch *watch;
     bool explains; /* collectives are told with what they make */
 };

@@ -558,6 +558,29 @@ class Decided(Verify):
         self.proved(original, [part, part])
         self.assertIn("has all of", self.refuted(original, [part])[0]["message"])
 
+    def test_a_mean_of_parts(self):
+        """Thirds are rounded in the file; the sum of the parts' shares is the mean for all that."""
+        def graph(rows, *nodes, weights=()):
+            return bytes_of(make.graph_input("x", [rows, 4]), *weights, *nodes, make.graph_output("y", [1, 4]))
+
+        mean = make.node("ReduceMean", ["x"], ["y"], axes=[0], keepdims=1)
+        for share, verdict in (1 / 3, "proved"), (1 / 2, "refuted"):
+            ranks = [graph(2, make.node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1), make.node("Mul", ["m", "share"], ["p"]),
+                           make.node("AllReduce", ["p"], ["y"], domain=MS), weights=[number("share", share)])] * 3
+            self.assertEqual(self.answer(graph(6, mean), ranks, 0 if verdict == "proved" else REFUTED)["verdict"], verdict)
+
+    def test_a_value_that_ranks_are_made_for(self):
+        """A shape that an input says: undecided without its value, then proved or not."""
+        original = make.encode(make.model(make.graph_input("x", [6, 4]), make.graph_input("to", [2], make.INT64),
+                                          make.node("Reshape", ["x", "to"], ["y"]), make.graph_output("y", ["r", "c"])))
+        rank = make.encode(make.model(make.graph_input("x", [6, 4]), ints("own", 3, 8), make.node("Reshape", ["x", "own"], ["y"]),
+                                      make.graph_output("y", [3, 8])))
+        self.assertEqual(self.answer(original, [rank], UNDECIDED)["verdict"], "undecided")
+        self.assertEqual(self.answer(original, [rank], 0, "--value", "to=3,8")["verdict"], "proved")
+        files = self.file("original.onnx", original), self.file("rank.onnx", rank)
+        self.json("verify", *files, "--value", "to", status=2)
+        self.json("verify", *files, "--value", "nothing=1", status=2)
+
     def test_usage(self):
         path = self.file("x.onnx", self.one(make.node("Tanh", ["x"], ["y"])))
         self.json("verify", path, status=2)

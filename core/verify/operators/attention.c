@@ -13,9 +13,10 @@ enum { OUT_Y, OUT_KEY, OUT_VALUE, OUT_SCORES };
 enum { PRODUCTS, CAPPED, BIASED, WEIGHTS };
 
 struct attention {
-    struct sp_numbers *q, *k, *v; /* [b, heads, places, size] */
-    int64_t past;                 /* keys in front of those of query 0 */
-    int64_t before, after;        /* how far a query looks; -1: as far as there is something */
+    struct sp_numbers *q, *k, *v;            /* [b, heads, places, size] */
+    const struct sp_numbers *mask, *lengths; /* or NULL */
+    int64_t past;                            /* keys in front of those of query 0 */
+    int64_t before, after;                   /* how far a query looks; -1: as far as there is something */
 };
 
 /* [b, places, heads * size] as [b, heads, places, size]. */
@@ -71,6 +72,15 @@ static struct sp_numbers *ungrouped(struct sp_steps *steps, const struct sp_numb
 
 enum { B, H, G, S, T, D };
 
+/* The factor in the type of the scores. */
+static struct sp_numbers *scale_of(struct sp_steps *steps, enum sp_dtype dtype, double scale)
+{
+    struct sp_numbers *out = sp_step_number(steps, dtype, scale);
+    if (out != NULL)
+        out->items[0].field = sp_field_of_type(scale, dtype);
+    return out;
+}
+
 static struct sp_numbers *products(struct sp_steps *steps, const struct attention *attention)
 {
     struct sp_call *call = steps->call;
@@ -81,7 +91,7 @@ static struct sp_numbers *products(struct sp_steps *steps, const struct attentio
     const double scale = sp_node_attribute(call->node, "scale") != NULL
                              ? sp_node_float(call->node, "scale", 1)
                              : (float)(1 / sqrt((double)attention->q->axes[3].extent));
-    q = sp_step(steps, q, sp_step_number(steps, q->dtype, scale), sp_number_multiply);
+    q = sp_step(steps, q, scale_of(steps, q->dtype, scale), sp_number_multiply);
     const struct sp_labelled a = {q, {B, H, G, S, D}}, b = {k, {B, H, T, D}};
     return ungrouped(steps, sp_step_product(steps, &a, &b, 5, (const uint8_t[]){B, H, G, S, T}));
 }
@@ -121,7 +131,7 @@ static struct sp_numbers *biased(struct sp_steps *steps, const struct attention 
                                  const struct sp_numbers *scores)
 {
     struct sp_call *call = steps->call;
-    const struct sp_numbers *mask = sp_call_in(call, IN_MASK), *lengths = sp_call_in(call, IN_LENGTHS);
+    const struct sp_numbers *mask = attention->mask, *lengths = attention->lengths;
     if (steps->status != SP_OK)
         return NULL;
     struct sp_numbers *own = sp_step(steps, scores, sp_step_number(steps, scores->dtype, 0), sp_number_add);
@@ -167,38 +177,103 @@ static enum sp_status give(struct sp_steps *steps, const struct attention *atten
     return steps->status;
 }
 
+static enum sp_status attend(struct sp_steps *steps, const struct attention *attention)
+{
+    const int64_t mode = sp_node_int(steps->call->node, "qk_matmul_output_mode", PRODUCTS);
+    struct sp_numbers *stages[4] = {[PRODUCTS] = products(steps, attention)};
+    stages[CAPPED] = capped(steps, stages[PRODUCTS]);
+    stages[BIASED] = biased(steps, attention, stages[CAPPED]);
+    if (steps->status == SP_OK && stages[BIASED]->rank != 4)
+        return sp_call_refuse(steps->call, "its mask does not fit its scores");
+    stages[WEIGHTS] = weigh(steps, stages[BIASED]);
+    struct sp_numbers *weights =
+        steps->status == SP_OK ? grouped(steps, stages[WEIGHTS], attention->v->axes[1].extent) : NULL;
+    const struct sp_labelled a = {weights, {B, H, G, S, T}}, b = {attention->v, {B, H, T, D}};
+    struct sp_numbers *y = ungrouped(steps, sp_step_product(steps, &a, &b, 5, (const uint8_t[]){B, H, G, S, D}));
+    return give(steps, attention, y, stages[mode < PRODUCTS || mode > WEIGHTS ? PRODUCTS : mode]);
+}
+
+static bool has_heads(const struct sp_call *call, uint32_t least, uint32_t most)
+{
+    for (uint32_t i = IN_Q; i <= IN_V; i++) {
+        if (sp_call_in(call, i) == NULL || call->in[i]->rank < least || call->in[i]->rank > most)
+            return false;
+    }
+    return true;
+}
+
+static int64_t length_of(const struct sp_numbers *past)
+{
+    return past != NULL && past->rank == 4 ? past->axes[2].extent : 0;
+}
+
+/* Attention, and FlexAttention without functions of its own. */
 static enum sp_status evaluate_attention(struct sp_call *call)
 {
     struct sp_steps steps = {call, SP_OK};
-    const struct sp_numbers *past = sp_call_in(call, IN_PAST_KEY);
+    const struct sp_numbers *past = sp_call_in(call, IN_PAST_KEY), *past_value = sp_call_in(call, IN_PAST_VALUE);
     const int64_t q_heads = sp_node_int(call->node, "q_num_heads", 0),
-                  kv_heads = sp_node_int(call->node, "kv_num_heads", 0),
-                  mode = sp_node_int(call->node, "qk_matmul_output_mode", PRODUCTS);
-    for (uint32_t i = IN_Q; i <= IN_V; i++) {
-        if (sp_call_in(call, i) == NULL || call->in[i]->rank < 3 || call->in[i]->rank > 4)
-            return sp_call_refuse(call, "its queries, its keys or its values are missing");
+                  kv_heads = sp_node_int(call->node, "kv_num_heads", 0);
+    for (uint32_t i = 0; i < call->node->attribute_count; i++) {
+        if (call->node->attributes[i].type == SP_ATTR_GRAPH)
+            return sp_evaluate_by_rule(call);
     }
-    struct attention attention = {
+    if (!has_heads(call, 3, 4))
+        return sp_call_refuse(call, "its queries, its keys or its values are missing");
+    const struct attention attention = {
         .q = apart(&steps, call->in[IN_Q], q_heads),
         .k = behind(&steps, past, apart(&steps, call->in[IN_K], kv_heads)),
-        .v = behind(&steps, sp_call_in(call, IN_PAST_VALUE), apart(&steps, call->in[IN_V], kv_heads)),
-        .past = past != NULL && past->rank == 4 ? past->axes[2].extent : 0,
+        .v = behind(&steps, past_value, apart(&steps, call->in[IN_V], kv_heads)),
+        .mask = sp_call_in(call, IN_MASK),
+        .lengths = sp_call_in(call, IN_LENGTHS),
+        .past = length_of(past),
         .before = sp_node_int(call->node, "left_window_size", -1),
         .after = sp_node_int(call->node, "is_causal", 0) != 0 ? 0 : sp_node_int(call->node, "right_window_size", -1)};
-    struct sp_numbers *stages[4] = {[PRODUCTS] = products(&steps, &attention)};
-    stages[CAPPED] = capped(&steps, stages[PRODUCTS]);
-    stages[BIASED] = biased(&steps, &attention, stages[CAPPED]);
-    if (steps.status == SP_OK && stages[BIASED]->rank != 4)
-        return sp_call_refuse(call, "its mask does not fit its scores");
-    stages[WEIGHTS] = weigh(&steps, stages[BIASED]);
-    struct sp_numbers *weights =
-        steps.status == SP_OK ? grouped(&steps, stages[WEIGHTS], attention.v->axes[1].extent) : NULL;
-    const struct sp_labelled a = {weights, {B, H, G, S, T}}, b = {attention.v, {B, H, T, D}};
-    struct sp_numbers *y = ungrouped(&steps, sp_step_product(&steps, &a, &b, 5, (const uint8_t[]){B, H, G, S, D}));
-    return give(&steps, &attention, y, stages[mode < PRODUCTS || mode > WEIGHTS ? PRODUCTS : mode]);
+    return attend(&steps, &attention);
+}
+
+/* An operand and its part of what is added: queries', keys' and values' one behind the other. */
+static const struct sp_numbers *with_bias(struct sp_steps *steps, uint32_t input)
+{
+    struct sp_call *call = steps->call;
+    const struct sp_numbers *x = call->in[input], *bias = sp_call_in(call, 3);
+    struct sp_numbers *own = NULL;
+    int64_t start = 0;
+    if (bias == NULL || steps->status != SP_OK)
+        return x;
+    for (uint32_t i = 0; i < input; i++)
+        start += call->in[i]->axes[call->in[i]->rank - 1].extent;
+    const int64_t size = x->axes[x->rank - 1].extent;
+    if (bias->rank != 1 || start + size > bias->axes[0].extent)
+        steps->status = sp_call_refuse(call, "its bias does not fit its operands");
+    if (steps->status == SP_OK)
+        steps->status = sp_numbers_slice(call->arena, bias, 0, (struct sp_index_run){start, 1, size}, &own, call->err);
+    return sp_step(steps, x, own, sp_number_add);
+}
+
+/* com.microsoft's, of queries, keys and values apart; (q, k, v, bias, padding, added, past key, past value) */
+static enum sp_status evaluate_multi_head(struct sp_call *call)
+{
+    struct sp_steps steps = {call, SP_OK};
+    const int64_t heads = sp_node_int(call->node, "num_heads", 0);
+    const struct sp_numbers *past = sp_call_in(call, 6);
+    if (!has_heads(call, 3, 4) || call->in[IN_Q]->rank != 3 ||
+        (call->in[IN_K]->rank != 3 && sp_call_in(call, 3) != NULL) || sp_call_in(call, 4) != NULL || call->in_count > 8)
+        return sp_evaluate_by_rule(call);
+    const struct attention attention = {
+        .q = apart(&steps, with_bias(&steps, IN_Q), heads),
+        .k = behind(&steps, past, apart(&steps, with_bias(&steps, IN_K), heads)),
+        .v = behind(&steps, sp_call_in(call, 7), apart(&steps, with_bias(&steps, IN_V), heads)),
+        .mask = sp_call_in(call, 5),
+        .past = length_of(past),
+        .before = -1,
+        .after = sp_node_int(call->node, "unidirectional", 0) != 0 ? 0 : -1};
+    return attend(&steps, &attention);
 }
 
 const struct sp_evaluator_entry sp_evaluators_attention[] = {
     {"Attention", evaluate_attention},
+    {"FlexAttention", evaluate_attention},
+    {"MultiHeadAttention", evaluate_multi_head},
     {NULL, NULL},
 };

@@ -1,6 +1,16 @@
 /* What evaluators read of a node's operands and attributes. */
 #include "verify/operators/evaluate.h"
 
+#include <string.h>
+
+#define CHANNELS_LAST_PREFIX "Nhwc"
+
+const char *sp_evaluated_name(const struct sp_node *node)
+{
+    const size_t prefix = strlen(CHANNELS_LAST_PREFIX);
+    return strncmp(node->op_type, CHANNELS_LAST_PREFIX, prefix) == 0 ? node->op_type + prefix : node->op_type;
+}
+
 enum sp_status sp_call_ints(struct sp_call *call, uint32_t i, uint32_t *ret_count, const int64_t **ret_ints)
 {
     const struct sp_numbers *x = sp_call_in(call, i);

@@ -132,38 +132,41 @@ static enum sp_status evaluate_mean(struct sp_call *call)
 }
 
 /* Powers by small integers are products. */
+static struct sp_number power(struct sp_number a, struct sp_number b)
+{
+    const double exponent = b.real, real = pow(a.real, exponent);
+    if (exponent == 0.5)
+        return (struct sp_number){sp_field_hash(sp_tag("Sqrt"), a.field), real};
+    if (exponent != floor(exponent) || fabs(exponent) > 64 || !sp_field_is_finite(a.field))
+        return (struct sp_number){sp_field_hash(sp_tag("Pow") ^ sp_field_of_real(exponent), a.field), real};
+    const uint64_t field = sp_field_power(a.field, (uint64_t)fabs(exponent));
+    return (struct sp_number){exponent < 0 ? sp_field_inverse(field) : field, real};
+}
+
+static struct sp_number known_power(struct sp_number a, struct sp_number b)
+{
+    return sp_number_of_real(pow(a.real, b.real));
+}
+
+static struct sp_number integer_power(struct sp_number a, struct sp_number b)
+{
+    return sp_number_of_int((int64_t)fmax(-0x1p62, fmin(0x1p62, pow(a.real, b.real))));
+}
+
 static enum sp_status evaluate_pow(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0), *y = sp_call_in(call, 1);
-    if (x == NULL || y == NULL || !y->is_known || y->count != 1)
+    if (x == NULL || y == NULL || !y->is_known || (!sp_dtype_is_float(x->dtype) && !x->is_known))
         return sp_evaluate_by_rule(call);
-    const double exponent = y->items[0].real;
-    const bool is_integer = exponent == floor(exponent) && fabs(exponent) <= 64;
-    const uint64_t tag = sp_tag("Pow") ^ sp_field_of_real(exponent);
-    enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
-    for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
-        const struct sp_number a = x->items[i];
-        const double real = pow(a.real, exponent);
-        uint64_t field = exponent == 0.5 ? sp_field_hash(sp_tag("Sqrt"), a.field) : sp_field_hash(tag, a.field);
-        if (is_integer && sp_field_is_finite(a.field)) {
-            field = sp_field_power(a.field, (uint64_t)fabs(exponent));
-            field = exponent < 0 ? sp_field_inverse(field) : field;
-        }
-        call->out[0]->items[i] = !sp_dtype_is_float(x->dtype) ? sp_number_of_int((int64_t)real)
-                                 : x->is_known                ? sp_number_of_real(real)
-                                                              : (struct sp_number){field, real};
-    }
-    if (status == SP_OK)
-        call->out[0]->is_known = x->is_known;
-    return status;
+    return sp_numbers_binary(call->arena, x, y, x->dtype,
+                             !sp_dtype_is_float(x->dtype) ? integer_power
+                             : x->is_known                ? known_power
+                                                          : power,
+                             &call->out[0], call->err);
 }
 
 /* ---- functions of one number ------------------------------------------------------------------------------------ */
 
-static double real_sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
 static double real_softplus(double x)
 {
     return x > 30 ? x : log1p(exp(x));
@@ -204,7 +207,7 @@ static const struct unary unaries[] = {
     {"Sqrt", sqrt, false},
     {"Tanh", tanh, false},
     {"Erf", erf, false},
-    {"Sigmoid", real_sigmoid, false},
+    {"Sigmoid", sp_real_sigmoid, false},
     {"Abs", fabs, false},
     {"Floor", floor, false},
     {"Ceil", ceil, false},
@@ -333,6 +336,10 @@ static struct sp_number converted(const struct sp_numbers *x, struct sp_number a
         return (struct sp_number){sp_field_of_int((int64_t)a.field), a.real};
     if (x->is_known)
         return sp_number_of_int(isfinite(a.real) && fabs(a.real) < 0x1p62 ? (int64_t)a.real : INT64_MAX);
+    /* a small integer is itself */
+    const uint64_t small = UINT64_C(1) << 31;
+    if (a.field < small || (a.field > SP_FIELD_PRIME - small && sp_field_is_finite(a.field)))
+        return (struct sp_number){a.field < small ? a.field : a.field - SP_FIELD_PRIME, trunc(a.real)};
     return (struct sp_number){sp_field_hash(sp_tag("Cast"), a.field) & 0xffff, trunc(a.real)};
 }
 

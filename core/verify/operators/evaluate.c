@@ -1,4 +1,4 @@
-#include "verify/operators/evaluate.h"
+#include "verify/operators/steps.h"
 
 #include <string.h>
 
@@ -6,7 +6,7 @@ static const struct sp_evaluator_entry *const tables[] = {
     sp_evaluators_elements,   sp_evaluators_movement,  sp_evaluators_places,    sp_evaluators_products,
     sp_evaluators_reductions, sp_evaluators_windows,   sp_evaluators_constants, sp_evaluators_recurrent,
     sp_evaluators_norms,      sp_evaluators_attention, sp_evaluators_losses,    sp_evaluators_quantised,
-    sp_evaluators_scattered,
+    sp_evaluators_scattered,  sp_evaluators_resized,   sp_evaluators_selected,
 };
 
 static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry *table, const char *name)
@@ -16,36 +16,71 @@ static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry 
     return table->name != NULL ? table : NULL;
 }
 
-/* Operators of other domains that are ai.onnx's under their name. */
-static bool is_standard(const struct sp_node *node)
+#define CHANNELS_LAST_DOMAIN "com.ms.internal.nhwc"
+
+static bool has_channels_last(const struct sp_node *node)
 {
-    static const char *const same[] = {"FusedMatMul",
-                                       "Gelu",
-                                       "Trilu",
-                                       "SimplifiedLayerNormalization",
-                                       "SkipLayerNormalization",
-                                       "SkipSimplifiedLayerNormalization",
-                                       "QuantizeLinear",
-                                       "DequantizeLinear",
-                                       "MatMulIntegerToFloat",
-                                       "DynamicQuantizeMatMul",
-                                       "QGemm",
-                                       NULL};
-    if (node->domain[0] == '\0')
+    return strcmp(node->domain, CHANNELS_LAST_DOMAIN) == 0 || strcmp(node->op_type, "NhwcMaxPool") == 0;
+}
+
+/* Operators of other domains that are ai.onnx's under their name, and those of com.microsoft that are evaluated. */
+static bool is_evaluated(const struct sp_node *node)
+{
+    static const char *const contrib[] = {"CausalConvWithState",
+                                          "DequantizeLinear",
+                                          "DynamicQuantizeMatMul",
+                                          "FusedMatMul",
+                                          "Gelu",
+                                          "MatMulIntegerToFloat",
+                                          "MultiHeadAttention",
+                                          "QGemm",
+                                          "QLinearAveragePool",
+                                          "QLinearConv",
+                                          "QuantizeLinear",
+                                          "SimplifiedLayerNormalization",
+                                          "SkipLayerNormalization",
+                                          "SkipSimplifiedLayerNormalization",
+                                          "TransposeMatMul",
+                                          "Trilu",
+                                          NULL};
+    if (node->domain[0] == '\0' || has_channels_last(node))
         return true;
-    for (const char *const *name = same; strcmp(node->domain, "com.microsoft") == 0 && *name != NULL; name++) {
+    if (strcmp(node->domain, "ai.onnx.preview") == 0)
+        return strcmp(node->op_type, "FlexAttention") == 0;
+    for (const char *const *name = contrib; strcmp(node->domain, "com.microsoft") == 0 && *name != NULL; name++) {
         if (strcmp(*name, node->op_type) == 0)
             return true;
     }
     return false;
 }
 
+/* An operator whose channels are the last axis, by the one whose channels are axis 1. */
+static enum sp_status evaluate_channels_last(struct sp_call *call, sp_evaluator evaluate)
+{
+    struct sp_steps steps = {call, SP_OK};
+    const struct sp_numbers **in = SP_NEW_ARRAY(call->arena, call->in_count, const struct sp_numbers *);
+    struct sp_call inner = *call;
+    if (in == NULL)
+        return sp_fail_memory(call->err);
+    for (uint32_t i = 0; i < call->in_count; i++)
+        in[i] = i == 0 && call->in[0] != NULL ? sp_step_channels(&steps, call->in[0], 1) : call->in[i];
+    inner.in = in;
+    if (steps.status == SP_OK)
+        steps.status = evaluate(&inner);
+    if (steps.status == SP_OK && call->out_count > 0 && call->out[0] != NULL)
+        call->out[0] = sp_step_channels(&steps, call->out[0], call->out[0]->rank - 1);
+    return steps.status;
+}
+
 enum sp_status sp_evaluate_node(struct sp_call *call)
 {
-    for (uint32_t i = 0; is_standard(call->node) && i < sizeof tables / sizeof *tables; i++) {
-        const struct sp_evaluator_entry *entry = find_in(tables[i], call->node->op_type);
+    const char *name = sp_evaluated_name(call->node);
+    for (uint32_t i = 0; is_evaluated(call->node) && i < sizeof tables / sizeof *tables; i++) {
+        const struct sp_evaluator_entry *entry = find_in(tables[i], name);
         if (entry != NULL)
-            return entry->evaluate(call);
+            return has_channels_last(call->node) && call->out_count == 1 ? evaluate_channels_last(call, entry->evaluate)
+                   : has_channels_last(call->node)                       ? sp_evaluate_by_rule(call)
+                                                                         : entry->evaluate(call);
     }
     return sp_evaluate_by_rule(call);
 }

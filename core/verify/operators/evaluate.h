@@ -38,7 +38,7 @@ struct sp_evaluator_entry {
 extern const struct sp_evaluator_entry sp_evaluators_movement[], sp_evaluators_places[], sp_evaluators_elements[],
     sp_evaluators_products[], sp_evaluators_reductions[], sp_evaluators_windows[], sp_evaluators_constants[],
     sp_evaluators_recurrent[], sp_evaluators_norms[], sp_evaluators_attention[], sp_evaluators_losses[],
-    sp_evaluators_quantised[], sp_evaluators_scattered[];
+    sp_evaluators_quantised[], sp_evaluators_scattered[], sp_evaluators_resized[], sp_evaluators_selected[];
 
 /* Computes the outputs of a node out of its inputs. */
 enum sp_status sp_evaluate_node(struct sp_call *call);
@@ -49,8 +49,12 @@ bool sp_evaluate_is_movement(const struct sp_node *node);
 /* ---- what the files share --------------------------------------------------------------------------------------- */
 
 enum sp_status sp_evaluate_by_rule(struct sp_call *call);
+/* The operator's name without what says that its channels are the last axis. */
+const char *sp_evaluated_name(const struct sp_node *node);
 /* Conv of the call's operands, of integers, too. */
 enum sp_status sp_evaluate_conv(struct sp_call *call);
+/* The average of windows, or another pool: as the operator is named. */
+enum sp_status sp_evaluate_pool(struct sp_call *call);
 
 static inline const struct sp_numbers *sp_call_in(const struct sp_call *call, uint32_t i)
 {

@@ -76,7 +76,7 @@ static enum sp_status evaluate_group_norm(struct sp_call *call)
     struct sp_numbers *groups = NULL, *average, *root, *back = NULL;
     int64_t extents[3], own[SP_MAX_RANK];
     const int64_t count = sp_node_int(call->node, "num_groups", 1);
-    if (x == NULL || x->rank < 3 || call->version < 21 || count < 1 || call->node->domain[0] != '\0')
+    if (x == NULL || x->rank < 3 || count < 1 || call->node->domain[0] != '\0')
         return sp_evaluate_by_rule(call);
     extents[0] = x->axes[0].extent;
     extents[1] = count;
@@ -90,10 +90,17 @@ static enum sp_status evaluate_group_norm(struct sp_call *call)
     if (steps.status != SP_OK)
         return steps.status;
     groups = normalize(&steps, groups, UINT64_C(4), true, &average, &root);
+    if (call->version < 21) /* a scale for each group */
+        groups = scaled(&steps, groups, sp_step_along(&steps, sp_call_in(call, 1), 3, 1),
+                        sp_step_along(&steps, sp_call_in(call, 2), 3, 1));
     if (steps.status == SP_OK)
         steps.status = sp_numbers_reshape(call->arena, groups, x->rank, own, &back, call->err);
     if (steps.status != SP_OK)
         return steps.status;
+    if (call->version < 21) {
+        call->out[0] = back;
+        return SP_OK;
+    }
     call->out[0] = scaled(&steps, back, sp_step_along(&steps, sp_call_in(call, 1), x->rank, 1),
                           sp_step_along(&steps, sp_call_in(call, 2), x->rank, 1));
     return steps.status;

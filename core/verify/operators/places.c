@@ -134,7 +134,33 @@ static enum sp_status evaluate_elements(struct sp_call *call)
     return SP_OK;
 }
 
-/* GatherND and ScatterND without batch axes: tuples of indices along the last axis. */
+/* The tuples with their places along the batch axes in front. */
+static enum sp_status add_batch(struct sp_call *call, const struct sp_numbers *x, const struct sp_numbers *indices,
+                                int64_t batch, struct sp_numbers **ret)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    const uint32_t last = indices->rank - 1, depth = indices->axes[last].count;
+    if (batch < 0 || batch > last || batch >= x->rank || !sp_numbers_is_complete(indices))
+        return sp_call_refuse(call, "its batch axes do not fit its indices");
+    for (uint32_t i = 0; i < last; i++)
+        axes[i] = indices->axes[i];
+    axes[last] = sp_index_all(indices->axes[last].extent + batch);
+    enum sp_status status = sp_numbers_create(call->arena, indices->dtype, indices->rank, axes, ret, call->err);
+    struct sp_strides walk = {.rank = last};
+    for (uint32_t i = 0; i < last; i++)
+        walk.counts[i] = axes[i].count;
+    for (uint64_t n = 0; status == SP_OK && depth > 0 && n < indices->count / depth; n++, sp_strides_step(&walk)) {
+        struct sp_number *to = &(*ret)->items[n * (depth + (uint64_t)batch)];
+        for (uint32_t i = 0; i < batch; i++)
+            to[i] = sp_number_of_int((int64_t)walk.positions[i]);
+        memcpy(to + batch, &indices->items[n * depth], depth * sizeof *to);
+    }
+    if (status == SP_OK)
+        (*ret)->is_known = indices->is_known;
+    return status;
+}
+
+/* GatherND and ScatterND: tuples of indices along the last axis. Batch axes are tuples of their own. */
 static enum sp_status evaluate_tuples(struct sp_call *call)
 {
     const bool gathers = call->node->op_type[0] == 'G';
@@ -142,9 +168,16 @@ static enum sp_status evaluate_tuples(struct sp_call *call)
     struct sp_index_axis axes[SP_MAX_RANK];
     int64_t strides[SP_MAX_RANK];
     uint32_t rank = 0;
-    if (x == NULL || indices == NULL || (!gathers && updates == NULL) || indices->rank == 0 ||
-        sp_node_int(call->node, "batch_dims", 0) != 0)
+    const int64_t batch = sp_node_int(call->node, "batch_dims", 0);
+    if (x == NULL || indices == NULL || (!gathers && updates == NULL) || indices->rank == 0)
         return sp_call_refuse(call, "an operand is missing");
+    if (batch != 0) {
+        struct sp_numbers *with_batch;
+        enum sp_status added = add_batch(call, x, indices, batch, &with_batch);
+        if (added != SP_OK)
+            return added;
+        indices = with_batch;
+    }
     const uint32_t depth = indices->axes[indices->rank - 1].count;
     if (depth > x->rank || indices->axes[indices->rank - 1].extent != depth || x->rank + indices->rank > SP_MAX_RANK)
         return sp_call_refuse(call, "its indices do not fit its input");
@@ -388,6 +421,7 @@ const struct sp_evaluator_entry sp_evaluators_places[] = {
     {"Gather", evaluate_gather},
     {"GatherElements", evaluate_elements},
     {"ScatterElements", evaluate_elements},
+    {"Scatter", evaluate_elements},
     {"GatherND", evaluate_tuples},
     {"ScatterND", evaluate_tuples},
     {"TopK", evaluate_top_k},

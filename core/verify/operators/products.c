@@ -148,9 +148,6 @@ static enum sp_status evaluate_einsum(struct sp_call *call)
 }
 
 const struct sp_evaluator_entry sp_evaluators_products[] = {
-    {"MatMul", evaluate_matmul},
-    {"FusedMatMul", evaluate_matmul},
-    {"Gemm", evaluate_gemm},
-    {"Einsum", evaluate_einsum},
-    {NULL, NULL},
+    {"MatMul", evaluate_matmul}, {"FusedMatMul", evaluate_matmul}, {"TransposeMatMul", evaluate_matmul},
+    {"Gemm", evaluate_gemm},     {"Einsum", evaluate_einsum},      {NULL, NULL},
 };

@@ -328,10 +328,11 @@ static enum sp_status evaluate_conv_quantised(struct sp_call *call)
 {
     struct sp_steps steps = {call, SP_OK};
     if (call->in_count < 8 || call->in[0] == NULL || call->in[3] == NULL || call->in[0]->rank < 3 ||
-        call->in[1] == NULL || call->in[4] == NULL || call->in[6] == NULL || call->in[7] == NULL ||
-        sp_node_int(call->node, "channels_last", 0) != 0)
+        call->in[1] == NULL || call->in[4] == NULL || call->in[6] == NULL || call->in[7] == NULL)
         return sp_evaluate_by_rule(call);
-    struct sp_numbers *sum = convolve(&steps, centred(&steps, call->in[0], call->in[2], 0),
+    const bool is_last = sp_node_int(call->node, "channels_last", 0) != 0;
+    const struct sp_numbers *x = is_last ? sp_step_channels(&steps, call->in[0], 1) : call->in[0];
+    struct sp_numbers *sum = convolve(&steps, centred(&steps, x, call->in[2], 0),
                                       centred(&steps, call->in[3], call->in[5], 0), sp_call_in(call, 8));
     if (steps.status != SP_OK)
         return steps.status;
@@ -341,7 +342,69 @@ static enum sp_status evaluate_conv_quantised(struct sp_call *call)
     if (steps.status == SP_OK)
         sum = sp_step(&steps, as_float(&steps, sum, factor->dtype), factor, sp_number_multiply);
     const struct sp_numbers *zero = steps.status == SP_OK ? beside(&steps, call->in[7], sum, 1) : NULL;
-    call->out[0] = rounded(&steps, sum, zero, call->in[7]->dtype);
+    sum = rounded(&steps, sum, zero, call->in[7]->dtype);
+    call->out[0] = is_last ? sp_step_channels(&steps, sum, sum != NULL ? sum->rank - 1 : 0) : sum;
+    return steps.status;
+}
+
+/* (x, scale, zero, scale, zero) */
+static enum sp_status evaluate_pool_quantised(struct sp_call *call)
+{
+    struct sp_steps steps = {call, SP_OK};
+    if (call->in_count < 4 || call->in[0] == NULL || call->in[1] == NULL || call->in[3] == NULL ||
+        call->in[0]->rank < 3)
+        return sp_evaluate_by_rule(call);
+    const bool is_last = sp_node_int(call->node, "channels_last", 0) != 0;
+    const enum sp_dtype dtype = call->in[0]->dtype;
+    const struct sp_numbers *x = is_last ? sp_step_channels(&steps, call->in[0], 1) : call->in[0];
+    x = centred(&steps, x, sp_call_in(call, 2), 0);
+    const struct sp_numbers *by = beside(&steps, call->in[1], x, 0), *to = beside(&steps, call->in[3], x, 0);
+    if (steps.status == SP_OK)
+        x = sp_step(&steps, as_float(&steps, x, call->in[1]->dtype), by, sp_number_multiply);
+    struct sp_numbers *y = NULL;
+    struct sp_call inner = *call;
+    inner.in = &x;
+    inner.in_count = 1;
+    inner.out = &y;
+    if (steps.status == SP_OK)
+        steps.status = sp_evaluate_pool(&inner);
+    const struct sp_numbers *zero = steps.status == SP_OK ? beside(&steps, sp_call_in(call, 4), y, 0) : NULL;
+    y = steps.status == SP_OK ? rounded(&steps, sp_step(&steps, y, to, sp_number_divide), zero, dtype) : NULL;
+    call->out[0] = is_last && y != NULL ? sp_step_channels(&steps, y, y->rank - 1) : y;
+    return steps.status;
+}
+
+/* (a, scale, zero, b, scale, zero, c, scale, zero): without the last two the result is not quantised. */
+static enum sp_status evaluate_gemm_quantised(struct sp_call *call)
+{
+    static const uint32_t turned[] = {1, 0};
+    struct sp_steps steps = {call, SP_OK};
+    if (call->in_count < 6 || call->in[0] == NULL || call->in[0]->rank != 2 || call->in[3] == NULL ||
+        call->in[3]->rank != 2 || call->in[1] == NULL || call->in[4] == NULL)
+        return sp_evaluate_by_rule(call);
+    const struct sp_numbers *a = call->in[0], *b = call->in[3], *c = sp_call_in(call, 6), *to = sp_call_in(call, 7),
+                            *zero = sp_call_in(call, 8);
+    if (sp_node_int(call->node, "transA", 0) != 0)
+        a = sp_step_transpose(&steps, a, turned);
+    if (sp_node_int(call->node, "transB", 0) != 0)
+        b = sp_step_transpose(&steps, b, turned);
+    if (steps.status != SP_OK)
+        return steps.status;
+    struct sp_numbers *sum = multiply(&steps, centred(&steps, a, call->in[2], 0), centred(&steps, b, call->in[5], -1));
+    const struct sp_numbers *factor =
+        factor_of(&steps, beside(&steps, call->in[1], a, 0), beside(&steps, call->in[4], b, -1), NULL);
+    if (steps.status != SP_OK)
+        return steps.status;
+    const double alpha = sp_node_float(call->node, "alpha", 1);
+    factor = sp_step(&steps, factor, sp_step_number(&steps, factor->dtype, alpha), sp_number_multiply);
+    if (c != NULL)
+        sum = sp_step(&steps, sum, c, sp_integer_add);
+    if (steps.status == SP_OK)
+        sum = sp_step(&steps, as_float(&steps, sum, factor->dtype), factor, sp_number_multiply);
+    if (steps.status == SP_OK && to != NULL)
+        sum = rounded(&steps, sp_step(&steps, sum, beside(&steps, to, sum, -1), sp_number_divide),
+                      beside(&steps, zero, sum, -1), zero != NULL ? zero->dtype : SP_DTYPE_UINT8);
+    call->out[0] = sum;
     return steps.status;
 }
 
@@ -355,5 +418,7 @@ const struct sp_evaluator_entry sp_evaluators_quantised[] = {
     {"DynamicQuantizeMatMul", evaluate_dynamic_matmul},
     {"ConvInteger", evaluate_conv_integer},
     {"QLinearConv", evaluate_conv_quantised},
+    {"QLinearAveragePool", evaluate_pool_quantised},
+    {"QGemm", evaluate_gemm_quantised},
     {NULL, NULL},
 };

@@ -8,16 +8,11 @@
 
 struct lstm {
     const struct sp_numbers *gates; /* [t, d, b, 4 h]: what the inputs give */
-    const struct sp_numbers *r, *bias, *h0, *c0;
+    const struct sp_numbers *r, *bias, *h0, *c0, *peepholes;
     struct sp_numbers *y, *h, *c;
     uint32_t steps, directions, batch, hidden;
     uint64_t sigmoid, tanh;
 };
-
-static double real_sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
 
 /* A gate of one element before its activation. */
 static struct sp_number gate_at(const struct lstm *lstm, uint32_t step, uint32_t d, uint32_t b, uint32_t gate,
@@ -39,11 +34,11 @@ static void run_step(const struct lstm *lstm, uint32_t step, uint32_t d, uint32_
 {
     const uint32_t n = lstm->hidden;
     for (uint32_t i = 0; i < n; i++) {
-        const struct sp_number in = sp_number_function(lstm->sigmoid, real_sigmoid, false,
+        const struct sp_number in = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
                                                        gate_at(lstm, step, d, b, i, h)),
-                               out = sp_number_function(lstm->sigmoid, real_sigmoid, false,
+                               out = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
                                                         gate_at(lstm, step, d, b, n + i, h)),
-                               forget = sp_number_function(lstm->sigmoid, real_sigmoid, false,
+                               forget = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
                                                            gate_at(lstm, step, d, b, 2 * n + i, h)),
                                cell =
                                    sp_number_function(lstm->tanh, tanh, false, gate_at(lstm, step, d, b, 3 * n + i, h));

@@ -23,6 +23,11 @@ static enum sp_status axes_of(struct sp_call *call, const struct sp_numbers *x, 
     return status;
 }
 
+static struct sp_number integer_size(struct sp_number a, struct sp_number b)
+{
+    return (struct sp_number){(int64_t)a.field < 0 ? -b.field : b.field, fabs(b.real)};
+}
+
 /* By the largest exponent, as everybody computes it. */
 static struct sp_numbers *log_sum_exp(struct sp_steps *steps, const struct sp_numbers *x, uint64_t mask)
 {
@@ -47,7 +52,8 @@ static enum sp_status evaluate_reduce(struct sp_call *call)
     if (status != SP_OK)
         return status;
     if (!is_float && strcmp(name, "Sum") != 0 && strcmp(name, "Max") != 0 && strcmp(name, "Min") != 0 &&
-        strcmp(name, "Prod") != 0 && strcmp(name, "Mean") != 0)
+        strcmp(name, "Prod") != 0 && strcmp(name, "Mean") != 0 && strcmp(name, "SumSquare") != 0 &&
+        strcmp(name, "L1") != 0)
         return sp_evaluate_by_rule(call);
     struct sp_numbers *out = NULL;
     if (strcmp(name, "Max") == 0)
@@ -59,9 +65,11 @@ static enum sp_status evaluate_reduce(struct sp_call *call)
     else if (strcmp(name, "Mean") == 0)
         out = sp_step_mean(&steps, x, mask);
     else if (strcmp(name, "SumSquare") == 0 || strcmp(name, "L2") == 0)
-        out = sp_step_fold(&steps, sp_step(&steps, x, x, sp_number_multiply), mask, sp_number_add);
+        out = sp_step_fold(&steps, sp_step(&steps, x, x, is_float ? sp_number_multiply : sp_integer_multiply), mask,
+                           is_float ? sp_number_add : sp_integer_add);
     else if (strcmp(name, "L1") == 0)
-        out = sp_step_fold(&steps, sp_step_apply(&steps, x, "Abs", fabs), mask, sp_number_add);
+        out = is_float ? sp_step_fold(&steps, sp_step_apply(&steps, x, "Abs", fabs), mask, sp_number_add)
+                       : sp_step_fold(&steps, sp_step(&steps, x, x, integer_size), mask, sp_integer_add);
     else if (strcmp(name, "LogSumExp") == 0)
         out = log_sum_exp(&steps, x, mask);
     else

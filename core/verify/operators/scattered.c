@@ -207,6 +207,9 @@ static enum sp_status evaluate_unpool(struct sp_call *call)
                                    listed(call, "pads", x->rank - 2 + k, 0) + listed(call, "kernel_shape", k, 1);
     }
     status = sp_numbers_create_full(call->arena, x->dtype, x->rank, extents, &call->out[0], call->err);
+    unsigned char *is_taken = status == SP_OK ? SP_NEW_ARRAY(call->arena, call->out[0]->count, unsigned char) : NULL;
+    if (status == SP_OK && is_taken == NULL)
+        return sp_fail_memory(call->err);
     for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
         const int64_t at[] = {(int64_t)indices->items[i].field,
                               fabs(indices->items[i].real) < 0x1p60 ? (int64_t)indices->items[i].real : -1};
@@ -214,6 +217,9 @@ static enum sp_status evaluate_unpool(struct sp_call *call)
             const int64_t place = at[k] < 0 ? at[k] + (int64_t)call->out[0]->count : at[k];
             if (place < 0 || place >= (int64_t)call->out[0]->count)
                 return sp_call_refuse(call, "an index is none of its result's places");
+            if ((is_taken[place] & (1 << k)) != 0)
+                return sp_call_refuse(call, "several items go to one place");
+            is_taken[place] |= (unsigned char)(1 << k);
             if (k == 0)
                 call->out[0]->items[place].field = x->items[i].field;
             else

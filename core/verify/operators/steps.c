@@ -94,6 +94,17 @@ struct sp_numbers *sp_step_transpose(struct sp_steps *steps, const struct sp_num
     return out;
 }
 
+/* With the axis of channels moved to axis 1 from the end, or to the end from axis 1. */
+struct sp_numbers *sp_step_channels(struct sp_steps *steps, const struct sp_numbers *x, uint32_t to)
+{
+    uint32_t perm[SP_MAX_RANK];
+    if (steps->status != SP_OK)
+        return NULL;
+    for (uint32_t i = 0; i < x->rank; i++)
+        perm[i] = i == 0 ? 0 : i == to ? (to == 1 ? x->rank - 1 : 1) : to == 1 ? i - 1 : i + 1;
+    return sp_step_transpose(steps, x, perm);
+}
+
 struct sp_numbers *sp_step_product(struct sp_steps *steps, const struct sp_labelled *a, const struct sp_labelled *b,
                                    uint32_t rank, const uint8_t *labels)
 {

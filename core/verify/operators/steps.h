@@ -27,6 +27,8 @@ struct sp_numbers *sp_step_along(struct sp_steps *steps, const struct sp_numbers
 struct sp_numbers *sp_step_reshape(struct sp_steps *steps, const struct sp_numbers *x, uint32_t rank,
                                    const int64_t *extents);
 struct sp_numbers *sp_step_transpose(struct sp_steps *steps, const struct sp_numbers *x, const uint32_t *perm);
+/* With the axis of channels moved to axis 1 from the end, or to the end from axis 1. */
+struct sp_numbers *sp_step_channels(struct sp_steps *steps, const struct sp_numbers *x, uint32_t to);
 /* The sum of products of two tensors, by labels of their axes (verify/combine.h). */
 struct sp_numbers *sp_step_product(struct sp_steps *steps, const struct sp_labelled *a, const struct sp_labelled *b,
                                    uint32_t rank, const uint8_t *labels);

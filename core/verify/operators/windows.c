@@ -1,5 +1,5 @@
 /*
- * Operators on windows of places: Conv, pools, Resize.
+ * Operators on windows of places: Conv and pools.
  *
  * The places that an output needs are a table: for each of its indices and each tap of the window where the item is
  * along the input's axis, or PADDING. An output place of which a tap is not looked at is not looked at either.
@@ -35,7 +35,7 @@ static enum sp_status make_window(struct sp_call *call, const struct sp_index_ax
                                   bool rounds_up, struct window *window)
 {
     const int64_t reach = (along.kernel - 1) * along.dilation + 1, room = own->extent + along.low + along.high - reach;
-    if (along.kernel < 1 || along.stride < 1 || along.dilation < 1 || room < 0)
+    if (along.kernel < 1 || along.stride < 1 || along.dilation < 1 || (rounds_up ? room <= -along.stride : room < 0))
         return sp_call_refuse(call, "a window does not fit its input");
     int64_t extent = (rounds_up ? (room + along.stride - 1) / along.stride : room / along.stride) + 1;
     if (rounds_up && (extent - 1) * along.stride >= own->extent + along.low)
@@ -222,175 +222,154 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
                : status;
 }
 
-static enum sp_status evaluate_pool(struct sp_call *call)
-{
-    const struct sp_numbers *x = sp_call_in(call, 0);
-    const bool is_max = call->node->op_type[0] == 'M';
-    struct window windows[MAX_PLACES];
-    struct steps_along along[MAX_PLACES];
-    struct sp_index_axis axes[SP_MAX_RANK];
+/* ---- pools ------------------------------------------------------------------------------------------------------ */
+
+struct pool {
+    const struct sp_numbers *x;
+    const struct window *windows;
+    uint32_t places;
     int64_t strides[SP_MAX_RANK];
-    uint32_t count;
-    const int64_t *kernel = sp_node_ints(call->node, "kernel_shape", &count);
-    if (x == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || kernel == NULL || count != x->rank - 2 ||
-        call->out_count > 1 || !sp_dtype_is_float(x->dtype))
-        return sp_evaluate_by_rule(call);
-    const uint32_t places = x->rank - 2;
-    const bool counts_pads = sp_node_int(call->node, "count_include_pad", 0) != 0;
-    enum sp_status status = read_windows(call, x, kernel, windows, along);
-    axes[0] = x->axes[0];
-    axes[1] = x->axes[1];
-    for (uint32_t i = 0; status == SP_OK && i < places; i++)
-        axes[i + 2] = windows[i].axis;
-    if (status == SP_OK)
-        status = sp_numbers_create(call->arena, x->dtype, x->rank, axes, &call->out[0], call->err);
-    if (status != SP_OK || call->out[0]->count == 0)
-        return status;
-    uint64_t taps_each = 1;
-    for (uint32_t i = 0; i < places; i++)
-        taps_each *= windows[i].taps;
-    if (taps_each > SP_MAX_EVALUATED_PRODUCTS / call->out[0]->count)
+    bool is_max, is_float, counts_pads, is_by_columns;
+    int64_t power; /* LpPool: items are sizes to this power; else 0 */
+};
+
+/* What an item adds to the sum of its window. */
+static struct sp_number pooled(const struct pool *pool, struct sp_number item)
+{
+    if (pool->power == 0)
+        return item;
+    if (pool->power == 2)
+        return sp_number_multiply(item, item);
+    item = sp_number_function(sp_tag("Abs"), fabs, false, item);
+    return pool->power == 1 ? item
+                            : (struct sp_number){sp_field_power(item.field, (uint64_t)pool->power),
+                                                 pow(item.real, (double)pool->power)};
+}
+
+/* The place of an item in its plane, as indices of MaxPool count. */
+static int64_t place_in_plane(const struct pool *pool, const uint32_t *place, const uint32_t *tap)
+{
+    int64_t at = 0, step = 1;
+    for (uint32_t k = 0; k < pool->places; k++) {
+        const uint32_t i = pool->is_by_columns ? k : pool->places - 1 - k;
+        const struct sp_index_axis *axis = &pool->x->axes[i + 2];
+        const struct window *window = &pool->windows[i];
+        at += sp_index_at(axis, (uint32_t)window->items[(size_t)place[i] * window->taps + tap[i]]) * step;
+        step *= axis->extent;
+    }
+    return at;
+}
+
+static bool is_larger(const struct pool *pool, struct sp_number a, struct sp_number b)
+{
+    return pool->is_float ? sp_field_is_less(b.field, a.field) : (int64_t)a.field > (int64_t)b.field;
+}
+
+/* One window: its largest item and where that is, or the sum of its items over their number. */
+static struct sp_number pool_at(const struct pool *pool, int64_t base, const uint32_t *place,
+                                struct sp_number *ret_where)
+{
+    uint32_t tap[MAX_PLACES] = {0}, items = 0, taps = 0;
+    struct sp_number sum = {0, 0};
+    *ret_where = (struct sp_number){0, 0};
+    do {
+        const int64_t at = tap_at(pool->places, pool->windows, pool->strides, place, tap);
+        taps++;
+        if (at == PADDING)
+            continue;
+        const struct sp_number item = pooled(pool, pool->x->items[base + at]);
+        if (pool->is_max) {
+            const struct sp_number where = sp_number_of_int(place_in_plane(pool, place, tap));
+            if (items == 0 || is_larger(pool, item, sum)) {
+                sum.field = item.field;
+                ret_where->field = where.field;
+            }
+            if (items == 0 || item.real > sum.real) {
+                sum.real = item.real;
+                ret_where->real = where.real;
+            }
+        } else {
+            sum = items == 0 ? item : sp_number_add(sum, item);
+        }
+        items++;
+    } while (advance(pool->places, tap, pool->windows, true));
+    if (pool->is_max || pool->power == 1)
+        return sum;
+    if (pool->power == 2)
+        return sp_number_function(sp_tag("Sqrt"), sqrt, false, sum);
+    return pool->power > 0
+               ? (struct sp_number){sp_field_hash(sp_tag("Root"), sum.field), pow(sum.real, 1 / (double)pool->power)}
+               : sp_number_divide(sum, sp_number_of_int(pool->counts_pads ? taps : items));
+}
+
+static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
+{
+    const struct sp_numbers *x = pool->x;
+    struct sp_numbers *out = call->out[0], *indices = call->out_count > 1 ? call->out[1] : NULL;
+    uint64_t taps_each = 1, n = 0;
+    int64_t plane_size = 1;
+    for (uint32_t i = 0; i < pool->places; i++) {
+        taps_each *= pool->windows[i].taps;
+        plane_size *= x->axes[i + 2].extent;
+    }
+    if (out->count > 0 && taps_each > SP_MAX_EVALUATED_PRODUCTS / out->count)
         return sp_call_refuse(call, "its windows are too large to be evaluated");
-    sp_numbers_strides(x, strides);
-    uint64_t n = 0;
-    for (uint64_t plane = 0; plane < (uint64_t)axes[0].count * axes[1].count; plane++) {
-        const int64_t base =
-            (int64_t)(plane / axes[1].count) * strides[0] + (int64_t)(plane % axes[1].count) * strides[1];
+    for (uint64_t plane = 0; out->count > 0 && plane < (uint64_t)x->axes[0].count * x->axes[1].count; plane++) {
+        const uint64_t image = plane / x->axes[1].count, channel = plane % x->axes[1].count;
+        const int64_t base = (int64_t)image * pool->strides[0] + (int64_t)channel * pool->strides[1],
+                      first = (sp_index_at(&x->axes[0], (uint32_t)image) * x->axes[1].extent +
+                               sp_index_at(&x->axes[1], (uint32_t)channel)) *
+                              plane_size;
         uint32_t place[MAX_PLACES] = {0};
         do {
-            uint32_t tap[MAX_PLACES] = {0}, items = 0, taps = 0;
-            struct sp_number sum = {0, 0};
-            do {
-                const int64_t at = tap_at(places, windows, strides, place, tap);
-                taps++;
-                if (at == PADDING)
-                    continue;
-                const struct sp_number item = x->items[base + at];
-                sum = items++ == 0 ? item : is_max ? sp_number_max(sum, item) : sp_number_add(sum, item);
-            } while (advance(places, tap, windows, true));
-            call->out[0]->items[n++] =
-                is_max ? sum : sp_number_divide(sum, sp_number_of_real(counts_pads ? taps : items));
-        } while (advance(places, place, windows, false));
+            struct sp_number where;
+            out->items[n] = pool_at(pool, base, place, &where);
+            if (indices != NULL)
+                indices->items[n] = sp_integer_add(where, sp_number_of_int(first));
+            n++;
+        } while (advance(pool->places, place, pool->windows, false));
     }
     return SP_OK;
 }
 
-/* ---- Resize ----------------------------------------------------------------------------------------------------- */
-
-/* In float32, as runtimes compute it: which element is nearest hangs on it. */
-static double coordinate(const char *mode, int64_t place, float scale, int64_t in, int64_t out)
-{
-    const float x = (float)place;
-    if (strcmp(mode, "asymmetric") == 0)
-        return (double)(x / scale);
-    if (strcmp(mode, "align_corners") == 0)
-        return out <= 1 ? 0 : (double)(x * (float)(in - 1) / (float)(out - 1));
-    if (strcmp(mode, "pytorch_half_pixel") == 0 && out <= 1)
-        return 0;
-    return (double)((x + 0.5F) / scale - 0.5F);
-}
-
-static double nearest(const char *mode, double x)
-{
-    if (strcmp(mode, "floor") == 0)
-        return floor(x);
-    if (strcmp(mode, "ceil") == 0)
-        return ceil(x);
-    if (strcmp(mode, "round_prefer_ceil") == 0)
-        return floor(x + 0.5);
-    return ceil(x - 0.5);
-}
-
-static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers *x, uint32_t axis, int64_t extent,
-                                  double scale, struct sp_numbers **ret)
-{
-    const bool is_linear = strcmp(sp_node_string(call->node, "mode", "nearest"), "linear") == 0;
-    const char *mode = call->version < 11 ? "asymmetric"
-                                          : sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel"),
-               *rounding =
-                   call->version < 11 ? "floor" : sp_node_string(call->node, "nearest_mode", "round_prefer_floor");
-    const struct sp_index_axis *own = &x->axes[axis];
-    struct sp_numbers *parts[2];
-    enum sp_status status = SP_OK;
-    uint32_t *from[2] = {SP_NEW_ARRAY(call->arena, (size_t)extent, uint32_t),
-                         SP_NEW_ARRAY(call->arena, (size_t)extent, uint32_t)};
-    double *weights = SP_NEW_ARRAY(call->arena, (size_t)extent, double);
-    int64_t *at = SP_NEW_ARRAY(call->arena, (size_t)extent, int64_t);
-    struct sp_index_axis axes = {extent, 0, at};
-    if (from[0] == NULL || from[1] == NULL || weights == NULL || at == NULL)
-        return sp_fail_memory(call->err);
-    for (int64_t place = 0; place < extent; place++) {
-        const double point = coordinate(mode, place, (float)scale, own->extent, extent);
-        const double lower = is_linear ? floor(point) : nearest(rounding, point);
-        int64_t items[2];
-        for (int k = 0; k < 2; k++) {
-            const double index = fmax(0, fmin((double)own->extent - 1, lower + (is_linear ? k : 0)));
-            items[k] = sp_index_find(own, (int64_t)index);
-        }
-        if (items[0] < 0 || items[1] < 0)
-            continue;
-        from[0][axes.count] = (uint32_t)items[0];
-        from[1][axes.count] = (uint32_t)items[1];
-        weights[axes.count] = point - lower;
-        at[axes.count++] = place;
-    }
-    if (axes.count == extent)
-        axes.at = NULL;
-    for (int k = 0; status == SP_OK && k < (is_linear ? 2 : 1); k++)
-        status = sp_numbers_take(call->arena, x, axis, &axes, from[k], &parts[k], call->err);
-    uint64_t inner = 1;
-    for (uint32_t i = axis + 1; i < x->rank; i++)
-        inner *= x->axes[i].count;
-    for (uint64_t i = 0; status == SP_OK && is_linear && i < parts[0]->count; i++) {
-        const double weight = weights[i / inner % axes.count];
-        parts[0]->items[i] =
-            sp_number_add(sp_number_multiply(parts[0]->items[i],
-                                             sp_number_subtract((struct sp_number){1, 1}, sp_number_of_real(weight))),
-                          sp_number_multiply(parts[1]->items[i], sp_number_of_real(weight)));
-    }
-    if (status == SP_OK)
-        *ret = parts[0];
-    return status;
-}
-
-static enum sp_status evaluate_resize(struct sp_call *call)
+enum sp_status sp_evaluate_pool(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0);
-    const bool is_old = call->version < 11;
-    const struct sp_numbers *scales = sp_call_in(call, is_old ? 1 : 2);
-    const char *mode = sp_node_string(call->node, "mode", "nearest"),
-               *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
-    const int64_t *sizes = NULL;
-    struct sp_numbers *out;
-    uint32_t count = 0;
-    enum sp_status status = SP_OK;
-    if (x == NULL || strcmp(mode, "cubic") == 0 || strstr(places, "tf_") == places ||
-        strcmp(places, "half_pixel_symmetric") == 0 || sp_node_int(call->node, "antialias", 0) != 0 ||
-        sp_node_attribute(call->node, "axes") != NULL)
+    const char name = sp_evaluated_name(call->node)[0];
+    struct window windows[MAX_PLACES];
+    struct steps_along along[MAX_PLACES];
+    struct sp_index_axis axes[SP_MAX_RANK];
+    uint32_t count;
+    const int64_t *kernel = sp_node_ints(call->node, "kernel_shape", &count);
+    if (x == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || kernel == NULL || count != x->rank - 2 ||
+        (name != 'M' && !sp_dtype_is_float(x->dtype)))
         return sp_evaluate_by_rule(call);
-    if (sp_call_in(call, 3) != NULL)
-        status = sp_call_ints(call, 3, &count, &sizes);
-    else if (scales == NULL || !scales->is_known || scales->count != x->rank)
-        return sp_call_refuse(call, "its sizes are not known");
-    if (status != SP_OK || (sizes != NULL && count != x->rank))
-        return status != SP_OK ? status : sp_call_refuse(call, "its sizes are for other axes");
-    status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
-    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
-        const int64_t own = x->axes[i].extent;
-        const double scale = sizes != NULL ? (double)sizes[i] / (double)own : scales->items[i].real;
-        const int64_t extent = sizes != NULL ? sizes[i] : (int64_t)floor((double)own * scale);
-        if (own == 0 || extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS || scale <= 0)
-            return sp_call_refuse(call, "its sizes are too large");
-        if (extent == own)
-            continue;
-        status = resize_axis(call, out, i, extent, scale, &out);
-    }
-    if (status == SP_OK)
-        call->out[0] = out;
-    return status;
+    struct pool pool = {.x = x,
+                        .windows = windows,
+                        .places = x->rank - 2,
+                        .is_max = name == 'M',
+                        .is_float = sp_dtype_is_float(x->dtype),
+                        .counts_pads = sp_node_int(call->node, "count_include_pad", 0) != 0,
+                        .is_by_columns = sp_node_int(call->node, "storage_order", 0) != 0,
+                        .power = name == 'L' ? sp_node_int(call->node, "p", 2) : 0};
+    if (pool.power < 0 || (name == 'L' && pool.power == 0))
+        return sp_evaluate_by_rule(call);
+    enum sp_status status = read_windows(call, x, kernel, windows, along);
+    axes[0] = x->axes[0];
+    axes[1] = x->axes[1];
+    for (uint32_t i = 0; status == SP_OK && i < pool.places; i++)
+        axes[i + 2] = windows[i].axis;
+    for (uint32_t i = 0; status == SP_OK && i < call->out_count && i < 2; i++)
+        status =
+            sp_numbers_create(call->arena, i == 0 ? x->dtype : SP_DTYPE_INT64, x->rank, axes, &call->out[i], call->err);
+    sp_numbers_strides(x, pool.strides);
+    return status == SP_OK ? pool_all(call, &pool) : status;
 }
 
 const struct sp_evaluator_entry sp_evaluators_windows[] = {
-    {"Conv", sp_evaluate_conv},  {"MaxPool", evaluate_pool},    {"AveragePool", evaluate_pool},
-    {"Resize", evaluate_resize}, {"Upsample", evaluate_resize}, {NULL, NULL},
+    {"Conv", sp_evaluate_conv},
+    {"MaxPool", sp_evaluate_pool},
+    {"AveragePool", sp_evaluate_pool},
+    {"LpPool", sp_evaluate_pool},
+    {NULL, NULL},
 };

@@ -1,0 +1,215 @@
+/*
+ * Operators on places of an image by their coordinates: Resize and AffineGrid.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "verify/operators/steps.h"
+
+/* In float32, as runtimes compute it, where which element is nearest hangs on it; else exactly. */
+static double coordinate(const char *mode, int64_t place, double scale, int64_t in, int64_t out, bool is_nearest)
+{
+    const double x = (double)place;
+    if (strcmp(mode, "asymmetric") == 0)
+        return is_nearest ? (float)x / (float)scale : x / scale;
+    if (strcmp(mode, "align_corners") == 0)
+        return out <= 1     ? 0
+               : is_nearest ? (float)x * (float)(in - 1) / (float)(out - 1)
+                            : x * (double)(in - 1) / (double)(out - 1);
+    if (strcmp(mode, "pytorch_half_pixel") == 0 && out <= 1)
+        return 0;
+    if (strcmp(mode, "tf_half_pixel_for_nn") == 0)
+        return is_nearest ? ((float)x + 0.5F) / (float)scale : (x + 0.5) / scale;
+    return is_nearest ? ((float)x + 0.5F) / (float)scale - 0.5F : (x + 0.5) / scale - 0.5;
+}
+
+static double nearest(const char *mode, double x)
+{
+    if (strcmp(mode, "floor") == 0)
+        return floor(x);
+    if (strcmp(mode, "ceil") == 0)
+        return ceil(x);
+    if (strcmp(mode, "round_prefer_ceil") == 0)
+        return floor(x + 0.5);
+    return ceil(x - 0.5);
+}
+
+#define MAX_TAPS 4
+
+/* The items that a place is made of, and their weights. */
+struct taps {
+    uint32_t count;
+    double first; /* of the items; those outside are the nearest one inside */
+    double weights[MAX_TAPS];
+};
+
+static struct taps cubic(double point, double a)
+{
+    const double first = floor(point) - 1, d = point - floor(point);
+    const double far = d + 1, other = 1 - d, last = 2 - d;
+    return (struct taps){4,
+                         first,
+                         {((a * far - 5 * a) * far + 8 * a) * far - 4 * a, ((a + 2) * d - (a + 3)) * d * d + 1,
+                          ((a + 2) * other - (a + 3)) * other * other + 1,
+                          ((a * last - 5 * a) * last + 8 * a) * last - 4 * a}};
+}
+
+static struct taps taps_at(const struct sp_call *call, double point)
+{
+    const char *mode = sp_node_string(call->node, "mode", "nearest");
+    const char *rounding =
+        call->version < 11 ? "floor" : sp_node_string(call->node, "nearest_mode", "round_prefer_floor");
+    if (strcmp(mode, "cubic") == 0)
+        return cubic(point, (float)sp_node_float(call->node, "cubic_coeff_a", -0.75));
+    if (strcmp(mode, "linear") != 0)
+        return (struct taps){1, nearest(rounding, point), {1}};
+    const double weight = point - floor(point);
+    return (struct taps){2, floor(point), {1 - weight, weight}};
+}
+
+/* Where the taps of a place are among the indices that are looked at; false where one is not. */
+static bool find_taps(const struct sp_index_axis *own, const struct taps *taps, uint32_t *ret)
+{
+    for (uint32_t k = 0; k < taps->count; k++) {
+        const double index = fmax(0, fmin((double)own->extent - 1, taps->first + k));
+        const int64_t at = sp_index_find(own, (int64_t)index);
+        if (at < 0)
+            return false;
+        ret[k] = (uint32_t)at;
+    }
+    return true;
+}
+
+static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers *x, uint32_t axis, int64_t extent,
+                                  double scale, struct sp_numbers **ret)
+{
+    const char *mode =
+        call->version < 11 ? "asymmetric" : sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const bool is_nearest = strcmp(sp_node_string(call->node, "mode", "nearest"), "nearest") == 0;
+    const struct sp_index_axis *own = &x->axes[axis];
+    struct sp_steps steps = {call, SP_OK};
+    uint32_t *from[MAX_TAPS], count = 0;
+    struct taps *taps = SP_NEW_ARRAY(call->arena, (size_t)extent, struct taps);
+    int64_t *at = SP_NEW_ARRAY(call->arena, (size_t)extent, int64_t);
+    struct sp_index_axis axes = {extent, 0, at};
+    bool has_room = taps != NULL && at != NULL;
+    for (int k = 0; k < MAX_TAPS; k++)
+        has_room = (from[k] = SP_NEW_ARRAY(call->arena, (size_t)extent, uint32_t)) != NULL && has_room;
+    if (!has_room)
+        return sp_fail_memory(call->err);
+    for (int64_t place = 0; place < extent; place++) {
+        uint32_t found[MAX_TAPS];
+        taps[axes.count] = taps_at(call, coordinate(mode, place, scale, own->extent, extent, is_nearest));
+        if (!find_taps(own, &taps[axes.count], found))
+            continue;
+        count = taps[axes.count].count;
+        for (uint32_t k = 0; k < count; k++)
+            from[k][axes.count] = found[k];
+        at[axes.count++] = place;
+    }
+    if (axes.count == extent)
+        axes.at = NULL;
+    struct sp_numbers *sum = NULL;
+    for (uint32_t k = 0; steps.status == SP_OK && k < count; k++) {
+        struct sp_numbers *part, *weights;
+        steps.status = sp_numbers_take(call->arena, x, axis, &axes, from[k], &part, call->err);
+        if (steps.status == SP_OK && count > 1)
+            steps.status = sp_numbers_create(call->arena, x->dtype, 1, &axes, &weights, call->err);
+        for (uint32_t i = 0; steps.status == SP_OK && count > 1 && i < axes.count; i++)
+            weights->items[i] = sp_number_of_real((float)taps[i].weights[k]);
+        if (count > 1)
+            part = sp_step(&steps, part, sp_step_along(&steps, weights, x->rank, axis), sp_number_multiply);
+        sum = sum == NULL ? part : sp_step(&steps, sum, part, sp_number_add);
+    }
+    if (count == 0)
+        return sp_numbers_take(call->arena, x, axis, &axes, from[0], ret, call->err);
+    *ret = sum;
+    return steps.status;
+}
+
+static enum sp_status evaluate_resize(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    const bool is_old = call->version < 11;
+    const struct sp_numbers *scales = sp_call_in(call, is_old ? 1 : 2);
+    const char *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const int64_t *sizes = NULL;
+    struct sp_numbers *out;
+    uint32_t count = 0;
+    enum sp_status status = SP_OK;
+    if (x == NULL || strcmp(places, "tf_crop_and_resize") == 0 || strcmp(places, "half_pixel_symmetric") == 0 ||
+        sp_node_int(call->node, "exclude_outside", 0) != 0 || sp_node_int(call->node, "antialias", 0) != 0 ||
+        sp_node_attribute(call->node, "axes") != NULL)
+        return sp_evaluate_by_rule(call);
+    if (sp_call_in(call, 3) != NULL)
+        status = sp_call_ints(call, 3, &count, &sizes);
+    else if (scales == NULL || !scales->is_known || scales->count != x->rank)
+        return sp_call_refuse(call, "its sizes are not known");
+    if (status != SP_OK || (sizes != NULL && count != x->rank))
+        return status != SP_OK ? status : sp_call_refuse(call, "its sizes are for other axes");
+    status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
+    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
+        const int64_t own = x->axes[i].extent;
+        const double scale = sizes != NULL ? (double)sizes[i] / (double)own : scales->items[i].real;
+        const int64_t extent = sizes != NULL ? sizes[i] : (int64_t)floor((double)own * scale);
+        if (own == 0 || extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS || scale <= 0)
+            return sp_call_refuse(call, "its sizes are too large");
+        if (extent == own)
+            continue;
+        status = resize_axis(call, out, i, extent, scale, &out);
+    }
+    if (status == SP_OK)
+        call->out[0] = out;
+    return status;
+}
+
+/* ---- AffineGrid ------------------------------------------------------------------------------------------------- */
+
+static double grid_at(int64_t place, int64_t extent, bool aligns)
+{
+    if (aligns)
+        return extent > 1 ? -1 + 2 * (double)place / (double)(extent - 1) : 0;
+    return (2 * (double)place + 1) / (double)extent - 1;
+}
+
+/* (theta [n, k, k + 1], sizes [n, c, ..k]): the matrix by the coordinates of each place, those of the last axis first. */
+static enum sp_status evaluate_grid(struct sp_call *call)
+{
+    const struct sp_numbers *theta = sp_call_in(call, 0);
+    const int64_t *sizes;
+    uint32_t count;
+    enum sp_status status = theta != NULL ? sp_call_ints(call, 1, &count, &sizes) : SP_ERR_UNSUPPORTED;
+    if (status != SP_OK || theta->rank != 3 || count < 4 || count > 5 || theta->axes[1].extent != count - 2 ||
+        theta->axes[2].extent != count - 1 || !sp_numbers_is_complete(theta))
+        return sp_call_refuse(call, "its matrices do not fit its sizes");
+    const bool aligns = sp_node_int(call->node, "align_corners", 0) != 0;
+    const uint32_t places = count - 2;
+    int64_t extents[5] = {theta->axes[0].extent};
+    for (uint32_t i = 0; i < places; i++)
+        extents[i + 1] = sizes[i + 2];
+    extents[places + 1] = places;
+    status = sp_numbers_create_full(call->arena, theta->dtype, places + 2, extents, &call->out[0], call->err);
+    struct sp_strides walk = {.rank = places + 2};
+    for (uint32_t i = 0; i < places + 2; i++)
+        walk.counts[i] = (uint64_t)extents[i];
+    for (uint64_t i = 0; status == SP_OK && i < call->out[0]->count; i++, sp_strides_step(&walk)) {
+        const struct sp_number *row =
+            &theta->items[(walk.positions[0] * places + walk.positions[places + 1]) * (places + 1)];
+        struct sp_number sum = row[places];
+        for (uint32_t k = 0; k < places; k++) {
+            const uint32_t axis = places - k;
+            const double at = (float)grid_at((int64_t)walk.positions[axis], extents[axis], aligns);
+            sum = sp_number_add(sum, sp_number_multiply(row[k], sp_number_of_real(at)));
+        }
+        call->out[0]->items[i] = sum;
+    }
+    return status;
+}
+
+const struct sp_evaluator_entry sp_evaluators_resized[] = {
+    {"Resize", evaluate_resize},
+    {"Upsample", evaluate_resize},
+    {"AffineGrid", evaluate_grid},
+    {NULL, NULL},
+};
