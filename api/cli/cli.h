@@ -353,6 +353,7 @@ int cmd_plan(int argc, char **argv, struct common *common);
 int cmd_devices(int argc, char **argv, struct common *common);
 int cmd_replan(int argc, char **argv, struct common *common);
 int cmd_reshard(int argc, char **argv, struct common *common);
+int cmd_simulate(int argc, char **argv, struct common *common);
 int cmd_strip(int argc, char **argv, struct common *common);
 int cmd_verify(int argc, char **argv, struct common *common);
 int cmd_cluster(int argc, char **argv, struct common *common);

@@ -18,6 +18,7 @@ static const char usage[] =
     "  plan MODEL             search a plan for some devices and write the annotated model\n"
     "  replan --from PLAN     a new plan where devices came, went or changed, counting what moving costs\n"
     "  verify MODEL RANK..    whether the models of several ranks together compute what the model computes\n"
+    "  simulate PLAN          requests of a plan for a service one by one: percentiles of what they see\n"
     "  strip MODEL -o OUT     take the multi-device annotations off again\n"
     "  export WHAT --format F a plan or an annotated model in the notation of another tool\n"
     "  convert --to F SPEC    write one sharding in another notation\n"
@@ -46,7 +47,7 @@ static const struct {
     {"strip", cmd_strip},     {"convert", cmd_convert},     {"reshard", cmd_reshard}, {"operators", cmd_operators},
     {"devices", cmd_devices}, {"export", cmd_export},       {"models", cmd_models},   {"plans", cmd_plans},
     {"jobs", cmd_jobs},       {"calibrate", cmd_calibrate}, {"replan", cmd_replan},   {"cluster", cmd_cluster},
-    {"verify", cmd_verify},
+    {"verify", cmd_verify},   {"simulate", cmd_simulate},
 };
 
 static void on_signal(int number)
@@ -96,9 +97,9 @@ static int run(int argc, char **argv)
 {
     struct common common = {.json = wants_json(argc, argv)};
     if (argc < 2)
-        return report_usage(&common,
-                            "A command is missing: inspect, check, infer, plan, replan, verify, strip, export, "
-                            "convert, reshard, operators, devices, calibrate, models, plans or jobs.");
+        return report_usage(
+            &common, "A command is missing: inspect, check, infer, plan, replan, verify, simulate, strip, export, "
+                     "convert, reshard, operators, devices, calibrate, models, plans or jobs.");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (strcmp(argv[1], "help") == 0 && argc == 2))
         return print_text(&common, usage);
     if (strcmp(argv[1], "--version") == 0)

@@ -53,7 +53,22 @@ void sp_generation_figures(const struct sp_generation *of, struct sp_generation_
                                                   .prompt_share = served * of->prompt_seconds};
 }
 
-double sp_generation_place_seconds(double rate, double capacity)
+/* Chances below it, of numbers that become less likely still, add nothing. */
+#define NEGLIGIBLE 1e-15
+
+double sp_generation_place_seconds(double rate, double capacity, double in_flight, double places)
 {
-    return rate < capacity ? rate / (2 * capacity * (capacity - rate)) : INFINITY;
+    const double load = rate / capacity;
+    if (!(load < 1))
+        return INFINITY;
+    const double power = in_flight < places ? fmin(fmax(log(load) / log(in_flight / places), 0), 1) : 1;
+    double chance = 1, sum = 1 / (1 - load); /* over that of all places taken, and no request waiting */
+    for (double n = places; n >= 1 && isfinite(sum); n--) {
+        const double ratio = pow(n / places, power) / load;
+        chance *= ratio;
+        sum += chance;
+        if (ratio < 1 && chance < NEGLIGIBLE * sum)
+            break;
+    }
+    return load / ((1 - load) * (1 - load)) / sum / (2 * rate);
 }

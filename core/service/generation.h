@@ -37,8 +37,15 @@
  * A measurement begins with all C requests at once, which are computed one behind the other: of the first of n rounds of C
  * requests each waits for (C - 1) / 2 others in the mean, so that (C - 1) p / (2 n) come to the mean TTFT.
  *
- * Where no more than C may be in flight, requests wait for a place, as in a queue of one server that takes equally long
- * for each (M/D/1): W' = r / (2 m (m - r)) for r of at most m a second.
+ * Where no more than K may be in flight, requests wait for a place. So many are in flight as in a birth and death process
+ * whose deaths are what the devices serve with n of them: m(K) = m, and at the mean number the rate r, in between a power
+ * of n (insensitive to the lengths: Bonald and Proutiere, 2003). With q(n) the chance of n, the requests beyond places are
+ * a geometric series, and wait half of it, as in a queue that takes equally long for each:
+ *
+ *   m(n) = m (n / K)^b,   b = log(r / m) / log(N / K) within 0 to 1,   q(n - 1) = q(n) m(n) / r
+ *   W' = q(K) r / (m (1 - r/m)^2) / (2 r)
+ *
+ * which with one place is that of M/D/1, r / (2 m (m - r)).
  */
 struct sp_generation {
     double request_seconds;                 /* a */
@@ -60,6 +67,6 @@ struct sp_generation_figures {
 
 void sp_generation_figures(const struct sp_generation *of, struct sp_generation_figures *ret_figures);
 
-/* Mean seconds for which a request waits for a place, at `rate` where at most `capacity` a second are served; INFINITY
-   where these are not enough. */
-double sp_generation_place_seconds(double rate, double capacity);
+/* Mean seconds for which a request waits for one of K places, at `rate` where at most `capacity` a second are served and
+   so many are in flight; INFINITY where these are not enough. */
+double sp_generation_place_seconds(double rate, double capacity, double in_flight, double places);

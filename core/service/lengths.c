@@ -10,7 +10,7 @@ struct sp_lengths sp_lengths_of_list(uint32_t count, const double *lengths)
         squares += lengths[i] * lengths[i];
     }
     const double mean = sum / count;
-    return (struct sp_lengths){mean, fmax(squares / count / (mean * mean) - 1, 0)};
+    return (struct sp_lengths){mean, fmax(squares / count / (mean * mean) - 1, 0), count, lengths};
 }
 
 /* The quantile of the standard normal distribution at a share above a half, by bisection of its distribution. */
@@ -34,7 +34,7 @@ bool sp_lengths_of_percentile(double mean, double percent, double length, struct
     if (ratio < 0 || root < 0)
         return false;
     const double deviation = z - sqrt(root);
-    *ret_lengths = (struct sp_lengths){mean, expm1(deviation * deviation)};
+    *ret_lengths = (struct sp_lengths){.mean = mean, .variation = expm1(deviation * deviation)};
     return true;
 }
 

@@ -18,9 +18,11 @@
 
 struct sp_lengths {
     double mean, variation;
+    uint32_t count; /* of observed lengths; 0: none are known */
+    const double *list;
 };
 
-/* Of `count` observed lengths, at least 1, not all 0. */
+/* Of `count` observed lengths, at least 1, not all 0. The list stays the caller's, and is that of the result. */
 struct sp_lengths sp_lengths_of_list(uint32_t count, const double *lengths);
 
 /* Of a mean and the length that `percent` % (above 50, below 100) of all are not above. False where no log-normal

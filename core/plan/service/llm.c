@@ -42,11 +42,22 @@ static enum sp_status bind(const struct sp_llm *llm, const int64_t values[SP_SYM
     return sp_copy_sizes(llm->question, &bound, ret_sizes, err);
 }
 
-enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err)
+int64_t sp_llm_prompt_positions(const struct sp_llm *llm)
+{
+    const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
+    return llround(llm->traffic->input.mean) - (has_past ? llround(llm->traffic->shared_prefix) : 0);
+}
+
+int64_t sp_llm_step_past(const struct sp_llm *llm)
+{
+    return llround(llm->traffic->input.mean + sp_lengths_in_flight(&llm->traffic->output));
+}
+
+enum sp_status sp_llm_prompt_sizes(const struct sp_llm *llm, int64_t positions, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err)
 {
     const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
     const int64_t past = has_past ? llround(llm->traffic->shared_prefix) : 0;
-    const int64_t positions = llround(llm->traffic->input.mean) - past;
     return bind(llm,
                 (const int64_t[]){[SP_SYMBOL_BATCH] = 1,
                                   [SP_SYMBOL_POSITIONS] = positions,
@@ -55,17 +66,27 @@ enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *r
                 ret_sizes, err);
 }
 
-enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
-                                   struct sp_error *err)
+enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err)
+{
+    return sp_llm_prompt_sizes(llm, sp_llm_prompt_positions(llm), ret_sizes, err);
+}
+
+static enum sp_status step_sizes(const struct sp_llm *llm, int64_t sequences, int64_t past, struct sp_sizes *ret_sizes,
+                                 struct sp_error *err)
 {
     const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
-    const int64_t past = llround(llm->traffic->input.mean + sp_lengths_in_flight(&llm->traffic->output));
     return bind(llm,
                 (const int64_t[]){[SP_SYMBOL_BATCH] = sequences,
                                   [SP_SYMBOL_POSITIONS] = has_past ? 1 : past + 1,
                                   [SP_SYMBOL_PAST] = past,
                                   [SP_SYMBOL_TOTAL] = past + 1},
                 ret_sizes, err);
+}
+
+enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err)
+{
+    return step_sizes(llm, sequences, sp_llm_step_past(llm), ret_sizes, err);
 }
 
 /* ---- figures ------------------------------------------------------------------------------------------------------ */
@@ -93,15 +114,15 @@ void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *o
         .in_flight = at[0].in_flight};
 }
 
-/* The fastest step of all sequences in groups that take turns. */
-static enum sp_status find_step(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency,
-                                struct sp_error_bar *ret_step, struct sp_llm_figures *figures, struct sp_error *err)
+enum sp_status sp_llm_find_step(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, int64_t past,
+                                struct sp_llm_step *ret_step, struct sp_error *err)
 {
+    struct sp_llm_step best = {0};
     const bool has_stages = sp_copy_plan_of(copy)->result->placement.stage_count > 1;
     for (uint32_t groups = 1; groups <= (has_stages ? MOST_MICRO_BATCHES : 1) && groups <= concurrency; groups *= 2) {
         const struct sp_phase_figures *of;
         struct sp_sizes sizes;
-        enum sp_status status = sp_llm_decode_sizes(llm, (concurrency + groups - 1) / groups, &sizes, err);
+        enum sp_status status = step_sizes(llm, (concurrency + groups - 1) / groups, past, &sizes, err);
         if (status == SP_OK)
             status = sp_copy_evaluate(copy, &sizes, &of, err);
         if (status != SP_OK)
@@ -109,12 +130,10 @@ static enum sp_status find_step(const struct sp_llm *llm, struct sp_copy *copy, 
         const struct sp_error_bar step = {fmax(of->latency_seconds.value, groups * of->interval_seconds.value),
                                           fmax(of->latency_seconds.low, groups * of->interval_seconds.low),
                                           fmax(of->latency_seconds.high, groups * of->interval_seconds.high)};
-        if (figures->decode != NULL && step.value >= ret_step->value)
-            continue;
-        *ret_step = step;
-        figures->decode = of;
-        figures->micro_batches = groups;
+        if (best.group == NULL || step.value < best.seconds.value)
+            best = (struct sp_llm_step){step, groups, of};
     }
+    *ret_step = best;
     return SP_OK;
 }
 
@@ -136,23 +155,31 @@ static void add_memory(struct sp_llm_figures *figures)
     }
 }
 
+double sp_llm_request_seconds(const struct sp_copy *copy)
+{
+    const struct sp_plan *plan = sp_copy_plan_of(copy);
+    return sp_device_runtime(sp_cluster_device(plan->cluster, plan->result->placement.stage_device[0]))
+        ->request_seconds;
+}
+
 enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, double rate,
                                struct sp_llm_figures *ret_figures, struct sp_error *err)
 {
     struct sp_llm_figures figures = {.concurrency = concurrency};
-    struct sp_error_bar step = {0};
+    struct sp_llm_step step;
     struct sp_sizes sizes;
     enum sp_status status = sp_llm_prefill_sizes(llm, &sizes, err);
     if (status == SP_OK)
         status = sp_copy_evaluate(copy, &sizes, &figures.prefill, err);
     if (status == SP_OK)
-        status = find_step(llm, copy, concurrency, &step, &figures, err);
+        status = sp_llm_find_step(llm, copy, concurrency, sp_llm_step_past(llm), &step, err);
     if (status != SP_OK)
         return status;
-    const struct sp_plan *plan = sp_copy_plan_of(copy);
-    const struct sp_device *device = sp_cluster_device(plan->cluster, plan->result->placement.stage_device[0]);
-    const struct sp_llm_times times = {step, figures.prefill->interval_seconds, figures.prefill->latency_seconds};
-    const struct sp_generation of = {.request_seconds = sp_device_runtime(device)->request_seconds,
+    figures.decode = step.group;
+    figures.micro_batches = step.micro_batches;
+    const struct sp_llm_times times = {step.seconds, figures.prefill->interval_seconds,
+                                       figures.prefill->latency_seconds};
+    const struct sp_generation of = {.request_seconds = sp_llm_request_seconds(copy),
                                      .concurrency = (double)concurrency,
                                      .rate = rate,
                                      .output = llm->traffic->output.mean,

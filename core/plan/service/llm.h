@@ -51,9 +51,30 @@ struct sp_llm_figures {
 enum sp_status sp_llm_init(const struct sp_copy_question *question, const struct sp_traffic *traffic,
                            struct sp_llm *ret_llm, struct sp_error *err);
 
+/* Positions that the prompt of a request computes, and positions of the cache of a sequence in flight, in the mean. */
+int64_t sp_llm_prompt_positions(const struct sp_llm *llm);
+int64_t sp_llm_step_past(const struct sp_llm *llm);
+
+/* Of a prompt with so many positions to compute; of the mean one; of a step of so many sequences with mean caches. */
+enum sp_status sp_llm_prompt_sizes(const struct sp_llm *llm, int64_t positions, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err);
 enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err);
 enum sp_status sp_llm_decode_sizes(const struct sp_llm *llm, int64_t sequences, struct sp_sizes *ret_sizes,
                                    struct sp_error *err);
+
+/* A step of all sequences, in groups that take turns. */
+struct sp_llm_step {
+    struct sp_error_bar seconds;
+    uint32_t micro_batches;
+    const struct sp_phase_figures *group; /* of one of them */
+};
+
+/* The fastest one, where the caches have `past` positions. */
+enum sp_status sp_llm_find_step(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, int64_t past,
+                                struct sp_llm_step *ret_step, struct sp_error *err);
+
+/* What the runtime of the copy's devices adds to a request. */
+double sp_llm_request_seconds(const struct sp_copy *copy);
 
 /* With a request behind each that ends, or, where `rate` is not 0, so many requests a second on this copy. */
 enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, double rate,

@@ -160,7 +160,8 @@ static enum sp_status take_rate(const struct sp_trial *trial, int64_t most, stru
         return status;
     service->capacity_per_second = full.service.requests_per_second;
     const double wait =
-        sp_generation_place_seconds(rate / trial->copies, service->capacity_per_second.value / trial->copies);
+        sp_generation_place_seconds(rate / trial->copies, service->capacity_per_second.value / trial->copies,
+                                    figures->llm.bars.in_flight, (double)most);
     if (isfinite(wait)) {
         add_seconds(&service->ttft_seconds, wait);
         add_seconds(&service->request_seconds, wait);

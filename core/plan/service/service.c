@@ -377,6 +377,8 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
         status = sp_serve_llm_limits(&c->best, service, err);
         if (status == SP_OK)
             status = sp_serve_llm_phases(&c->best, &c->figures, service, err);
+        if (status == SP_OK)
+            status = sp_serve_llm_times(&c->best, &c->figures, service, err);
     } else {
         status = sp_serve_phases_phases(&c->best, service, err);
     }

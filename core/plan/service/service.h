@@ -25,6 +25,14 @@
 #include "plan/job.h"
 #include "plan/service/traffic.h"
 #include "plan/variants/variants.h"
+#include "service/step_times.h"
+
+/* What a simulation of a language model needs of a copy: the times of prompts and steps of many sizes. */
+struct sp_service_times {
+    double request_seconds; /* what the runtime adds to a request */
+    int64_t places;         /* sequences in flight on a copy, at most: what memory and limits allow */
+    struct sp_step_times of;
+};
 
 enum sp_limit_state { SP_LIMIT_KEPT, SP_LIMIT_UNCERTAIN, SP_LIMIT_BROKEN };
 
@@ -93,6 +101,7 @@ struct sp_service {
     bool price_is_listed;             /* by the catalog, of some device at least: the cluster does not state it */
     double cache_bytes, memory_bytes; /* of all copies; of the fullest device */
     int64_t memory_concurrency, limit_concurrency; /* most sequences in flight; 0: not known */
+    const struct sp_service_times *times;          /* of a copy of a language model; else NULL */
     uint32_t limit_count;
     struct sp_service_limit limits[SP_SERVICE_LIMITS];
     uint32_t phase_count;

@@ -99,7 +99,7 @@ static enum sp_status read_percentile(struct sp_members_reader *r, json_t *json,
     enum sp_status status = sp_members_number(r, json, pointer, "mean", &tokens, true, &mean);
     if (status != SP_OK)
         return status;
-    *ret_lengths = (struct sp_lengths){mean, 0};
+    *ret_lengths = (struct sp_lengths){.mean = mean};
     if (percent != 0 && !sp_lengths_of_percentile(mean, (double)percent, length, ret_lengths))
         return sp_members_refuse(r, pointer, "WORKLOAD_LENGTHS",
                                  "No log-normal distribution has this mean and this percentile: give a list of "

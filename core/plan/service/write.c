@@ -71,6 +71,40 @@ static void write_limits(const struct sp_service *service, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+static void write_times(const struct sp_service_times *times, struct sp_json *json)
+{
+    if (times == NULL)
+        return;
+    sp_json_key(json, "times");
+    sp_json_begin_object(json);
+    write_figure(json, "request_seconds", times->request_seconds);
+    sp_json_member_int(json, "places", times->places);
+    sp_json_key(json, "prompts");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < times->of.prompt_count; i++) {
+        const struct sp_prompt_time *prompt = &times->of.prompts[i];
+        sp_json_begin_object(json);
+        write_figure(json, "positions", prompt->positions);
+        write_figure(json, "latency_seconds", prompt->latency_seconds);
+        write_figure(json, "interval_seconds", prompt->interval_seconds);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_key(json, "steps");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < times->of.step_count; i++) {
+        const struct sp_step_time *step = &times->of.steps[i];
+        sp_json_begin_object(json);
+        write_figure(json, "sequences", step->sequences);
+        write_figure(json, "past", step->past);
+        write_figure(json, "seconds", step->seconds);
+        write_figure(json, "seconds_per_position", step->seconds_per_position);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_end_object(json);
+}
+
 static void write_phases(const struct sp_service *service, struct sp_json *json)
 {
     sp_json_key(json, "phases");
@@ -179,6 +213,7 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     }
     write_limits(service, json);
     write_phases(service, json);
+    write_times(service->times, json);
     write_candidates(service, json);
     write_clusters(service, json);
     sp_json_end_object(json);

@@ -196,9 +196,10 @@ Test(phases, wait_as_in_a_simulated_queue)
     for (double rate = 0.5; rate < 2.7; rate += 0.7)
         cr_expect_float_eq(sp_phases_wait_seconds(2, loads, rate) / queue(7, rate, draw_phases), 1, 0.05, "%g", rate);
     for (double rate = 0.4; rate < 1.7; rate += 0.4)
-        cr_expect_float_eq(sp_generation_place_seconds(rate, 2) / queue(9, rate, draw_constant), 1, 0.05, "%g", rate);
+        cr_expect_float_eq(sp_generation_place_seconds(rate, 2, rate / 2, 1) / queue(9, rate, draw_constant), 1, 0.05,
+                           "%g", rate);
     cr_expect(isinf(sp_phases_wait_seconds(2, loads, 4)));
-    cr_expect(isinf(sp_generation_place_seconds(2, 2)));
+    cr_expect(isinf(sp_generation_place_seconds(2, 2, 1, 1)));
 }
 
 /* ---- lengths ------------------------------------------------------------------------------------------------------- */
