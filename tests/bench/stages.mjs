@@ -5,15 +5,15 @@
 // For each large model of the test data (with weights made up, where its own are absent):
 //   ranks    the time of every node by the plan for one device (`cpu-core`, or the one given) against ONNX Runtime's profiler: Spearman's rank
 //            correlation, and the sums
-//   speed-up two pipeline stages in two processes, each pinned to one core, against one process on one core, by the clock and by
-//            the time that the busier processor spends; beside what
+//   speed    two pipeline stages, and one stage of two devices, in two processes (api/examples/run), each pinned to one core,
+//            against one process on one core, by the clock and by the time that the busier processor spends; beside what
 //            the plan predicts
 //   memory   of each stage's process: what the plan says (weights and arena_bytes) against weights plus the peak of ONNX
 //            Runtime's arena with its 'basic' optimisations, which arena_bytes is of; and for comparison with 'all' of them
 //            (then normalisations and activations are one operator each, and take less) and 'disabled' (then what follows
 //            from weights alone is computed in every run, in the arena)
 // Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,12 +27,13 @@ const options = { command: path.join(root, 'build/api/cli/shardplan'), data: pat
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
 
 const MODELS = ['resnet50', 'bert_base', 'vit_b_16', 'swin_t'];
-if (!options.stage) {
-  need(path.join(conformance, 'node_modules/onnxruntime-node'), 'install it first: npm ci --ignore-scripts in tests/conformance');
-  need(options.command, 'build it first: meson setup build && ninja -C build');
-  needProgram('taskset', 'util-linux');
-  need(path.join(options.data, 'models'), 'name the folder of the large models with --data');
-}
+for (const name of ['command', 'data', 'device']) if (fs.existsSync(options[name])) options[name] = path.resolve(options[name]);
+need(path.join(conformance, 'node_modules/onnxruntime-node'), 'install it first: npm ci --ignore-scripts in tests/conformance');
+need(options.command, 'build it first: meson setup build && ninja -C build');
+needProgram('taskset', 'util-linux');
+need(path.join(options.data, 'models'), 'name the folder of the large models with --data');
+process.chdir(conformance); // whose ONNX Runtime the processes take
+const { RANK, makeUp, measureThroughput, start } = await import(pathToFileURL(path.join(root, 'api/examples/run/run.mjs')));
 const { default: ort } = await import(pathToFileURL(path.join(conformance, 'node_modules/onnxruntime-node/dist/index.js')));
 const { fillWeights } = await import(pathToFileURL(path.join(conformance, 'wire.mjs')));
 
@@ -64,87 +65,6 @@ async function profile(model, level, runs) {
   const events = JSON.parse(fs.readFileSync(path.join(folder, fs.readdirSync(folder)[0])));
   fs.rmSync(folder, { recursive: true });
   return events.filter((event) => event.cat === 'Node' && event.name.endsWith('_kernel_time'));
-}
-
-/* ---- stages: tensors go through shared memory ---- */
-
-// A request's tensors are in one of SLOTS files in a folder of shared memory (or of the disk's cache): the size of a head,
-// the head with names, types and dims, then the bytes. An empty file `request-N` says that request N is there; the
-// receiver removes it when it has read the tensors. So the sender may be SLOTS requests ahead, and neither waits for the
-// other's processor. Files and buffers are used again: fresh pages cost more than the copying.
-const SLOTS = 3;
-
-const pause = new Int32Array(new SharedArrayBuffer(4));
-const waitWhile = (condition) => { while (condition()) Atomics.wait(pause, 0, 0, 0.2); };
-const notice = (folder, request) => path.join(folder, `request-${request}`);
-const openSlot = (folder, request) => fs.openSync(path.join(folder, `slot-${request % SLOTS}`), fs.constants.O_RDWR | fs.constants.O_CREAT);
-
-function send(folder, request, tensors) {
-  const head = Buffer.from(JSON.stringify(Object.entries(tensors).map(([name, { type, dims, data }]) => ({ name, type, dims, bytes: data.byteLength }))));
-  const size = Buffer.alloc(4);
-  size.writeUInt32LE(head.length);
-  waitWhile(() => fs.existsSync(notice(folder, request - SLOTS)));
-  const slot = openSlot(folder, request);
-  for (const part of [size, head, ...Object.values(tensors).map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength))])
-    for (let at = 0; at < part.length; ) at += fs.writeSync(slot, part, at);
-  fs.closeSync(slot);
-  fs.writeFileSync(notice(folder, request), '');
-}
-
-const received = new Map();
-
-function receive(folder, request) {
-  waitWhile(() => !fs.existsSync(notice(folder, request)));
-  const slot = openSlot(folder, request), tensors = {};
-  const next = (bytes) => {
-    for (let at = 0; at < bytes.length; ) at += fs.readSync(slot, bytes, at, bytes.length - at);
-    return bytes;
-  };
-  for (const { name, type, dims, bytes } of JSON.parse(next(Buffer.alloc(next(Buffer.alloc(4)).readUInt32LE())))) {
-    if (!received.has(name)) received.set(name, Buffer.allocUnsafeSlow(bytes));
-    const data = next(received.get(name));
-    const array = type === 'int64' ? new BigInt64Array(data.buffer) : type === 'bool' ? new Uint8Array(data.buffer) : new Float32Array(data.buffer);
-    tensors[name] = new ort.Tensor(type, array, dims);
-  }
-  fs.closeSync(slot);
-  fs.rmSync(notice(folder, request));
-  return tensors;
-}
-
-// Reports the medians of the seconds from one request's end to the next one's, and of those that the processor spent on it
-// meanwhile; the first two warm up.
-async function stageProcess(model, requests, from, to) {
-  const session = await ort.InferenceSession.create(model, sessionOptions('all'));
-  const own = from === '' ? makeFeeds(session) : null, ends = [], spent = [];
-  for (let i = 0; i < requests; i++) {
-    const outputs = await session.run(own ?? receive(from, i));
-    if (to !== '') send(to, i, outputs);
-    const { user, system } = process.cpuUsage();
-    ends.push(performance.now() / 1000);
-    spent.push((user + system) / 1e6);
-  }
-  const median = (times) => {
-    const intervals = times.slice(2).map((end, i) => end - times[i + 1]).sort((a, b) => a - b);
-    return intervals[intervals.length >> 1];
-  };
-  console.log(JSON.stringify({ seconds: median(ends), spent: median(spent) }));
-}
-
-function startStage(core, model, from, to) {
-  const child = spawn('taskset', ['-c', String(core), process.execPath, fileURLToPath(import.meta.url), '--stage', model,
-    '--requests', options.requests, '--from', from, '--to', to], { stdio: ['ignore', 'pipe', 'inherit'] });
-  atEnd(() => child.kill('SIGKILL'));
-  let text = '';
-  child.stdout.on('data', (data) => (text += data));
-  return new Promise((resolve, reject) => child.on('close', (status) => {
-    if (status === 0) resolve(JSON.parse(text));
-    else reject(new Error(`a stage ended with status ${status}`));
-  }));
-}
-
-if (options.stage) {
-  await stageProcess(options.stage, Number(options.requests), options.from, options.to);
-  process.exit(0);
 }
 
 /* ---- models and plans ---- */
@@ -191,34 +111,39 @@ async function compareTimes(name, plan, model) {
   console.log(`${name} ranks     ${nodes.length} nodes, Spearman ${spearman(own, theirs).toFixed(3)}; all together ${sum(own).toFixed(3)} s measured, ${sum(theirs).toFixed(3)} s predicted`);
 }
 
-async function runStages(folder) {
-  const shared = fs.mkdtempSync(path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'stages-'));
-  atEnd(() => fs.rmSync(shared, { recursive: true, force: true }));
+// Processor cores as the devices of a plan: seconds from one request to the next by the clock, and those that the busier
+// processor spends on each.
+async function timeRequests(folder, model, plan) {
+  const out = fs.mkdtempSync(path.join(folder, 'ranks-'));
+  shardplan('export', plan, '--model', model, '--format', 'sessions', '-o', out);
+  const processes = await start(out, { command: (rank) => ['taskset', '-c', String(rank), ...RANK] });
   try {
-    const models = [0, 1].map((device) => path.join(folder, `device-${device}.onnx`));
-    const [first, last] = await Promise.all([startStage(0, models[0], '', shared), startStage(1, models[1], shared, '')]);
-    return { seconds: last.seconds, spent: Math.max(first.spent, last.spent) };
+    const feeds = makeUp(processes.manifest);
+    for (let i = 0; i < 2; i++) await processes.run(feeds);
+    const { throughput_per_second: rate, devices } = await measureThroughput(processes, feeds, Number(options.requests), processes.ranks.length + 1);
+    return { seconds: 1 / rate, spent: Math.max(...devices.map(({ spent }) => spent)) };
   } finally {
-    fs.rmSync(shared, { recursive: true });
+    await processes.stop();
+    fs.rmSync(out, { recursive: true });
   }
 }
 
 // The best of some rounds each: what else runs on the machine only ever slows them down. Where it takes turns with them on
-// the same cores, the time that these spend says what the stages would take on cores of their own.
+// the same cores, the time that these spend says what the devices would take on cores of their own.
 const ROUNDS = 3;
 
 const better = (a, b) => ({ seconds: Math.min(a.seconds, b.seconds), spent: Math.min(a.spent, b.spent) });
+const intervalOf = (plan) => JSON.parse(fs.readFileSync(plan, 'utf8')).estimate.interval_seconds;
 
-async function compareSpeed(name, folder, model, one, two) {
-  let alone = { seconds: Infinity, spent: Infinity }, both = alone;
-  for (let round = 0; round < ROUNDS; round++) {
-    alone = better(alone, await startStage(0, model, '', ''));
-    both = better(both, await runStages(folder));
+async function compareSpeed(name, folder, model, one, others) {
+  const best = new Map([one, ...Object.values(others)].map((plan) => [plan, { seconds: Infinity, spent: Infinity }]));
+  for (let round = 0; round < ROUNDS; round++) for (const [plan, times] of best) best.set(plan, better(times, await timeRequests(folder, model, plan)));
+  const alone = best.get(one);
+  for (const [strategy, plan] of Object.entries(others)) {
+    const both = best.get(plan), measured = alone.seconds / both.seconds, spent = alone.spent / both.spent, predicted = intervalOf(one) / intervalOf(plan);
+    console.log(`${name} ${strategy.padEnd(8)}  speed-up ${measured.toFixed(2)} measured (${alone.seconds.toFixed(3)} s alone, ${both.seconds.toFixed(3)} s on two cores), ${predicted.toFixed(2)} predicted: ${percent(predicted, measured)}; ` +
+      `${spent.toFixed(2)} by the processors' time: ${percent(predicted, spent)}`);
   }
-  const measured = alone.seconds / both.seconds, spent = alone.spent / both.spent;
-  const predicted = one.estimate.interval_seconds / two.estimate.interval_seconds;
-  console.log(`${name} speed-up  ${measured.toFixed(2)} measured (${alone.seconds.toFixed(3)} s alone, ${both.seconds.toFixed(3)} s in two stages), ${predicted.toFixed(2)} predicted: ${percent(predicted, measured)}; ` +
-    `${spent.toFixed(2)} by the processors' time: ${percent(predicted, spent)}`);
 }
 
 async function compareMemory(name, folder, plan) {
@@ -243,12 +168,18 @@ for (const name of MODELS) {
   try {
     fs.copyFileSync(source, model);
     fillWeights(folder, model);
-    shardplan('plan', model, '--devices', '1', '--device', options.device, '--plan', path.join(folder, 'one.json'));
-    shardplan('plan', model, '--devices', '2', '--device', options.device, '--strategy', 'pipeline', '--tolerance', '0', '--emit', emitted);
-    const one = JSON.parse(fs.readFileSync(path.join(folder, 'one.json'))), two = JSON.parse(fs.readFileSync(path.join(emitted, 'plan.json')));
-    if (options.parts.includes('ranks')) await compareTimes(name, path.join(folder, 'one.json'), model);
-    if (options.parts.includes('speed')) await compareSpeed(name, emitted, model, one, two);
-    if (options.parts.includes('memory')) await compareMemory(name, emitted, two);
+    const plans = Object.fromEntries(['one', 'pipeline', 'tensor'].map((strategy) => [strategy, path.join(folder, `${strategy}.json`)]));
+    shardplan('plan', model, '--devices', '1', '--device', options.device, '--plan', plans.one);
+    if (options.parts.includes('ranks')) await compareTimes(name, plans.one, model);
+    if (options.parts.includes('memory')) {
+      shardplan('plan', model, '--devices', '2', '--device', options.device, '--strategy', 'pipeline', '--tolerance', '0', '--emit', emitted);
+      await compareMemory(name, emitted, JSON.parse(fs.readFileSync(path.join(emitted, 'plan.json'))));
+    }
+    if (!options.parts.includes('speed')) continue;
+    const { one, ...others } = plans;
+    for (const [strategy, plan] of Object.entries(others))
+      shardplan('plan', model, '--devices', '2', '--device', options.device, '--strategy', strategy, '--tolerance', '0', '--plan', plan);
+    await compareSpeed(name, folder, model, one, others);
   } finally {
     fs.rmSync(folder, { recursive: true });
   }

@@ -158,21 +158,21 @@ async function checkExchange(name, folder) {
 
 const within = (promise, seconds, what) => Promise.race([promise, new Promise((_, reject) => setTimeout(() => reject(new Error(`${what} took longer than ${seconds} s`)), seconds * 1000))]);
 
-async function checkKilled(folder) {
-  const { model, out } = make(folder, 'llama_tiny', layouts['tensor 4']), processes = await start(out, { stderr: 'pipe' });
+async function checkKilled(folder, layout = 'tensor 4', command = RANK) {
+  const { model, out } = make(folder, 'llama_tiny', layouts[layout]), processes = await start(out, { stderr: 'pipe', command });
   const said = processes.children.map((child) => (child.stderr.setEncoding('utf8'), { text: '', child }));
   for (const each of said) each.child.stderr.on('data', (text) => (each.text += text));
   const ended = said.map(({ child }) => new Promise((resolve) => child.once('close', (status) => resolve(status))));
-  const feeds = await requests(processes, model, 2), victim = 2;
-  const pending = Promise.allSettled(Array.from({ length: 8 }, () => processes.run(feeds)));
+  const feeds = await requests(processes, model, 2), victim = processes.children.length - 2;
+  const gone = `Device ${victim} is gone: `, pending = Promise.allSettled(Array.from({ length: 8 }, () => processes.run(feeds)));
   processes.children[victim].kill('SIGKILL');
   const outcomes = await within(pending, 5, 'noticing it');
   const statuses = await within(Promise.all(ended), 5, 'the end of the others');
-  const wrong = outcomes.find(({ status, reason }) => status === 'rejected' && !/^Device 2 is gone: /.test(reason.message));
+  const wrong = outcomes.find(({ status, reason }) => status === 'rejected' && !reason.message.startsWith(gone));
   if (wrong) throw new Error(`a request failed with: ${wrong.reason.message}`);
   if (!outcomes.some(({ status }) => status === 'rejected')) throw new Error('no request failed');
   for (const [i, { text }] of said.entries())
-    if (i !== victim && (statuses[i] !== 1 || !/^device \d: Device 2 is gone: .*\.$/m.test(text))) throw new Error(`device ${i} ended with ${statuses[i]} and said: ${text}`);
+    if (i !== victim && (statuses[i] !== 1 || !text.includes(`device ${i}: ${gone}`))) throw new Error(`device ${i} ended with ${statuses[i]} and said: ${text}`);
   await processes.stop();
   return `${said.length - 1} others say it`;
 }
@@ -207,6 +207,38 @@ async function checkRefused(folder) {
   return '5 reasons';
 }
 
+/* ---- the same in Python, with a stand-in for its ONNX Runtime that runs models in this one ---- */
+
+const scripts = path.join(here, '../../api/examples/run'), standIn = path.join(here, 'stand_in');
+const python = ['python3', '/usr/bin/python3'].find((program) => spawnSync(program, ['-c', 'import numpy']).status === 0);
+const PYTHON_RANK = [python, '-B', path.join(scripts, 'rank.py')];
+process.env.PYTHONPATH = standIn;
+
+function runPython(...words) {
+  return spawnSync(python, ['-B', path.join(scripts, 'run.py'), ...words], { encoding: 'utf8' });
+}
+
+// Devices in Python and Node side by side; then all of it in Python.
+async function checkPython(folder) {
+  const { model, out } = make(folder, 'llama_tiny', layouts['tensor 2']), csv = path.join(folder, 'figures.csv');
+  const processes = await start(out, { command: (rank) => (rank === 0 ? RANK : PYTHON_RANK) });
+  try {
+    await requests(processes, model, 3);
+  } finally {
+    await processes.stop();
+  }
+  const { stdout, stderr, status } = runPython(out, '--compare', model, '--requests', '2', '--csv', csv);
+  if (status !== 0 || !/^2 processes are ready\.\nThe results are those of llama_tiny\.onnx\.\n/.test(stdout)) throw new Error(`run.py ends with ${status}: ${stdout}${stderr}`);
+  const rows = fs.readFileSync(csv, 'utf8').trim().split('\n').map((row) => row.split(','));
+  if (String(rows.map(([name]) => name)) !== 'figure,latency,throughput,compute of device 0 of copy 0,compute of device 1 of copy 0' || !rows.slice(1).every(([, , own]) => Number(own) > 0)) throw new Error(String(rows));
+  const other = make(fs.mkdtempSync(path.join(folder, 'other-')), 'bert_tiny', layouts['pipeline 2']), results = runPython(other.out, '--compare', model, '--requests', '0');
+  if (results.status !== 1) throw new Error(`results of another model are taken: ${results.stdout}`);
+  fs.copyFileSync(path.join(out, 'device-0.onnx'), path.join(other.out, 'device-0.onnx'));
+  const wrong = runPython(other.out, '--requests', '0');
+  if (wrong.status !== 1 || !/^Device 0: The model device-0\.onnx is not the one that the manifest is of: write both again\.$/m.test(wrong.stderr)) throw new Error(`another model: ${wrong.stderr}`);
+  return 'beside Node, and alone';
+}
+
 /* ---- README ---- */
 
 // What the section's commands print.
@@ -236,9 +268,11 @@ async function checkReadme(folder) {
 
 const cases = [
   ...[...everyday, ...(thorough ? others : [])].map((name) => [`plan ${name}`, (folder) => checkPlan(name, folder)]),
-  ...Object.keys(exchanges).map((name) => [`exchange ${name}`, (folder) => checkExchange(name, folder)]),
-  ['killed process', checkKilled], ['files that do not fit', checkRefused], ['README', checkReadme]];
+  ...Object.keys(exchanges).filter((name) => thorough || !name.startsWith('all-to-all of')).map((name) => [`exchange ${name}`, (folder) => checkExchange(name, folder)]),
+  ['killed process', checkKilled], ['files that do not fit', checkRefused], ['README', checkReadme],
+  ...(python ? [['Python', checkPython], ['killed process in Python', (folder) => checkKilled(folder, 'pipeline 4', PYTHON_RANK)]] : [])];
 let failed = 0, number = 0;
+if (!python) console.log('ok run_processes Python # SKIP numpy is not there');
 if (!fs.existsSync(models)) console.log(`ok run_processes # SKIP ${models} is not there`);
 else
   for (const [name, check] of cases) {

@@ -158,24 +158,34 @@ export async function start(folder, { threads = 1, at = null, command = RANK, st
 
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
-/** Latency of requests one by one, then throughput with several on their way; seconds of each device per request. */
-export async function measure(processes, feeds, requests, inFlight) {
-  for (let i = 0; i < 2; i++) await processes.run(feeds);
+/** Seconds of a request when it is alone. */
+async function measureLatency(processes, feeds, requests) {
   const latencies = [];
   for (let i = 0; i < requests; i++) {
     const start = performance.now();
     await processes.run(feeds);
     latencies.push((performance.now() - start) / 1000);
   }
+  return median(latencies);
+}
+
+/** Requests per second with several on their way; seconds of each device per request, and the share of the time. */
+export async function measureThroughput(processes, feeds, requests, inFlight) {
   const before = processes.ranks.map(({ seconds, spent }) => ({ seconds, spent })), start = performance.now();
   let next = 0;
   await Promise.all(Array.from({ length: Math.min(inFlight, requests) }, async () => {
     while (next++ < requests) await processes.run(feeds);
   }));
   const total = (performance.now() - start) / 1000;
-  return { latency_seconds: median(latencies), throughput_per_second: requests / total,
+  return { throughput_per_second: requests / total,
     devices: processes.ranks.map(({ device, copy, models, seconds, spent }, i) => ({ device, copy, models,
       seconds: (seconds - before[i].seconds) / requests, spent: (spent - before[i].spent) / requests, busy: (seconds - before[i].seconds) / total })) };
+}
+
+/** Both, after two requests that warm up. */
+export async function measure(processes, feeds, requests, inFlight) {
+  for (let i = 0; i < 2; i++) await processes.run(feeds);
+  return { latency_seconds: await measureLatency(processes, feeds, requests), ...await measureThroughput(processes, feeds, requests, inFlight) };
 }
 
 const ARRAYS = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, int64: BigInt64Array, uint64: BigUint64Array,
