@@ -242,6 +242,10 @@ static bool vouch(struct sp_verification *all, struct recognised *known, const s
         struct sp_outcome *in = variable_of(run, node->inputs[i]);
         if (in == NULL || is_good(known, in) || hides(run, node, i))
             continue;
+        /* a sum of what is in another order is the same: it vouches for nothing that has a name in the original */
+        if (out->numbers->count < in->numbers->count && strncmp(node->op_type, "Reduce", 6) == 0 &&
+            sp_original_value(all, node->inputs[i]->name) != NULL)
+            continue;
         const struct sp_arena_mark mark = sp_arena_mark(all->scratch);
         const struct pair pair = {in->numbers, out->numbers, untied_axes(node, i)};
         has_changed = vouch_by_axes(known, all->scratch, pair) || has_changed;
@@ -320,29 +324,85 @@ static bool members_read_well(const struct sp_verification *all, const struct re
     return true;
 }
 
-/* Whether what is out of order is computed with, and nothing good comes of it. */
-static bool is_misplaced(const struct recognised *known, const struct sp_verify_run *run, const struct sp_value *value)
+#define MAX_FOLLOWED 64
+
+/* A value of a run on its way through movement and collectives. */
+struct place {
+    const struct sp_verify_run *run;
+    const struct sp_value *value;
+};
+
+/* Adds what a collective makes for all its members. */
+static void add_members(const struct sp_verification *all, const struct sp_node *node, struct place *queue,
+                        uint32_t *count)
 {
+    for (uint32_t i = 0; i < all->exchanges.count; i++) {
+        const struct sp_verify_exchange *exchange = &all->exchanges.items[i];
+        bool is_member = false;
+        for (uint32_t m = 0; m < exchange->member_count; m++)
+            is_member = is_member || exchange->nodes[m] == node;
+        for (uint32_t m = 0; is_member && m < exchange->member_count && *count < MAX_FOLLOWED; m++) {
+            if (exchange->nodes[m]->output_count > 0 && exchange->nodes[m]->outputs[0] != NULL)
+                queue[(*count)++] = (struct place){exchange->runs[m], exchange->nodes[m]->outputs[0]};
+        }
+        if (is_member)
+            return;
+    }
+}
+
+/* Whether nothing good comes of a node that computes with the value. */
+static bool is_spoilt(const struct recognised *known, const struct sp_verify_run *run, const struct sp_node *user)
+{
+    for (uint32_t k = 0; k < user->output_count; k++) {
+        const struct sp_outcome *result = user->outputs[k] != NULL ? sp_run_outcome(run, user->outputs[k]) : NULL;
+        if (result != NULL &&
+            (result->numbers == NULL || result->is_scattered || !is_good(known, variable_of(run, user->outputs[k]))))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a value is a step of an exchange ("X@0.12/3") of the value that it is named after. */
+static bool is_repacked(const struct sp_value *value)
+{
+    const char *at = strrchr(value->name, '@');
+    return at != NULL && value->producer != NULL && moves(value->producer) && strchr(at, '/') != NULL;
+}
+
+/* Whether what is out of order is computed with, here or behind moves, and nothing good comes of it. */
+static bool is_misplaced(const struct sp_verification *all, const struct recognised *known,
+                         const struct sp_verify_run *run, const struct sp_value *value)
+{
+    struct place queue[MAX_FOLLOWED] = {{run, value}};
     const struct sp_outcome *outcome = variable_of(run, value);
-    for (uint32_t i = 0; outcome != NULL && outcome->is_scattered && i < value->use_count; i++) {
-        const struct sp_node *user = value->uses[i].node;
-        for (uint32_t k = 0; !moves(user) && k < user->output_count; k++) {
-            const struct sp_outcome *result = user->outputs[k] != NULL ? sp_run_outcome(run, user->outputs[k]) : NULL;
-            if (result != NULL && (result->numbers == NULL || (result->is_scattered && !sp_is_collective(user)) ||
-                                   !is_good(known, variable_of(run, user->outputs[k]))))
+    const bool is_followed = !is_repacked(value); /* what is packed for a collective lies in no order */
+    uint32_t count = outcome != NULL && outcome->is_scattered ? 1 : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct place place = queue[i];
+        for (uint32_t u = 0; u < place.value->use_count; u++) {
+            const struct sp_node *user = place.value->uses[u].node;
+            if (sp_is_collective(user) && moves(user) && is_followed)
+                add_members(all, user, queue, &count);
+            else if (sp_is_collective(user))
+                continue;
+            else if (!moves(user) && is_spoilt(known, place.run, user))
                 return true;
+            for (uint32_t k = 0; is_followed && moves(user) && !sp_is_collective(user) && k < user->output_count; k++) {
+                if (user->outputs[k] != NULL && count < MAX_FOLLOWED)
+                    queue[count++] = (struct place){place.run, user->outputs[k]};
+            }
         }
     }
     return false;
 }
 
 /* The first of its results that is wrong, or NULL. */
-static const struct sp_value *wrong_result(const struct recognised *known, const struct sp_verify_run *run,
-                                           const struct sp_node *node)
+static const struct sp_value *wrong_result(const struct sp_verification *all, const struct recognised *known,
+                                           const struct sp_verify_run *run, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (node->outputs[i] != NULL &&
-            (!is_good(known, variable_of(run, node->outputs[i])) || is_misplaced(known, run, node->outputs[i])))
+            (!is_good(known, variable_of(run, node->outputs[i])) || is_misplaced(all, known, run, node->outputs[i])))
             return node->outputs[i];
     }
     return NULL;
@@ -355,7 +415,16 @@ static const char *base_name(struct sp_verification *all, const char *name)
     return base != NULL ? base : name;
 }
 
-/* The value of the original of which the runs' results add up to a part, or NULL. */
+/* A node of another rank, or of a simulation, that makes another part of the same value of the original. */
+static bool is_peer(struct sp_verification *all, const struct sp_node *a, const struct sp_node *b)
+{
+    if (a == b || strcmp(a->op_type, b->op_type) != 0 || b->output_count == 0 || b->outputs[0] == NULL)
+        return false;
+    const struct sp_value *value = sp_original_value(all, a->outputs[0]->name);
+    return value != NULL && value == sp_original_value(all, b->outputs[0]->name);
+}
+
+/* The value of the original of which the peers' results add up to a part, or NULL. */
 static const struct sp_value *partial_of(struct sp_verification *all, const struct recognised *known,
                                          const struct sp_verify_run *run, const struct sp_node *node, uint32_t position)
 {
@@ -364,17 +433,21 @@ static const struct sp_value *partial_of(struct sp_verification *all, const stru
     uint32_t count = 0;
     for (uint32_t i = 0; sum != NULL && i < all->run_count; i++) {
         const struct sp_verify_run *other = &all->runs[i];
-        struct sp_numbers *next;
-        if (other == run || other->program->world != run->program->world || position >= other->order_count)
-            continue;
-        const struct sp_node *peer = other->order[position];
-        const struct sp_outcome *outcome = peer->output_count > 0 ? variable_of(other, peer->outputs[0]) : NULL;
-        struct sp_error ignored = {0};
-        if (outcome == NULL || strcmp(peer->op_type, node->op_type) != 0 || outcome->numbers->count != sum->count ||
-            sp_numbers_binary(all->arena, sum, outcome->numbers, sum->dtype, sp_number_add, &next, &ignored) != SP_OK)
-            return NULL;
-        sum = next;
-        count++;
+        for (uint32_t n = 0; n < other->order_count; n++) {
+            const struct sp_node *peer = other->order[n];
+            const bool is_beside = other != run && n == position && other->program->world == run->program->world &&
+                                   strcmp(peer->op_type, node->op_type) == 0 && peer->output_count > 0;
+            const struct sp_outcome *outcome =
+                is_beside || is_peer(all, node, peer) ? variable_of(other, peer->outputs[0]) : NULL;
+            struct sp_numbers *next;
+            struct sp_error ignored = {0};
+            if (outcome == NULL || outcome->numbers->count != sum->count ||
+                sp_numbers_binary(all->arena, sum, outcome->numbers, sum->dtype, sp_number_add, &next, &ignored) !=
+                    SP_OK)
+                continue;
+            sum = next;
+            count++;
+        }
     }
     return count > 0 ? find_items(known, sum) : NULL;
 }
@@ -502,15 +575,96 @@ static bool differs_in_form(struct sp_verification *all, const struct sp_verify_
     return differs;
 }
 
+/* ---- where what was moved comes from ---------------------------------------------------------------------------- */
+
+/* Whether all items are some of the value. */
+static bool is_within(const struct recognised *known, const struct sp_value *value, const struct sp_numbers *x)
+{
+    for (uint64_t i = 0; i < x->count; i++) {
+        if (x->items[i].field != 0 && sp_hash_map_get(&known->places, place_key(value, x->items[i].field)) == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* Adds what a node moves: its operands, or those of all members of the collective. */
+static void add_operands(const struct sp_verification *all, const struct sp_verify_run *run, const struct sp_node *node,
+                         struct place *queue, uint32_t *count)
+{
+    for (uint32_t i = 0; sp_is_collective(node) && i < all->exchanges.count; i++) {
+        const struct sp_verify_exchange *exchange = &all->exchanges.items[i];
+        bool is_member = false;
+        for (uint32_t m = 0; m < exchange->member_count; m++)
+            is_member = is_member || exchange->nodes[m] == node;
+        for (uint32_t m = 0; is_member && m < exchange->member_count && *count < MAX_FOLLOWED; m++)
+            queue[(*count)++] = (struct place){exchange->runs[m], exchange->nodes[m]->inputs[0]};
+        if (is_member)
+            return;
+    }
+    for (uint32_t i = 0; i < node->input_count && *count < MAX_FOLLOWED; i++) {
+        if (variable_of(run, node->inputs[i]) != NULL)
+            queue[(*count)++] = (struct place){run, node->inputs[i]};
+    }
+}
+
+/*
+ * Movement makes nothing wrong but order: where it moves items that are none of the value that its result is named
+ * after, the node that made them is the one that is wrong. False where there is none.
+ */
+static bool find_source(struct sp_verification *all, const struct recognised *known, const struct place *moved,
+                        struct place *ret)
+{
+    const struct sp_value *expected = sp_original_value(all, moved->value->name);
+    struct place queue[MAX_FOLLOWED], behind[MAX_FOLLOWED]; /* what a move reads, and what it makes of it */
+    uint32_t count = 0;
+    if (expected != NULL)
+        add_operands(all, moved->run, moved->value->producer, queue, &count);
+    for (uint32_t k = 0; k < count; k++)
+        behind[k] = *moved;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_value *value = queue[i].value, *own;
+        const struct sp_outcome *outcome = variable_of(queue[i].run, value);
+        const struct sp_node *producer = value != NULL ? value->producer : NULL;
+        const uint32_t first = count;
+        struct sp_verify_run *giver;
+        if (outcome == NULL || is_within(known, expected, outcome->numbers))
+            continue;
+        own = sp_original_value(all, value->name);
+        if (own != NULL && own != expected && is_within(known, own, outcome->numbers)) {
+            *ret = behind[i]; /* right as it is, and moved where something else belongs */
+            return true;
+        }
+        if (producer != NULL && !moves(producer)) {
+            *ret = queue[i];
+            return true;
+        }
+        const struct sp_value *given = producer == NULL ? sp_ports_source(all, queue[i].run, value, &giver) : NULL;
+        if (producer != NULL)
+            add_operands(all, queue[i].run, producer, queue, &count);
+        else if (given != NULL && count < MAX_FOLLOWED)
+            queue[count++] = (struct place){giver, given};
+        for (uint32_t k = first; k < count; k++)
+            behind[k] = queue[i];
+    }
+    return false;
+}
+
 static enum sp_status name_node(struct sp_verification *all, const struct recognised *known,
                                 const struct sp_verify_run *run, uint32_t position, struct sp_error *err)
 {
     const struct sp_node *node = run->order[position];
-    const struct sp_value *result = wrong_result(known, run, node);
+    const struct sp_value *result = wrong_result(all, known, run, node);
+    struct place source;
+    if (result != NULL && moves(node) && find_source(all, known, &(struct place){run, result}, &source) &&
+        source.value->producer != NULL) {
+        run = source.run;
+        node = source.value->producer;
+        result = source.value;
+    }
     const struct sp_value *whole = sp_is_collective(node) ? NULL : partial_of(all, known, run, node, position);
     const struct sp_node *user = whole != NULL ? first_user(result) : NULL;
     const struct sp_node *named = user != NULL ? user : node,
-                         *expected = original_node(all, named, wrong_result(known, run, named));
+                         *expected = original_node(all, named, wrong_result(all, known, run, named));
     struct sp_verify_failure failure = {.verdict = verdict_of(all), .run = run, .node = named};
     if (expected != NULL && differs_in_form(all, run, named, expected))
         failure.verdict = SP_REFUTED;
@@ -555,11 +709,48 @@ static bool suspect_of(struct sp_verification *all, const struct recognised *kno
         if (original != NULL && original->graph == all->original.model->graph)
             ret->place = original->index > ret->place ? original->index : ret->place;
         ret->position = n;
-        if (wrong_result(known, run, node) != NULL && reads_well(known, run, node) &&
+        if (wrong_result(all, known, run, node) != NULL && reads_well(known, run, node) &&
             (!sp_is_collective(node) || members_read_well(all, known, node)))
             return true;
     }
     return false;
+}
+
+/* Where a node stands: the last node of the original that it or one before it makes a part of. */
+static uint32_t place_of(struct sp_verification *all, const struct sp_verify_run *run, const struct sp_node *node)
+{
+    uint32_t place = 0;
+    for (uint32_t n = 0; n < run->order_count; n++) {
+        struct sp_node *own = run->order[n];
+        const struct sp_node *original = original_node(all, own, own->output_count > 0 ? own->outputs[0] : NULL);
+        if (original != NULL && original->graph == all->original.model->graph && original->index > place)
+            place = original->index;
+        if (own == node)
+            break;
+    }
+    return place;
+}
+
+/* Failures that name nodes, the first one first; those of outputs behind them. */
+static enum sp_status order_failures(struct sp_verification *all, struct sp_error *err)
+{
+    struct sp_verify_failure *items = all->failures.items;
+    uint32_t *places = SP_NEW_ARRAY(all->arena, all->failures.count, uint32_t);
+    if (places == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < all->failures.count; i++) {
+        const struct sp_verify_failure own = items[i];
+        const bool names_node = own.run != NULL && own.node != NULL && own.output == NULL;
+        const uint32_t place = names_node ? place_of(all, own.run, own.node) : UINT32_MAX;
+        uint32_t at = i;
+        for (; at > 0 && places[at - 1] > place; at--) {
+            items[at] = items[at - 1];
+            places[at] = places[at - 1];
+        }
+        items[at] = own;
+        places[at] = place;
+    }
+    return SP_OK;
 }
 
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
@@ -576,5 +767,5 @@ enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
     qsort(suspects, count, sizeof *suspects, compare_suspects);
     for (uint32_t i = 0; status == SP_OK && i < count; i++)
         status = name_node(all, &known, suspects[i].run, suspects[i].position, err);
-    return status;
+    return status == SP_OK ? order_failures(all, err) : status;
 }

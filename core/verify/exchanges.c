@@ -195,6 +195,30 @@ static enum sp_status set_all(const struct exchange *exchange, uint32_t i, struc
     return status;
 }
 
+static bool have_same_extents(const struct sp_numbers *a, const struct sp_numbers *b)
+{
+    bool is_same = a->rank == b->rank;
+    for (uint32_t i = 0; is_same && i < a->rank; i++)
+        is_same = a->axes[i].extent == b->axes[i].extent;
+    return is_same;
+}
+
+/* The member whose piece has a shape that the fewest have. */
+static uint32_t odd_member(uint32_t count, const struct sp_numbers *const *pieces)
+{
+    uint32_t odd = 0, least = UINT32_MAX;
+    for (uint32_t m = 0; m < count; m++) {
+        uint32_t like = 0;
+        for (uint32_t k = 0; k < count; k++)
+            like += have_same_extents(pieces[m], pieces[k]);
+        if (like < least) {
+            odd = m;
+            least = like;
+        }
+    }
+    return odd;
+}
+
 static enum sp_status exchange_operand(const struct exchange *exchange, uint32_t i)
 {
     struct sp_verification *all = exchange->all;
@@ -232,12 +256,11 @@ static enum sp_status exchange_operand(const struct exchange *exchange, uint32_t
     if (status == SP_OK || status == SP_ERR_MEMORY)
         return status == SP_OK ? SP_OK : sp_fail_memory(exchange->err);
     const char *text = sp_arena_printf(all->arena, "%s", why.message);
+    struct sp_verify_run *odd = exchange->runs[odd_member(exchange->form.count, pieces)];
     return text == NULL ? sp_fail_memory(exchange->err)
                         : set_all(exchange, i,
-                                  (struct sp_outcome){.why = text,
-                                                      .at = node_of(exchange->runs[0]),
-                                                      .is_wrong = status == SP_ERR_MODEL,
-                                                      .run = exchange->runs[0]});
+                                  (struct sp_outcome){
+                                      .why = text, .at = node_of(odd), .is_wrong = status == SP_ERR_MODEL, .run = odd});
 }
 
 /* The members of the group of a waiting run, where all of them wait at the same collective; NULL where not yet.
@@ -317,24 +340,46 @@ enum sp_status sp_exchange_all(struct sp_verification *all, bool *ret_any, struc
     return status;
 }
 
+/* How many ranks wait at the same collective as this one. */
+static uint32_t count_like(const struct sp_verification *all, const struct sp_verify_run *run)
+{
+    const struct form own = read_form(all, run);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->run_count; i++) {
+        if (all->runs[i].state != SP_RUN_WAITS || all->runs[i].program->world != run->program->world)
+            continue;
+        const struct form other = read_form(all, &all->runs[i]);
+        count += other.kind == own.kind && other.axis == own.axis && other.root == own.root &&
+                 other.count == own.count && strcmp(other.reduce, own.reduce) == 0;
+    }
+    return count;
+}
+
+static enum sp_status tell_stuck(struct sp_verification *all, struct sp_verify_run *run, struct sp_error *err)
+{
+    const char *clash;
+    const struct form form = read_form(all, run);
+    (void)members_of(all, run, &form, &clash);
+    const char *text = sp_arena_printf(all->arena, "The collective is never carried out: %s.",
+                                       clash != NULL ? clash : "the ranks wait for each other at different ones");
+    return text == NULL ? sp_fail_memory(err)
+                        : sp_verify_fail(all,
+                                         (struct sp_verify_failure){
+                                             .verdict = SP_REFUTED, .run = run, .node = node_of(run), .message = text},
+                                         err);
+}
+
+/* First those that wait at what the fewest others do: the others are where they should be. */
 enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_error *err)
 {
     enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
-        const char *clash;
-        if (all->runs[i].state != SP_RUN_WAITS)
-            continue;
-        const struct form form = read_form(all, &all->runs[i]);
-        (void)members_of(all, &all->runs[i], &form, &clash);
-        const char *text = sp_arena_printf(all->arena, "The collective is never carried out: %s.",
-                                           clash != NULL ? clash : "the ranks wait for each other at different ones");
-        if (text == NULL)
-            return sp_fail_memory(err);
-        status = sp_verify_fail(
-            all,
-            (struct sp_verify_failure){
-                .verdict = SP_REFUTED, .run = &all->runs[i], .node = node_of(&all->runs[i]), .message = text},
-            err);
+    for (uint32_t like = 1, told = 0; status == SP_OK && told < all->run_count && like <= all->run_count; like++) {
+        for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
+            if (all->runs[i].state != SP_RUN_WAITS || count_like(all, &all->runs[i]) != like)
+                continue;
+            status = tell_stuck(all, &all->runs[i], err);
+            told++;
+        }
     }
     return status;
 }

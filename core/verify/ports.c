@@ -128,6 +128,17 @@ static bool fits_declared(const struct sp_value *value, const struct sp_numbers 
     return fits;
 }
 
+const struct sp_value *sp_ports_source(struct sp_verification *all, const struct sp_verify_run *run,
+                                       const struct sp_value *input, struct sp_verify_run **ret_giver)
+{
+    const json_t *entry = entry_named(run->program->inputs, input->name);
+    const char *from = json_string_value(json_object_get(entry, "from")),
+               *name = json_string_value(json_object_get(entry, "output"));
+    if (from == NULL || strcmp(from, "device") != 0 || name == NULL || (*ret_giver = giver_of(all, entry)) == NULL)
+        return NULL;
+    return named_in((*ret_giver)->model->graph->outputs, (*ret_giver)->model->graph->output_count, name);
+}
+
 static enum sp_status give_of_device(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
                                      const json_t *entry, bool *ret_given, struct sp_error *err)
 {
@@ -144,12 +155,18 @@ static enum sp_status give_of_device(struct sp_verification *all, struct sp_veri
     }
     const struct sp_outcome *outcome = sp_run_outcome(giver, output);
     *ret_given = giver->state == SP_RUN_DONE && outcome != NULL;
-    if (*ret_given && !fits_declared(value, outcome->numbers))
+    if (*ret_given && !fits_declared(value, outcome->numbers)) {
+        /* who is wrong: whoever gives what it does not declare, else who reads it */
+        const bool is_giver = !fits_declared(output, outcome->numbers);
         return sp_run_set(all, run, value,
                           (struct sp_outcome){.why = "an input has another shape than what is given for it",
                                               .is_wrong = true,
-                                              .run = run},
+                                              .at = is_giver               ? output->producer
+                                                    : value->use_count > 0 ? value->uses[0].node
+                                                                           : NULL,
+                                              .run = is_giver ? giver : run},
                           err);
+    }
     return *ret_given ? sp_run_set(all, run, value, *outcome, err) : SP_OK;
 }
 

@@ -95,6 +95,9 @@ enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *
                              struct sp_error *err);
 /* Whether a program reads an input of the original. */
 bool sp_ports_read(const struct sp_verify_run *run, const char *input);
+/* The value of another program that is given for an input, and that program; NULL where none is. */
+const struct sp_value *sp_ports_source(struct sp_verification *all, const struct sp_verify_run *run,
+                                       const struct sp_value *input, struct sp_verify_run **ret_giver);
 /* Compares the outputs of all programs with the original's. */
 enum sp_status sp_ports_compare(struct sp_verification *all, struct sp_error *err);
 

@@ -2,7 +2,7 @@
 //
 //     node verify_mutations.mjs FOLDER RESULTS.jsonl
 //
-// FOLDER holds what device_models wrote, RESULTS what verify_mutations.py printed. TAP on standard output: a mistake that is
+// FOLDER holds what simulate_models wrote, RESULTS what verify_mutations.py printed. TAP on standard output: a mistake that is
 // proved has to leave all results as they are; one that is refuted, and whose folder was kept, is only told.
 import fs from 'node:fs';
 import path from 'node:path';
@@ -31,7 +31,7 @@ for (const result of complete(results)) {
   }
   const wrong = result.verdict === 'proved' && why;
   failed += wrong ? 1 : 0;
-  console.log(`${wrong ? 'not ok' : 'ok'} ${++number} ${result.verdict} ${result.kind} ${result.name}: ${why ?? 'equal'}`);
+  console.log(`${wrong ? 'not ok' : 'ok'} ${++number} ${result.verdict} ${result.kind} ${result.name}: ${why ?? 'equal'}`.replace(/\s+/g, ' '));
 }
 console.log(`1..${number}`);
 process.exitCode = failed ? 1 : 0;

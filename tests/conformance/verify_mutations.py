@@ -3,7 +3,7 @@
 
     verify_mutations.py FOLDER COUNT [SEED] [--only TEXT]
 
-FOLDER holds what device_models wrote: list.jsonl, and for each way and target the manifest and the models. COUNT mistakes
+FOLDER holds what simulate_models wrote: list.jsonl, and for each way and target the manifest and the models. COUNT mistakes
 of the catalogue below are made, one at a time, in models taken in turn; each is written to FOLDER/mutant and verified. One
 line of JSON for each on standard output: {"name", "kind", "where", "verdict", "named", "nodes", "folder"}.
 """
@@ -143,7 +143,7 @@ class Model:
             if names & set(node.inputs):
                 found.append(node.name)
                 if node.op in ("Reshape", "Transpose", "Slice", "Concat", "Split", "Identity", "Cast", "Squeeze",
-                               "Unsqueeze", "Expand", "AllGather", "AllToAll", "DistCollective"):
+                               "Unsqueeze", "Expand", "Gather", "AllGather", "AllToAll", "DistCollective"):
                     names |= set(node.outputs)
         return found
 
@@ -270,7 +270,7 @@ def wrong_group(made, way):
     names = concerned(way, places)
     for model, i in places:
         node = model.nodes[i]
-        node.set("groups", node.get("groups")[::-1])
+        node.set("groups", (node.get("groups") or [])[::-1])
         if reduces(node):
             node.set("reduce_op", "MAX" if bytes(node.get("reduce_op")) != b"MAX" else "SUM")
     return names
@@ -480,30 +480,30 @@ KINDS = [missing_reduce, double_reduce, wrong_group, swapped_shards, other_layer
          early_bias, wrong_stage_input]
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
-    parser.add_argument("count", type=int)
-    parser.add_argument("seed", type=int, nargs="?", default=1)
-    parser.add_argument("--only", default="")
-    asked = parser.parse_args()
+def read_ways(folder):
+    """What simulate_models wrote: each way and target, as (line, target)."""
     lines = []
-    with open(os.path.join(asked.folder, "list.jsonl"), encoding="utf-8") as file:
+    with open(os.path.join(folder, "list.jsonl"), encoding="utf-8") as file:
         for line in file:
             try:
                 lines.append(json.loads(line))
             except ValueError:
                 break
-    ways = [(line, target) for line in lines if not line.get("failure")
+    return [(line, target) for line in lines if not line.get("failure") and not line.get("isLarge")
             for target in ("simulation", "ort", "tensorrt", "sessions")
             if target == "simulation" or os.path.exists(f"{line['model']}.{target}.json")]
-    made, done, tried = random.Random(asked.seed), 0, 0
+
+
+def mutate(folder, count, seed, only=""):
+    """Makes the mistakes one after the other, and yields what is said of each."""
+    ways = read_ways(folder)
+    made, done, tried = random.Random(seed), 0, 0
     made.shuffle(ways)
-    while done < asked.count and tried < 50 * asked.count:
+    while done < count and tried < 50 * count:
         line, target = ways[tried % len(ways)]
         tried += 1
         kind = made.choice(KINDS)
-        if asked.only and asked.only not in f"{kind.__name__} {line['name']} {target}":
+        if only and only not in f"{kind.__name__} {line['name']} {target}":
             continue
         try:
             way = Way(line, target)
@@ -512,17 +512,27 @@ def main():
         names = kind(made, way) if way.models else None
         if names is None:
             continue
-        folder = os.path.join(asked.folder, "mutant", f"{asked.seed}-{done}")
-        answer = way.verify(folder)
+        own = os.path.join(folder, "mutant", f"{seed}-{done}")
+        answer = way.verify(own)
         failures = answer.get("failures", [])
         first = next((f for f in failures if f["node"]), None)
         named = first is not None and any(f"'{name}'" in first["node"] for name in names)
-        print(json.dumps({"name": way.name, "kind": kind.__name__, "verdict": answer.get("verdict", "error"),
-                          "named": named, "nodes": names[:6], "first": first or answer.get("error"), "folder": folder}),
-              flush=True)
         if named and answer.get("verdict") == "refuted":
-            shutil.rmtree(folder)
+            shutil.rmtree(own)
         done += 1
+        yield {"name": way.name, "kind": kind.__name__, "verdict": answer.get("verdict", "error"), "named": named,
+               "nodes": names, "first": first or answer.get("error"), "folder": own}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("count", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--only", default="")
+    asked = parser.parse_args()
+    for result in mutate(asked.folder, asked.count, asked.seed, asked.only):
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

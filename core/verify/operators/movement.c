@@ -165,7 +165,7 @@ static enum sp_status evaluate_split(struct sp_call *call)
         const int64_t extent = x->axes[axis].extent, each = (extent + call->out_count - 1) / call->out_count;
         const int64_t size = parts != NULL ? parts[i] : each < extent - start ? each : extent - start;
         if (size < 0 || size > extent - start)
-            return sp_call_refuse(call, "its parts have another size than its input");
+            return sp_fail(call->err, SP_ERR_MODEL, "PARTS_DIFFER", "Its parts have another size than its input.");
         status =
             sp_numbers_slice(call->arena, x, axis, (struct sp_index_run){start, 1, size}, &call->out[i], call->err);
         start += size;
