@@ -27,7 +27,10 @@ static bool is_largest(double size, int digits)
            (digits == 11 && size >= 65504) || (digits == 8 && size >= 0x1.FEp127);
 }
 
-#define UNITS 4 /* of its last digit that a number may be off, as runtimes compute constants */
+/* Units of its last digit that a number may be off, as runtimes compute constants: more for fractions of few digits. */
+#define UNITS           4
+#define UNITS_OF_SIMPLE 32
+#define SIMPLE          64
 
 /* The fraction of terms below 2^(digits / 2 - 2) that is the size rounded, by its continued fraction. */
 static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *ret_below)
@@ -37,13 +40,13 @@ static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *
     int exponent;
     double rest = size;
     (void)frexp(size, &exponent);
-    const double room = UNITS * ldexp(1, exponent - digits);
+    const double unit = ldexp(1, exponent - digits);
     while (rest < (double)limit) {
         const int64_t whole = (int64_t)rest;
         const int64_t p = whole * above[0] + above[1], q = whole * below[0] + below[1];
         if (p > limit * limit || q > limit)
             return false;
-        if (p > 0 && fabs((double)p / (double)q - size) <= room) {
+        if (p > 0 && fabs((double)p / (double)q - size) <= unit * (q <= SIMPLE ? UNITS_OF_SIMPLE : UNITS)) {
             *ret_above = p;
             *ret_below = q;
             return true;

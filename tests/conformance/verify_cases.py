@@ -29,6 +29,7 @@ from wire_fields import fields, integers  # noqa: E402
 
 PROGRAM = os.environ.get("SHARDPLAN", os.path.join(HERE, "../../build/api/cli/shardplan"))
 DATA = os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(HERE, "../../../shared/data"))
+THOROUGH = bool(os.environ.get("SHARDPLAN_TEST_THOROUGH"))
 TARGETS = ("ort", "tensorrt", "sessions")
 SEVERAL = "(several nodes)"
 MOST_VALUES = 64
@@ -158,9 +159,9 @@ def main():
     parser.add_argument("--program", default=os.path.join(HERE, "../../build/sanitized/tests/conformance/simulate_cases"))
     parser.add_argument("--folder")
     parser.add_argument("--only")
-    parser.add_argument("--every", default="1" if os.environ.get("SHARDPLAN_TEST_THOROUGH") else "24")
-    parser.add_argument("--devices", default="1")
-    parser.add_argument("--bound", type=float, default=8)
+    parser.add_argument("--every", default="1" if THOROUGH else "24")
+    parser.add_argument("--devices", default="1" if THOROUGH else "5")
+    parser.add_argument("--bound", type=float, default=7 if THOROUGH else 11)  # a sample has more of the rare operators
     asked = parser.parse_args()
     archive = os.path.join(DATA, "onnx-backend-tests.tar.gz")
     if not os.path.exists(archive):

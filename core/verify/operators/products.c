@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/operators/evaluate.h"
+#include "verify/operators/steps.h"
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
@@ -147,7 +147,51 @@ static enum sp_status evaluate_einsum(struct sp_call *call)
     return sp_numbers_contract(call->arena, call->in_count, operands, rank, labels, &call->out[0], call->err);
 }
 
+/* A list of an operator's attribute as a tensor. */
+static struct sp_numbers *listed(struct sp_steps *steps, const char *name, enum sp_dtype dtype, int64_t rows)
+{
+    const struct sp_attribute *list = sp_node_attribute(steps->call->node, name);
+    struct sp_numbers *out = NULL;
+    if (steps->status != SP_OK || list == NULL || list->floats == NULL || rows < 1 || list->count % rows != 0)
+        return NULL;
+    const int64_t extents[] = {rows, list->count / rows};
+    steps->status = sp_numbers_create_full(steps->call->arena, dtype, 2, extents, &out, steps->call->err);
+    for (uint32_t i = 0; steps->status == SP_OK && i < list->count; i++)
+        out->items[i] = sp_number_of_real(list->floats[i]);
+    return out;
+}
+
+/* ai.onnx.ml's: rows by coefficients for each target, and what is made of the results of a row. */
+static enum sp_status evaluate_regressor(struct sp_call *call)
+{
+    struct sp_steps steps = {call, SP_OK};
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    const char *transform = sp_node_string(call->node, "post_transform", "NONE");
+    const struct sp_numbers *w = listed(&steps, "coefficients", SP_DTYPE_FLOAT, sp_node_int(call->node, "targets", 1)),
+                            *b = listed(&steps, "intercepts", SP_DTYPE_FLOAT, 1);
+    if (x == NULL || x->rank != 2 || w == NULL || !sp_dtype_is_float(x->dtype) ||
+        x->axes[1].extent != w->axes[1].extent)
+        return sp_evaluate_by_rule(call);
+    const struct sp_labelled operands[] = {{x, {M, K}}, {w, {N, K}}};
+    struct sp_numbers *y = sp_step_product(&steps, &operands[0], &operands[1], 2, (const uint8_t[]){M, N});
+    if (b != NULL)
+        y = sp_step(&steps, y, b, sp_number_add);
+    if (strcmp(transform, "LOGISTIC") == 0)
+        y = sp_step_apply(&steps, y, "Sigmoid", sp_real_sigmoid);
+    else if (strcmp(transform, "SOFTMAX") == 0)
+        y = sp_step_softmax(&steps, y, 2);
+    else if (strcmp(transform, "NONE") != 0)
+        return sp_evaluate_by_rule(call);
+    call->out[0] = y;
+    return steps.status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_products[] = {
-    {"MatMul", evaluate_matmul}, {"FusedMatMul", evaluate_matmul}, {"TransposeMatMul", evaluate_matmul},
-    {"Gemm", evaluate_gemm},     {"Einsum", evaluate_einsum},      {NULL, NULL},
+    {"MatMul", evaluate_matmul},
+    {"FusedMatMul", evaluate_matmul},
+    {"TransposeMatMul", evaluate_matmul},
+    {"Gemm", evaluate_gemm},
+    {"Einsum", evaluate_einsum},
+    {"LinearRegressor", evaluate_regressor},
+    {NULL, NULL},
 };

@@ -29,21 +29,36 @@ static struct sp_number gate_at(const struct lstm *lstm, uint32_t step, uint32_t
     return sum;
 }
 
+static struct sp_number open_gate(const struct lstm *lstm, struct sp_number x)
+{
+    return sp_number_function(lstm->sigmoid, sp_real_sigmoid, false, x);
+}
+
+/* A gate with what it sees of the cell: the input's, the output's and the forget gate's in the order of the operand. */
+static struct sp_number peep(const struct lstm *lstm, uint32_t d, uint32_t gate, uint32_t i, struct sp_number x,
+                             struct sp_number cell)
+{
+    const uint32_t n = lstm->hidden;
+    return lstm->peepholes == NULL
+               ? x
+               : sp_number_add(
+                     x, sp_number_multiply(lstm->peepholes->items[(size_t)d * 3 * n + (size_t)gate * n + i], cell));
+}
+
 static void run_step(const struct lstm *lstm, uint32_t step, uint32_t d, uint32_t b, struct sp_number *h,
                      struct sp_number *c, struct sp_number *next)
 {
     const uint32_t n = lstm->hidden;
     for (uint32_t i = 0; i < n; i++) {
-        const struct sp_number in = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
-                                                       gate_at(lstm, step, d, b, i, h)),
-                               out = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
-                                                        gate_at(lstm, step, d, b, n + i, h)),
-                               forget = sp_number_function(lstm->sigmoid, sp_real_sigmoid, false,
-                                                           gate_at(lstm, step, d, b, 2 * n + i, h)),
-                               cell =
-                                   sp_number_function(lstm->tanh, tanh, false, gate_at(lstm, step, d, b, 3 * n + i, h));
+        struct sp_number gates[4]; /* input, output, forget, cell */
+        for (uint32_t g = 0; g < 4; g++)
+            gates[g] = gate_at(lstm, step, d, b, g * n + i, h);
+        const struct sp_number in = open_gate(lstm, peep(lstm, d, 0, i, gates[0], c[i])),
+                               forget = open_gate(lstm, peep(lstm, d, 2, i, gates[2], c[i])),
+                               cell = sp_number_function(lstm->tanh, tanh, false, gates[3]);
         c[i] = sp_number_add(sp_number_multiply(forget, c[i]), sp_number_multiply(in, cell));
-        next[i] = sp_number_multiply(out, sp_number_function(lstm->tanh, tanh, false, c[i]));
+        next[i] = sp_number_multiply(open_gate(lstm, peep(lstm, d, 1, i, gates[1], c[i])),
+                                     sp_number_function(lstm->tanh, tanh, false, c[i]));
     }
     memcpy(h, next, n * sizeof *h);
 }
@@ -71,7 +86,13 @@ static void run_direction(const struct lstm *lstm, uint32_t d, bool is_backwards
 static bool is_usual(const struct sp_call *call, const char *direction)
 {
     for (uint32_t i = 0; i < call->in_count; i++) {
-        if (call->in[i] != NULL && (i == 4 || i == 7 || !sp_numbers_is_complete(call->in[i])))
+        if (call->in[i] != NULL && !sp_numbers_is_complete(call->in[i]))
+            return false;
+    }
+    const struct sp_numbers *lengths = sp_call_in(call, 4); /* all of them have to be whole */
+    for (uint64_t i = 0; lengths != NULL && i < lengths->count; i++) {
+        if (call->in[0] == NULL || call->in[0]->rank == 0 || !lengths->is_known ||
+            sp_numbers_int(lengths, i) != call->in[0]->axes[0].extent)
             return false;
     }
     return sp_node_attribute(call->node, "activations") == NULL && sp_node_attribute(call->node, "clip") == NULL &&
@@ -96,7 +117,11 @@ static enum sp_status evaluate_lstm(struct sp_call *call)
     const struct sp_labelled operands[] = {{x, {T, B, I}}, {w, {D, G, I}}};
     const uint8_t labels[] = {T, D, B, G};
     struct sp_numbers *gates;
-    struct lstm lstm = {.r = r, .bias = sp_call_in(call, 3), .h0 = sp_call_in(call, 5), .c0 = sp_call_in(call, 6)};
+    struct lstm lstm = {.r = r,
+                        .bias = sp_call_in(call, 3),
+                        .h0 = sp_call_in(call, 5),
+                        .c0 = sp_call_in(call, 6),
+                        .peepholes = sp_call_in(call, 7)};
     lstm.steps = x->axes[0].count;
     lstm.batch = x->axes[1].count;
     lstm.directions = w->axes[0].count;
@@ -105,7 +130,9 @@ static enum sp_status evaluate_lstm(struct sp_call *call)
     lstm.tanh = sp_tag("Tanh");
     const uint64_t states = (uint64_t)lstm.directions * lstm.batch * lstm.hidden, rows = 4 * (uint64_t)lstm.hidden;
     if (w->axes[1].count != rows || !has_shape(r, lstm.directions * rows * lstm.hidden) ||
-        !has_shape(lstm.h0, states) || !has_shape(lstm.c0, states) || !has_shape(lstm.bias, 2 * lstm.directions * rows))
+        !has_shape(lstm.h0, states) || !has_shape(lstm.c0, states) ||
+        !has_shape(lstm.bias, 2 * lstm.directions * rows) ||
+        !has_shape(lstm.peepholes, 3 * states / (lstm.batch > 0 ? lstm.batch : 1)))
         return sp_call_refuse(call, "its operands do not fit together");
     enum sp_status status = sp_numbers_contract(call->arena, 2, operands, 4, labels, &gates, call->err);
     const int64_t y[] = {lstm.steps, lstm.directions, lstm.batch, lstm.hidden};

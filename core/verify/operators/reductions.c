@@ -131,17 +131,22 @@ static enum sp_status evaluate_hardmax(struct sp_call *call)
         return sp_call_refuse(call, "an operand is missing");
     enum sp_status status =
         sp_call_axis(call, sp_node_int(call->node, "axis", call->version < 13 ? 1 : -1), x->rank, &axis);
-    if (status != SP_OK || call->version < 13 || x->axes[axis].count != x->axes[axis].extent || x->count == 0)
+    if (status != SP_OK || x->count == 0)
         return status != SP_OK ? status : sp_evaluate_by_rule(call);
-    uint64_t inner = 1;
-    const uint32_t count = x->axes[axis].count;
-    for (uint32_t i = axis + 1; i < x->rank; i++)
-        inner *= x->axes[i].count;
+    uint64_t inner = 1, count = 1;
+    for (uint32_t i = axis; i < x->rank; i++) {
+        if (x->axes[i].count != x->axes[i].extent)
+            return sp_evaluate_by_rule(call);
+        if (i == axis || call->version < 13) /* all axes behind it are one with it */
+            count *= x->axes[i].count;
+        else
+            inner *= x->axes[i].count;
+    }
     status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
     for (uint64_t row = 0; status == SP_OK && row < x->count / count; row++) {
         const uint64_t base = row / inner * count * inner + row % inner;
         uint64_t best[2] = {base, base};
-        for (uint32_t i = 1; i < count; i++) {
+        for (uint64_t i = 1; i < count; i++) {
             const uint64_t at = base + i * inner;
             best[0] = sp_field_is_less(x->items[best[0]].field, x->items[at].field) ? at : best[0];
             best[1] = x->items[best[1]].real < x->items[at].real ? at : best[1];

@@ -124,3 +124,10 @@ struct sp_numbers *sp_step_choose(struct sp_steps *steps, const struct sp_number
             sp_numbers_choose(steps->call->arena, (const struct sp_numbers *[]){which, a, b}, &out, steps->call->err);
     return out;
 }
+
+struct sp_numbers *sp_step_softmax(struct sp_steps *steps, const struct sp_numbers *x, uint64_t mask)
+{
+    struct sp_numbers *distance = sp_step(steps, x, sp_step_fold(steps, x, mask, sp_number_max), sp_number_subtract);
+    struct sp_numbers *powers = sp_step_apply(steps, distance, "Exp", sp_real_exp);
+    return sp_step(steps, powers, sp_step_fold(steps, powers, mask, sp_number_add), sp_number_divide);
+}

@@ -32,5 +32,7 @@ struct sp_numbers *sp_step_channels(struct sp_steps *steps, const struct sp_numb
 /* The sum of products of two tensors, by labels of their axes (verify/combine.h). */
 struct sp_numbers *sp_step_product(struct sp_steps *steps, const struct sp_labelled *a, const struct sp_labelled *b,
                                    uint32_t rank, const uint8_t *labels);
+/* exp(x - the largest) by its sum, over the axes in the mask. */
+struct sp_numbers *sp_step_softmax(struct sp_steps *steps, const struct sp_numbers *x, uint64_t mask);
 struct sp_numbers *sp_step_choose(struct sp_steps *steps, const struct sp_numbers *which, const struct sp_numbers *a,
                                   const struct sp_numbers *b);
