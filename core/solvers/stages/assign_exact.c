@@ -12,7 +12,8 @@
 
 #define NOTHING      UINT32_MAX
 #define MAX_CHOICES  64 /* options times replicas */
-#define MAX_UNITS    24
+#define MAX_UNITS    64
+#define MAX_PARTS    24 /* parts are bits of 32 */
 #define SPEND_PERIOD 4096
 
 struct part {
@@ -27,7 +28,7 @@ struct exact {
     uint32_t order[MAX_UNITS];
     uint32_t part_of[MAX_UNITS];
     /* Per depth: the parts so far, and what was tried. */
-    struct part parts[MAX_UNITS + 1][MAX_UNITS];
+    struct part parts[MAX_UNITS + 1][MAX_PARTS];
     uint32_t part_count[MAX_UNITS + 1], tried[MAX_UNITS + 1];
     uint32_t *class_left;
     uint32_t *shared_in; /* [shared weight][part] */
@@ -65,7 +66,7 @@ static double load_of(const struct sp_stages_problem *problem, const struct part
 static bool is_worse(struct exact *exact, const struct part *parts, uint32_t count)
 {
     const struct sp_stages_problem *problem = exact->model->problem;
-    double value = 0, seconds[MAX_UNITS];
+    double value = 0, seconds[MAX_PARTS];
     for (uint32_t p = 0; p < count; p++) {
         value = fmax(value, load_of(problem, &parts[p]));
         seconds[p] = parts[p].compute + parts[p].receive + parts[p].send;
@@ -130,7 +131,7 @@ static bool place(struct exact *exact, uint32_t depth, uint32_t to, const struct
     parts[to].weight += model->weight[option][unit];
     parts[to].held = fmax(parts[to].held, model->held[option][unit]);
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++)
-        if (exact->shared_in[model->shared.items[i] * MAX_UNITS + to] == 0)
+        if (exact->shared_in[model->shared.items[i] * MAX_PARTS + to] == 0)
             parts[to].weight += model->shared_bytes[model->shared.items[i]] * limits->memory_scale;
     double bytes = parts[to].weight + parts[to].held;
     if (bytes > limits->memory_bytes * (1 + SP_STAGES_SLACK) && !sp_assign_is_free(problem, option))
@@ -148,7 +149,7 @@ static void commit(struct exact *exact, uint32_t unit, uint32_t to, bool is_ther
     const struct sp_assign_model *model = exact->model;
     exact->part_of[unit] = is_there ? to : NOTHING;
     for (uint32_t i = model->shared.start[unit]; i < model->shared.start[unit + 1]; i++) {
-        uint32_t *in = &exact->shared_in[model->shared.items[i] * MAX_UNITS + to];
+        uint32_t *in = &exact->shared_in[model->shared.items[i] * MAX_PARTS + to];
         *in = is_there ? *in + 1 : *in - 1;
     }
 }
@@ -157,12 +158,12 @@ static void commit(struct exact *exact, uint32_t unit, uint32_t to, bool is_ther
 static void keep(struct exact *exact)
 {
     const struct sp_assign_model *model = exact->model;
-    struct sp_stages_choice choices[MAX_UNITS];
+    struct sp_stages_choice choices[MAX_PARTS];
     uint32_t count = exact->part_count[model->unit_count];
     for (uint32_t p = 0; p < exact->max_parts; p++) /* the empty ones come last; what they are is not looked at */
         choices[p] = exact->parts[model->unit_count][p < count ? p : 0].choice;
     sp_assign_state_load(exact->state, choices, exact->part_of);
-    double value = sp_assign_state_value(exact->state), seconds[MAX_UNITS];
+    double value = sp_assign_state_value(exact->state), seconds[MAX_PARTS];
     if (exact->judge != NULL) {
         for (uint32_t p = 0; p < count; p++)
             seconds[p] =
@@ -278,7 +279,7 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
         return SP_OK;
     exact->best = best;
     exact->class_left = SP_NEW_ARRAY(run->scratch, problem->class_count, uint32_t);
-    exact->shared_in = SP_NEW_ARRAY(run->scratch, (size_t)model->shared_count * MAX_UNITS, uint32_t);
+    exact->shared_in = SP_NEW_ARRAY(run->scratch, (size_t)model->shared_count * MAX_PARTS, uint32_t);
     if (exact->class_left == NULL || exact->shared_in == NULL)
         return sp_fail_memory(run->err);
     for (uint32_t c = 0; c < problem->class_count; c++)
@@ -287,14 +288,12 @@ enum sp_status sp_assign_exact(struct sp_stages_run *run, const struct sp_assign
     exact->max_parts = devices < exact->max_parts ? (uint32_t)devices : exact->max_parts;
     if (problem->max_stages != 0 && problem->max_stages < exact->max_parts)
         exact->max_parts = problem->max_stages;
-    for (uint32_t f = 0; judge != NULL && f < judge->free_count; f++)
+    exact->max_parts += judge != NULL ? judge->free_count : 0;
+    if (exact->max_parts > MAX_PARTS)
+        return SP_OK;
+    exact->part_count[0] = judge != NULL ? judge->free_count : 0;
+    for (uint32_t f = 0; f < exact->part_count[0]; f++)
         exact->parts[0][f].choice = judge->free_choices[f];
-    if (judge != NULL) {
-        exact->part_count[0] = judge->free_count;
-        exact->max_parts += judge->free_count;
-        if (exact->max_parts > MAX_UNITS)
-            return SP_OK;
-    }
     if (best->slot_count < exact->max_parts) { /* it may end with more stages than were looked at before */
         struct sp_stages_choice *choices = SP_NEW_ARRAY(run->scratch, exact->max_parts, struct sp_stages_choice);
         if (choices == NULL)

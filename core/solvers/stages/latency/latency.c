@@ -15,6 +15,7 @@
 #define MAX_TABLE      ((uint64_t)1 << 24)
 #define EXACT_UNITS    13
 #define EXACT_LIMIT    ((uint64_t)3000000)
+#define WIDE_WORK      ((uint64_t)20000000) /* of more units, where most searches end soon, with a proof, or hardly ever */
 
 struct latency_search {
     struct sp_stages_run *run;
@@ -196,10 +197,16 @@ static enum sp_status begin_search(struct latency_search *search)
     return SP_OK;
 }
 
+/* Elementary steps of one look at the clock. */
+static uint64_t look_work(const struct sp_latency_graph *graph)
+{
+    return ((uint64_t)graph->node_count + graph->after.start[graph->node_count]) * EDGE_WORK;
+}
+
 static enum sp_status anneal_in_rounds(struct latency_search *search)
 {
     const struct sp_latency_graph *graph = search->graph;
-    uint64_t look = ((uint64_t)graph->node_count + graph->after.start[graph->node_count]) * EDGE_WORK;
+    uint64_t look = look_work(graph);
     uint64_t work = MAX_WORK < search->run->work_left ? MAX_WORK : search->run->work_left;
     uint64_t steps = graph->model->unit_count * STEPS_PER_UNIT;
     steps = steps < MIN_STEPS ? MIN_STEPS : steps;
@@ -306,11 +313,12 @@ static enum sp_status search_all(struct latency_search *search)
         search->bound = search->best->value;
     else if (status == SP_OK)
         status = sp_latency_bound(run, graph, search->best->value, &search->bound);
-    if (status == SP_OK && graph->model->unit_count <= EXACT_UNITS &&
-        search->best->value * (1 - 1e-9) > search->bound) {
+    if (status == SP_OK && search->best->value * (1 - 1e-9) > search->bound) {
+        const bool is_small = graph->model->unit_count <= EXACT_UNITS;
+        const uint64_t limit = is_small ? EXACT_LIMIT : WIDE_WORK / look_work(graph);
         double bound = 0;
         search->exact.value = search->best->value;
-        status = sp_latency_exact(run, graph, &search->exact, EXACT_LIMIT, &bound);
+        status = sp_latency_exact(run, graph, &search->exact, limit, &bound);
         search->bound = fmax(search->bound, bound);
     }
     const bool is_done = search->chain.is_all && (search->best->value < INFINITY || !search->chain.is_found);
