@@ -22,6 +22,7 @@ from contract import Contract  # noqa: E402
 SIDES = ("value", "low", "high")
 DEVICE = {"name": "small", "memory_bytes": 4e6, "memory_bandwidth": 1e10, "link_bandwidth": 1e9,
           "flops": {"float16": 1e11, "float32": 1e11}}
+THOROUGH = bool(os.environ.get("SHARDPLAN_TEST_THOROUGH"))
 LLM = {"llm": {"input": 40, "output": 20}, "concurrency": 12}
 
 
@@ -149,30 +150,31 @@ class Workload(test_cli.Case):
         lengths = [10, 20, 30, 100]
         mean = sum(lengths) / len(lengths)
         spread = sum(x * x for x in lengths) / len(lengths) / mean ** 2 - 1
-        service = self.served({"llm": {"input": lengths, "output": 20}, "concurrency": 12})["service"]
+        service = self.served({"llm": {"input": lengths, "output": 20}, "concurrency": 12}, count=1)["service"]
         self.assertEqual(service["phases"][0]["dims"]["sequence_length"], mean)
         self.expect_generation(service, LLM, spread)
         # A log-normal distribution: 90 % are below exp(mu + 1.2815515655 sigma), and its mean is exp(mu + sigma^2 / 2).
         sigma = 0.5
         mu = math.log(40) - sigma ** 2 / 2
         percentile = {"mean": 40, "p90": math.exp(mu + 1.2815515655446004 * sigma)}
-        service = self.served({"llm": {"input": percentile, "output": 20}, "concurrency": 12})["service"]
+        service = self.served({"llm": {"input": percentile, "output": 20}, "concurrency": 12}, count=1)["service"]
         self.expect_generation(service, LLM, math.exp(sigma ** 2) - 1)
         # Long outputs are in flight longer: the mean of what there is of them is that of all, weighted by their lengths.
         outputs = [10, 50]
         seen = sum(x * x / 2 for x in outputs) / sum(outputs)
-        service = self.served({"llm": {"input": 40, "output": outputs}, "concurrency": 12})["service"]
+        service = self.served({"llm": {"input": 40, "output": outputs}, "concurrency": 12}, count=1)["service"]
         self.assertEqual(service["phases"][1]["dims"]["past_sequence_length"], round(40 + seen))
-        service = self.served({"llm": {"input": 40, "output": 20, "shared_prefix": 30}, "concurrency": 12})["service"]
+        service = self.served({"llm": {"input": 40, "output": 20, "shared_prefix": 30}, "concurrency": 12},
+                              count=1)["service"]
         self.assertEqual(service["phases"][0]["dims"]["sequence_length"], 10)
         self.assertEqual(service["phases"][0]["dims"]["past_sequence_length"], 30)
 
     def test_names_of_symbols(self):
         names = {"batch": "B", "positions": "S", "past": "P", "total": "T"}
         other = self.graph("other.json", names=names)
-        expected = self.served(LLM)["service"]
+        expected = self.served(LLM, count=1)["service"]
         for workload in (LLM, {**LLM, "symbols": names}):
-            service = self.served(workload, model=other)["service"]
+            service = self.served(workload, count=1, model=other)["service"]
             self.assertEqual(service["phases"][1]["dims"].keys(), {"B", "S", "P", "T"})
             self.assertEqual(service["tpot_range"], expected["tpot_range"])
         self.refused({**LLM, "symbols": {"batch": "nothing"}}, "UNKNOWN_DIMENSION")
@@ -255,6 +257,7 @@ class Workload(test_cli.Case):
 
     def test_the_fewest_devices(self):
         """For that objective: no fewer copies keep the limit."""
+        self.model = self.graph("layer.json", layers=1)
         full = self.served({**LLM, "concurrency": "best"}, count=1)["service"]
         workload = {"llm": LLM["llm"], "rate_per_second": 1.5 * full["capacity_per_second"]}
         service = self.served(workload, "--objective", "devices", count=4)["service"]
@@ -263,14 +266,15 @@ class Workload(test_cli.Case):
             self.served(workload, count=1)
 
     def test_random_workloads_keep_their_limits(self):
-        """By their own figures; and no other candidate is better by more than the tolerance."""
+        """By their own figures; and no other candidate is better by more than the tolerance. Everyday on few devices."""
         draw = random.Random(11)
+        counts = (1, 2, 4) if THOROUGH else (1, 1, 2)
         for turn in range(6):
             workload = {"llm": {"input": draw.randint(1, 60), "output": draw.randint(1, 40)}, "concurrency": "best",
                         "limits": {name: 10 ** draw.uniform(-3, 0) for name in ("ttft_seconds", "tpot_seconds",
                                                                                 "request_seconds") if draw.random() < 0.5}}
             with self.subTest(turn, workload=workload):
-                done = test_cli.run("plan", self.model, "--cluster", self.cluster(draw.choice((1, 2, 4))), "--workload",
+                done = test_cli.run("plan", self.model, "--cluster", self.cluster(draw.choice(counts)), "--workload",
                                     self.workload(workload), "--json")
                 if done.returncode == 3:
                     self.assertEqual(json.loads(done.stdout)["error"]["code"], "LIMIT_NOT_KEPT")
@@ -284,16 +288,16 @@ class Workload(test_cli.Case):
 
     def test_the_cheapest_devices(self):
         """Over kinds and numbers: what a run of each alone says, and the lowest price among those that keep the limits."""
+        self.model = self.graph("layer.json", layers=1)
         kinds = {"slow": ({"memory_bandwidth": 2e9}, 1.0), "fast": ({"memory_bandwidth": 2e10}, 6.0)}
         paths = []
         for name, (changes, price) in kinds.items():
             device = {**DEVICE, "name": name, **changes,
                       "price_per_hour": {"usd": price, "provider": "a test", "date": "2026-01-01"}}
             paths.append(self.file(name + ".json", json.dumps(device).encode()))
-        is_thorough = bool(os.environ.get("SHARDPLAN_TEST_THOROUGH"))
-        counts = [1, 2, 4] if is_thorough else [1, 2]
+        counts = [1, 2, 4] if THOROUGH else [1, 2]
         full = self.served({**LLM, "concurrency": "best"}, count=1)["service"]
-        for part in (0.4, 1.5) if is_thorough else (1.5,):
+        for part in (0.4, 1.5) if THOROUGH else (1.5,):
             workload = {"llm": LLM["llm"], "rate_per_second": part * full["requests_per_second"],
                         "limits": {"request_seconds": 4 * full["request_seconds"]}}
             with self.subTest(part):
@@ -316,10 +320,10 @@ class Workload(test_cli.Case):
                         self.assertAlmostEqual(row["price_per_hour"], prices[row["device"] + ".json",
                                                                               row["devices_available"]])
                         self.assertAlmostEqual(row["price_per_hour"], kinds[row["device"]][1] * row["devices"])
-                # A budget below that price is one that nothing keeps; the same as a limit.
+                # A budget below that price is one that nothing keeps, of the most devices, which have the fewer ones in them.
                 tight = {**workload, "budget_per_hour": 0.99 * min(prices.values())}
-                done = test_cli.run("plan", self.model, "--devices", ",".join(map(str, counts)), "--device",
-                                    ",".join(paths), "--workload", self.workload(tight), "--json")
+                done = test_cli.run("plan", self.model, "--devices", str(counts[-1]), "--device", ",".join(paths),
+                                    "--workload", self.workload(tight), "--json")
                 self.assertEqual(done.returncode, 3)
         self.done("plan", self.model, "--cluster", self.cluster(2), "--objective", "cost", status=2)
 
