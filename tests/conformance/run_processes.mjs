@@ -9,6 +9,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
+import { checkStates } from '../../api/examples/run/manifest.mjs';
 import { measure, start, RANK } from '../../api/examples/run/run.mjs';
 import { difference } from './simulate_tensor.mjs';
 import { readArguments } from './simulate_tools.mjs';
@@ -45,10 +46,12 @@ const layouts = {
   'pipeline 4': { cluster: clusterOf(['gpu', 4]), words: ['--strategy', 'pipeline'] },
   '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, keepsBatch: true },
   'copies': { cluster: clusterOf(['gpu', 2]), words: [], copies: 2 },
+  'routes': { cluster: { groups: [['a100-sxm4-40gb', 1], ['l4-24gb', 2]].map(([name, count]) => ({ name, count, device: name })), mesh: [{ name: 'net', size: 3, bandwidth: 1.25e9, latency: 1e-7 }] },
+    words: ['--strategy', 'routes'], routes: true },
   'unequal shares': { cluster: unequal, words: tensor, keepsBatch: true } };
-const everyday = ['bert_tiny, tensor 2', 'llama_tiny, 2 x 2', 'moe_tiny, tensor 2', 'moe_tiny, copies', 'bert_tiny, unequal shares', 'resnet50, pipeline 2'];
+const everyday = ['llama_tiny, 2 x 2', 'moe_tiny, tensor 2', 'moe_tiny, copies', 'bert_tiny, unequal shares', 'llama_tiny, routes', 'resnet50, pipeline 2'];
 const others = ['bert_tiny', 'llama_tiny', 'moe_tiny', 'resnet50'].flatMap((name) => Object.keys(layouts).map((layout) => `${name}, ${layout}`))
-  .filter((name) => !everyday.includes(name) && name !== 'resnet50, copies');
+  .filter((name) => !everyday.includes(name) && !['resnet50, copies', 'resnet50, routes'].includes(name));
 
 // Where requests are what is easiest to split, what the devices exchange is not seen: these stay together.
 function keepBatch(model) {
@@ -64,7 +67,7 @@ function make(folder, name, layout) {
   fs.copyFileSync(path.join(models, `${name}.onnx`), model);
   fillWeights(folder, model, -0.04); // around 0: sums of many products stay numbers
   const constraints = { ...layout.constraints, forbid: [...(layout.constraints?.forbid ?? []), ...(layout.keepsBatch && name !== 'resnet50' ? keepBatch(model) : [])] };
-  shell('plan', model, '--cluster', write(path.join(folder, 'cluster.json'), layout.cluster), '--constraints', write(path.join(folder, 'constraints.json'), constraints), '--tolerance', '0', ...layout.words, '--plan', plan);
+  shell('plan', model, '--cluster', write(path.join(folder, 'cluster.json'), layout.cluster), ...(layout.routes ? [] : ['--constraints', write(path.join(folder, 'constraints.json'), constraints)]), '--tolerance', '0', ...layout.words, '--plan', plan);
   shell('export', plan, '--model', model, '--format', 'sessions', '-o', out);
   return { model, out, plan: JSON.parse(fs.readFileSync(plan, 'utf8')) };
 }
@@ -113,8 +116,9 @@ async function checkPlan(name, folder) {
     if (manifest.estimate.latency_seconds !== plan.estimate.latency_seconds) throw new Error('the manifest has another estimate than the plan');
     const feeds = await requests(processes, model, file === 'resnet50' ? LARGE : REQUESTS);
     if (file === 'resnet50' && !thorough) return `${ranks.length} processes, a large model`;
+    if (layouts[layout].routes && (processes.routes.length < 2 || processes.routes.some(({ taken }) => taken === 0))) throw new Error(`the routes take ${processes.routes.map(({ taken }) => taken)} requests`);
     const figures = await measure(processes, feeds, 2, 2);
-    if (!(figures.latency_seconds > 0 && figures.throughput_per_second > 0 && figures.devices.every(({ seconds }) => seconds > 0))) throw new Error(`the figures are ${JSON.stringify(figures)}`);
+    if (!(figures.latency_seconds > 0 && figures.throughput_per_second > 0 && figures.devices.some(({ seconds }) => seconds > 0))) throw new Error(`the figures are ${JSON.stringify(figures)}`);
     return `${ranks.length} processes, ${ranks.reduce((all, { models: count }) => all + count, 0)} models, ${plan.collectives.length} exchanges`;
   } finally {
     await processes.stop();
@@ -137,6 +141,7 @@ const exchanges = {
   'all-to-all': { model: pair, mesh: line(2), devices: 2, set: { a: '{devices=[2,1]0,1}', b: '{devices=[1,2]0,1}' } },
   'all-to-all of groups': { kind: 'all-to-all', model: pair, mesh: square, devices: 4, set: { a: `{devices=[2,1,2]0,1,2,3 ${rest}}`, b: `{devices=[1,2,2]0,1,2,3 ${rest}}` } },
   'collective-permute': { model: pair, devices: 2, set: { a: '{devices=[2,1]0,1}', b: '{devices=[2,1]1,0}' } } };
+const usual = ['all-reduce of groups', 'reduce-scatter', 'all-gather of unequal pieces', 'all-to-all'];
 
 async function checkExchange(name, folder) {
   const { kind = name, model, mesh, devices, set } = exchanges[name], annotated = path.join(folder, 'annotated.onnx'), plain = path.join(folder, 'plain.onnx'), out = path.join(folder, 'out');
@@ -149,6 +154,51 @@ async function checkExchange(name, folder) {
   try {
     await requests(processes, plain, 3);
     return `${devices} processes`;
+  } finally {
+    await processes.stop();
+  }
+}
+
+/* ---- loops: a prompt, then one position at a time ---- */
+
+const PROMPT = 7, STEPS = 8, BATCH = 2, scriptsOfModels = path.join(models, '../faults/real-files');
+const ints = (dims, list) => new ort.Tensor('int64', BigInt64Array.from(list, BigInt), dims);
+const floats = (dims, of) => new ort.Tensor('float32', Float32Array.from({ length: dims.reduce((all, dim) => all * dim, 1) }, (_, i) => of(i)), dims);
+const decoders = {
+  decoder: { script: [path.join(scriptsOfModels, 'genai_builder_like.py'), '2', '128', '8', '4', '128', '100', 'fp32', 'real'], batch: ['--dim', `batch_size=${BATCH}`],
+    dims: ['--dim', `batch_size=${BATCH}`, '--dim', 'sequence_length=1', '--dim', `past_sequence_length=${PROMPT}`, '--dim', `total_sequence_length=${PROMPT + 1}`],
+    feed: (past, size, seed = 0) => ({ input_ids: ints([BATCH, size], Array.from({ length: BATCH * size }, (_, i) => (i * 37 + past * 5 + seed + 11) % 100)), attention_mask: ints([BATCH, past + size], Array(BATCH * (past + size)).fill(1)) }) },
+  'recurrent network': { script: [path.join(here, 'loop_recurrent.py')], batch: [], dims: [], feed: (past, size, seed = 0) => ({ x: floats([3, 64], (i) => Math.sin(i * 7 + past + seed)) }) } };
+
+// The original runs in a loop of its own, here.
+async function checkLoop(name, folder, command = RANK) {
+  const [kind, layout] = name.split(', '), { script: [program, ...words], batch, dims, feed } = decoders[kind], { cluster, words: how, constraints = {} } = layouts[layout];
+  const model = path.join(folder, 'model.onnx'), annotated = path.join(folder, 'annotated.onnx'), out = path.join(folder, 'out');
+  const { status, stderr } = spawnSync('python3', [program, model, ...words], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(stderr);
+  shell('plan', model, '--cluster', write(path.join(folder, 'cluster.json'), cluster), '--constraints', write(path.join(folder, 'constraints.json'), constraints), '--tolerance', '0', ...how, ...dims, '-o', annotated);
+  shell('export', annotated, '--format', 'sessions', ...batch, '-o', out);
+  const original = await ort.InferenceSession.create(model, options), processes = await start(out, { command }), { states } = processes.manifest;
+  try {
+    if (states.length === 0) throw new Error('the manifest has no states');
+    const isState = new Set(states.map(({ present }) => present)), wanted = cluster.groups[0].count;
+    if (processes.ranks.length !== wanted) throw new Error(`${processes.ranks.length} processes instead of ${wanted}`);
+    let own = Object.fromEntries(states.map(({ past }) => [past, floats(original.inputMetadata.find((input) => input.name === past).shape.map((dim) => (dim > 0 ? dim : /past/.test(dim) ? 0 : BATCH)), () => 0)]));
+    const loops = [processes.loop(), processes.loop()]; // the second one must not touch what the first one keeps
+    for (let step = 0, past = 0; step <= STEPS; step++) {
+      const size = step === 0 ? PROMPT : 1, feeds = feed(past, size), expected = await original.run({ ...feeds, ...own });
+      const results = await loops[0].step(step === 0 ? { ...feeds, ...own } : feeds);
+      if (Object.keys(results).some((output) => isState.has(output))) throw new Error('a state left its device');
+      if (step === 0) await loops[1].step({ ...feed(0, PROMPT, 1), ...own });
+      for (const output of Object.keys(expected)) {
+        const why = isState.has(output) ? null : difference(results[output], expected[output], { rtol: 1e-3, atol: 1e-4 });
+        if (why) throw new Error(`step ${step}, '${output}': ${why}`);
+      }
+      own = Object.fromEntries(states.map(({ past: before, present }) => [before, expected[present]]));
+      past += size;
+    }
+    loops.forEach((loop) => loop.end());
+    return `${STEPS + 1} steps, ${states.length} states`;
   } finally {
     await processes.stop();
   }
@@ -204,7 +254,9 @@ async function checkRefused(folder) {
   await refused(start(other.out), /^The manifest has version 2, and this program reads version 1: /);
   shell('export', path.join(folder, path.basename(path.dirname(other.out)), 'plan.json'), '--model', other.model, '--format', 'ort-collectives', '-o', other.out);
   await refused(start(other.out), /^These models exchange by collectives \(ort\), .*--format sessions/);
-  return '5 reasons';
+  const moved = [{ inputs: [{ past: 'cache', box: [[0, 2], [4, 8], [0, null]] }], outputs: [{ present: 'cache', box: [[0, 2], [0, 8], [0, null]] }] }];
+  await refused((async () => checkStates(moved))(), /^The plan does not keep the state 'cache' where it is made: no loop can be run\.$/);
+  return '6 reasons';
 }
 
 /* ---- the same in Python, with a stand-in for its ONNX Runtime that runs models in this one ---- */
@@ -239,6 +291,13 @@ async function checkPython(folder) {
   return 'beside Node, and alone';
 }
 
+async function checkPythonLoop(folder) {
+  const said = await checkLoop('recurrent network, tensor 2', folder, PYTHON_RANK);
+  const { status, stderr } = spawnSync(python, ['-B', path.join(here, 'loop_processes.py'), path.join(folder, 'model.onnx'), path.join(folder, 'out')], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`loop_processes.py ends with ${status}: ${stderr}`);
+  return said;
+}
+
 /* ---- README ---- */
 
 // What the section's commands print.
@@ -268,9 +327,10 @@ async function checkReadme(folder) {
 
 const cases = [
   ...[...everyday, ...(thorough ? others : [])].map((name) => [`plan ${name}`, (folder) => checkPlan(name, folder)]),
-  ...Object.keys(exchanges).filter((name) => thorough || !name.startsWith('all-to-all of')).map((name) => [`exchange ${name}`, (folder) => checkExchange(name, folder)]),
+  ...Object.keys(exchanges).filter((name) => thorough || usual.includes(name)).map((name) => [`exchange ${name}`, (folder) => checkExchange(name, folder)]),
+  ...Object.keys(decoders).flatMap((name) => (thorough ? ['tensor 2', 'tensor 4', 'pipeline 2', '2 x 2'] : name === 'decoder' ? ['tensor 2'] : []).map((layout) => [`loop ${name}, ${layout}`, (folder) => checkLoop(`${name}, ${layout}`, folder)])),
   ['killed process', checkKilled], ['files that do not fit', checkRefused], ['README', checkReadme],
-  ...(python ? [['Python', checkPython], ['killed process in Python', (folder) => checkKilled(folder, 'pipeline 4', PYTHON_RANK)]] : [])];
+  ...(python ? [['Python', checkPython], ['loops in Python', checkPythonLoop], ['killed process in Python', (folder) => checkKilled(folder, 'pipeline 2', PYTHON_RANK)]] : [])];
 let failed = 0, number = 0;
 if (!python) console.log('ok run_processes Python # SKIP numpy is not there');
 if (!fs.existsSync(models)) console.log(`ok run_processes # SKIP ${models} is not there`);

@@ -24,9 +24,11 @@ export const routeCount = (manifest) => manifest.routes?.length ?? 1;
 
 /**
  * What one device does on a route: its parts in their order, each with its inputs and outputs. An input has the `key`
- * under which it is waited for; an output the devices that it goes to.
+ * under which it is waited for; an output the devices that it goes to. What a step of a loop hands to the next has the
+ * name of the state, `past` of an input and `present` of an output.
  */
 export function partsOn(manifest, route, id) {
+  const states = new Map(manifest.states.map(({ past, present }) => [present, past]));
   const device = manifest.devices.find((each) => each.id === id), sources = inputsOn(manifest, route);
   if (!sources.has(id)) return [];
   const keyOf = ({ device, part, output }) => `${device} ${part} ${output}`;
@@ -35,13 +37,22 @@ export function partsOn(manifest, route, id) {
   return [...device.parts].sort((a, b) => a.part - b.part).map(({ part, model, inputs, outputs }) => ({
     model,
     inputs: inputs.map(({ name }) => {
-      const source = sources.get(id).get(`${part} ${name}`);
-      return { name, key: source.device === undefined ? inputKey(part, name) : keyOf(source) };
+      const source = sources.get(id).get(`${part} ${name}`), isPast = [...states.values()].includes(source.tensor);
+      return { name, key: source.device === undefined ? inputKey(part, name) : keyOf(source), past: isPast ? source.tensor : null, box: source.box };
     }),
-    outputs: outputs.filter(({ to }) => to !== 'nobody').map(({ name, to }) => {
+    outputs: outputs.filter(({ to }) => to !== 'nobody').map(({ name, to, tensor, box }) => {
       const key = keyOf({ device: id, part, output: name });
-      return { name, key, isResult: to === 'output', to: [...(takers.get(key) ?? [])] };
+      return { name, key, isResult: to === 'output', present: states.get(tensor) ?? null, box, to: [...(takers.get(key) ?? [])] };
     }) }));
+}
+
+/** Whether the device makes all that it takes of the states, from where on it takes it: else a loop cannot be run. */
+export function checkStates(parts) {
+  const startsOf = (box) => JSON.stringify(box?.map((axis) => (Array.isArray(axis[0]) ? axis : [axis]).map(([start]) => start)) ?? null);
+  const made = new Map(parts.flatMap(({ outputs }) => outputs.flatMap(({ present, box }) => (present ? [[present, startsOf(box)]] : []))));
+  for (const { inputs } of parts)
+    for (const { past, box } of inputs)
+      if (past && made.get(past) !== startsOf(box)) throw new Error(`The plan does not keep the state '${past}' where it is made: no loop can be run.`);
 }
 
 const inputKey = (part, name) => `input ${part} ${name}`;

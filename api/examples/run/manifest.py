@@ -23,6 +23,7 @@ class Manifest:
                              "not have: write them with 'shardplan export PLAN.json --model MODEL --format sessions -o DIR'.")
         self.folder, self.digest = folder, hashlib.sha256(data).hexdigest()
         self.devices = {device["id"]: device for device in said["devices"]}
+        self.states = {state["present"]: state["past"] for state in said["states"]}
         self.inputs, self.estimate = said["inputs"], said.get("estimate", {})
         self.copies = said.get("copies") or [list(self.devices)]
         self.routes = said.get("routes") or [None]
@@ -51,8 +52,8 @@ class Manifest:
 
     def parts(self, route, device):
         """What a device does: its parts in their order. An input has the key that it is waited for with; an output the
-        devices that it goes to."""
-        sources, takers = self.sources(route), {}
+        devices that it goes to. What a step of a loop hands to the next has the name of the state, `past`, in both."""
+        sources, takers, pasts = self.sources(route), {}, set(self.states.values())
         for taker, own in sources.items():
             for source in own.values():
                 if "device" in source:
@@ -60,12 +61,17 @@ class Manifest:
         result = []
         for part in sorted(self.devices[device]["parts"] if device in sources else (), key=lambda part: part["part"]):
             number = part["part"]
-            inputs = {name: made_key(**source) if "device" in source else fed_key(number, name)
-                      for (at, name), source in sources[device].items() if at == number}
-            outputs = [(port["name"], made_key(device, number, port["name"]), port["to"] == "output")
-                       for port in part["outputs"] if port["to"] != "nobody"]
-            result.append({"model": part["model"], "inputs": inputs,
-                           "outputs": [(*output, sorted(takers.get(output[1], ()))) for output in outputs]})
+            inputs = [{"name": name, "key": made_key(**source) if "device" in source else fed_key(number, name),
+                       "past": source["tensor"] if source.get("tensor") in pasts else None, "box": source.get("box")}
+                      for (at, name), source in sources[device].items() if at == number]
+            outputs = []
+            for port in part["outputs"]:
+                key = made_key(device, number, port["name"])
+                if port["to"] != "nobody":
+                    outputs.append({"name": port["name"], "key": key, "is_result": port["to"] == "output",
+                                    "past": self.states.get(port.get("tensor")), "box": port.get("box"),
+                                    "to": sorted(takers.get(key, ()))})
+            result.append({"model": part["model"], "inputs": inputs, "outputs": outputs})
         return result
 
     def feeds(self, route):
@@ -91,6 +97,19 @@ def made_key(device, part, output, **_):
 
 def fed_key(part, name):
     return f"input {part} {name}"
+
+
+def check_states(parts):
+    """Whether the device makes all that it takes of the states, from where on it takes it: else a loop cannot be run."""
+    made = {each["past"]: starts_of(each["box"]) for part in parts for each in part["outputs"] if each["past"]}
+    for part in parts:
+        for each in part["inputs"]:
+            if each["past"] and made.get(each["past"], "") != starts_of(each["box"]):
+                raise ValueError(f"The plan does not keep the state '{each['past']}' where it is made: no loop can be run.")
+
+
+def starts_of(box):
+    return None if box is None else [[start for start, _ in ranges_of(axis)] for axis in box]
 
 
 # ---- boxes: for each axis a range of indices or several; null is all there is, and a limit of null the end ----

@@ -6,7 +6,7 @@
 // Anybody who reaches the port can use it: listen on addresses of a trusted network only.
 import net from 'node:net';
 import path from 'node:path';
-import { checkModels, partsOn, readManifest, routeCount } from './manifest.mjs';
+import { checkModels, checkStates, partsOn, readManifest, routeCount } from './manifest.mjs';
 import { Sessions } from './sessions.mjs';
 import { Channel, Mailbox, PROTOCOL, tensorOf } from './wire.mjs';
 
@@ -65,6 +65,7 @@ function welcome(socket) {
       else channel.send({ type: 'welcome' });
     } else if (head.type === 'tensor') mailbox.put(head.request, head.key, tensorOf(head, bytes));
     else if (head.type === 'request') last = last.then(() => serve(head)).catch((error) => fail(error.message));
+    else if (head.type === 'end') last = last.then(() => loops.delete(head.loop));
     else if (head.type === 'bye') hasLeft = true;
     else if (head.type === 'stop' && head.message) fail(head.message);
     else if (head.type === 'stop') leave();
@@ -89,6 +90,7 @@ function connect(to, address) {
 /* ---- work ---- */
 
 const routes = [];
+const loops = new Map(); // loop -> state -> this device's part of it
 
 async function prepare({ device: own, addresses }, channel) {
   device = own;
@@ -110,24 +112,28 @@ async function prepare({ device: own, addresses }, channel) {
   }
 }
 
-// One request: its parts one after the other, each once all that it takes has come.
-async function serve({ request, route }) {
+// One request: its parts one after the other, each once all that it takes has come. In a loop, states stay here.
+async function serve({ request, route, loop, step }) {
   let seconds = 0;
+  if (loop !== undefined && step === 0) checkStates(routes[route]);
+  const before = loops.get(loop), kept = new Map();
   for (const { session, inputs, outputs } of routes[route]) {
     const taken = {};
-    for (const { name, key } of inputs) taken[name] = await mailbox.take(request, key);
+    for (const { name, key, past } of inputs) taken[name] = past && before ? before.get(past) : await mailbox.take(request, key);
     const run = await sessions.run(session, taken);
     seconds += run.seconds;
-    for (const { name, key, isResult, to } of outputs) {
+    for (const { name, key, isResult, present, to } of outputs) {
+      if (present) kept.set(present, run.outputs[name]);
       const head = { type: 'tensor', request, key };
       for (const other of to) {
         if (other === device) mailbox.put(request, key, run.outputs[name]);
         else peers.get(other).send(head, run.outputs[name]);
       }
-      if (isResult) driver.send(head, run.outputs[name]);
+      if (isResult && (loop === undefined || !present)) driver.send(head, run.outputs[name]);
     }
   }
   mailbox.forget(request);
+  if (loop !== undefined) loops.set(loop, kept);
   const { user, system } = process.cpuUsage();
   driver.send({ type: 'done', request, seconds, spent: (user + system) / 1e6 });
 }

@@ -17,7 +17,7 @@ import time
 
 import onnxruntime
 
-from manifest import FINGERPRINT, Manifest
+from manifest import FINGERPRINT, Manifest, check_states
 from wire import PROTOCOL, Channel, Mailbox, array_of, parse_address
 
 
@@ -28,6 +28,7 @@ class Rank:
         self.device, self.driver, self.is_over = None, None, False
         self.peers = {}  # devices that this one sends to
         self.sessions, self.routes = {}, []
+        self.loops = {}  # loop -> state -> this device's part of it
 
     def fail(self, message):
         if self.is_over:
@@ -74,7 +75,7 @@ class Rank:
                     channel.send({"type": "welcome"})
             elif kind == "tensor":
                 self.mailbox.put(head["request"], head["key"], array_of(head, data))
-            elif kind == "request":
+            elif kind in ("request", "end"):
                 self.work.put(head)
             elif kind == "bye":
                 other["has_left"] = True
@@ -128,33 +129,44 @@ class Rank:
             for part in parts:
                 if part["model"] not in self.sessions:
                     self.sessions[part["model"]] = self.load(part["model"])
-            others = {taker for part in parts for *_, takers in part["outputs"] for taker in takers} - {self.device}
+            others = {taker for part in parts for output in part["outputs"] for taker in output["to"]} - {self.device}
             for other in sorted(others):
                 self.peers[other] = self.connect(other, head["addresses"][str(other)])
             channel.send({"type": "ready", "models": len(self.sessions)})
             while True:
-                self.serve(**self.work.get())
+                head = self.work.get()
+                if head["type"] == "request":
+                    self.serve(**head)
+                else:
+                    self.loops.pop(head["loop"], None)
         except Exception as error:  # whatever it is, the others hear of it
             self.fail(str(error))
 
-    def serve(self, request, route, **_):
-        """One request: its parts one after the other, each once all that it takes has come."""
-        seconds = 0
+    def serve(self, request, route, loop=None, step=0, **_):
+        """One request: its parts one after the other, each once all that it takes has come. In a loop, states stay here."""
+        seconds, before, kept = 0, self.loops.get(loop), {}
+        if loop is not None and step == 0:
+            check_states(self.routes[route])
         for part in self.routes[route]:
-            taken = {name: self.mailbox.take(request, key) for name, key in part["inputs"].items()}
+            taken = {each["name"]: before[each["past"]] if each["past"] and before else self.mailbox.take(request, each["key"])
+                     for each in part["inputs"]}
             start = time.perf_counter()
-            made = self.sessions[part["model"]].run([name for name, *_ in part["outputs"]], taken)
+            made = self.sessions[part["model"]].run([each["name"] for each in part["outputs"]], taken)
             seconds += time.perf_counter() - start
-            for array, (_, key, is_result, takers) in zip(made, part["outputs"]):
-                head = {"type": "tensor", "request": request, "key": key}
-                for taker in takers:
+            for array, each in zip(made, part["outputs"]):
+                head = {"type": "tensor", "request": request, "key": each["key"]}
+                if each["past"]:
+                    kept[each["past"]] = array
+                for taker in each["to"]:
                     if taker == self.device:
-                        self.mailbox.put(request, key, array)
+                        self.mailbox.put(request, each["key"], array)
                     else:
                         self.peers[taker].send(head, array)
-                if is_result:
+                if each["is_result"] and (loop is None or not each["past"]):
                     self.driver.send(head, array)
         self.mailbox.forget(request)
+        if loop is not None:
+            self.loops[loop] = kept
         self.driver.send({"type": "done", "request": request, "seconds": seconds, "spent": time.process_time()})
 
 

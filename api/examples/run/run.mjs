@@ -41,6 +41,7 @@ class Processes {
     this.ranks = []; // {device, copy, channel, models, seconds: of all runs, spent: by the process}
     this.children = [];
     this.copies = copiesOf(manifest).map(() => ({ next: 0, inFlight: 0, mailbox: new Mailbox() }));
+    this.loops = 0;
     this.routes = Array.from({ length: routeCount(manifest) }, (_, route) => ({ feeds: feedsOn(manifest, route), results: resultsOn(manifest, route),
       devices: manifest.routes?.[route].devices ?? manifest.devices.map(({ id }) => id), share: manifest.routes?.[route].share ?? 1, taken: 0 }));
     this.failure = null;
@@ -78,21 +79,43 @@ class Processes {
 
   // The route that has had the least of its share.
   #route() {
-    const [route] = [...this.routes.keys()].sort((a, b) => this.routes[a].taken / this.routes[a].share - this.routes[b].taken / this.routes[b].share);
-    this.routes[route].taken++;
-    return route;
+    const after = ({ taken, share }) => (taken + 1) / share, least = this.routes.reduce((best, each) => (after(each) < after(best) ? each : best));
+    least.taken++;
+    return this.routes.indexOf(least);
+  }
+
+  #copy() {
+    return this.copies.reduce((least, each) => (each.inFlight < least.inFlight ? each : least));
   }
 
   /** The outputs of one request by name. Several may be on their way; the copy that has the fewest takes it. */
-  async run(feeds) {
+  run(feeds) {
+    return this.#run(feeds, this.#copy(), this.#route());
+  }
+
+  /**
+   * Steps that hand states on, such as the keys and values of a decoder: these stay on the devices that made them.
+   * step(feeds) gives the outputs but for the states; the first step takes the states as they are at the beginning. The
+   * models have to be for the sizes of all steps. end() lets the states go.
+   */
+  loop() {
+    const loop = this.loops++, copy = this.#copy(), route = this.#route();
+    let step = 0;
+    return {
+      step: (feeds) => this.#run(feeds, copy, route, { loop, step: step++ }),
+      end: () => this.#of(copy).forEach(({ channel }) => channel.send({ type: 'end', loop })) };
+  }
+
+  async #run(feeds, copy, route, loop = {}) {
     if (this.failure) throw this.failure;
-    const copy = this.copies.reduce((least, each) => (each.inFlight < least.inFlight ? each : least)), route = this.#route(), request = copy.next++;
-    const { feeds: needed, results, devices } = this.routes[route];
+    const request = copy.next++, { devices, ...on } = this.routes[route], states = this.manifest.states;
+    const needed = on.feeds.filter(({ tensor }) => !loop.step || !states.some(({ past }) => past === tensor));
+    const results = on.results.filter(({ tensor }) => loop.step === undefined || !states.some(({ present }) => present === tensor));
     copy.inFlight++;
     try {
       for (const { device, channel } of this.#of(copy)) {
         if (!devices.includes(device)) continue;
-        channel.send({ type: 'request', request, route });
+        channel.send({ type: 'request', request, route, ...loop });
         for (const { device: to, key, tensor, box } of needed) {
           if (to !== device) continue;
           if (!feeds[tensor]) throw new Error(`The input '${tensor}' is missing.`);

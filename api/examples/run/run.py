@@ -39,14 +39,31 @@ class Rank:
         self.device, self.channel, self.models, self.seconds, self.spent = device, None, 0, 0.0, 0.0
 
 
+class Loop:
+    """The states stay on the devices that made them: run() gives the outputs but for these, and the first step takes them
+    as they are at the beginning. The models have to be for the sizes of all steps. end() lets the states go."""
+
+    def __init__(self, processes, number, copy, route):
+        self.processes, self.number, self.copy, self.route, self.steps = processes, number, copy, route, 0
+
+    def run(self, feeds):
+        self.steps += 1
+        return self.processes._run(feeds, self.copy, self.route, {"loop": self.number, "step": self.steps - 1})
+
+    def end(self):
+        for rank in self.copy.ranks:
+            rank.channel.send({"type": "end", "loop": self.number})
+
+
 class Processes:
     """Starts a process for each device of each copy of the plan, or takes those that are at the addresses `at`."""
 
     def __init__(self, folder, threads=1, at=None, command=RANK):
         self.manifest, self.children, self.failure, self.is_over = Manifest(folder), [], None, False
         self.copies = [Copy() for _ in self.manifest.copies]
-        self.wiring = [(self.manifest.feeds(route), self.manifest.results(route), {device["id"] for device in self.manifest.on(route)})
-                       for route in range(len(self.manifest.routes))]
+        self.wiring = [(self.manifest.feeds(route), self.manifest.results(route),
+                        {device["id"] for device in self.manifest.on(route)}) for route in range(len(self.manifest.routes))]
+        self.loops = 0
         self.taken, self.lock = [0] * len(self.manifest.routes), threading.Lock()
         needed = len(self.copies) * len(self.manifest.devices)
         if at is not None and len(at) < needed:
@@ -119,25 +136,44 @@ class Processes:
     def run(self, feeds):
         """The outputs of one request by name; several threads may ask. The copy with the fewest requests takes it, on the
         route that has had the least of its share."""
+        with self.lock:
+            copy, route = self._choose()
+        return self._run(feeds, copy, route)
+
+    def loop(self):
+        """Steps that hand states on, such as the keys and values of a decoder."""
+        with self.lock:
+            self.loops += 1
+            return Loop(self, self.loops, *self._choose())
+
+    def _choose(self):
+        shares = [(route or {}).get("share", 1) for route in self.manifest.routes]
+        route = min(range(len(shares)), key=lambda i: (self.taken[i] + 1) / shares[i])
+        self.taken[route] += 1
+        return min(self.copies, key=lambda each: each.in_flight), route
+
+    def _run(self, feeds, copy, route, loop=None):
         if self.failure is not None:
             raise RuntimeError(self.failure)
-        with self.lock:
-            copy = min(self.copies, key=lambda each: each.in_flight)
-            route = min(range(len(self.taken)), key=lambda i: self.taken[i] / (self.manifest.routes[i] or {}).get("share", 1))
-            self.taken[route] += 1
+        needed, results, devices = self.wiring[route]
+        ranks = [rank for rank in copy.ranks if rank.device in devices]
+        with self.lock:  # all devices get requests in one order
             request, copy.next, copy.in_flight = copy.next, copy.next + 1, copy.in_flight + 1
-            needed, results, devices = self.wiring[route]
-            ranks = [rank for rank in copy.ranks if rank.device in devices]
-            for rank in ranks:  # all devices get requests in one order
-                rank.channel.send({"type": "request", "request": request, "route": route})
+            for rank in ranks:
+                rank.channel.send({"type": "request", "request": request, "route": route, **(loop or {})})
+        pasts = set(self.manifest.states.values()) if loop and loop["step"] > 0 else ()
+        presents = self.manifest.states if loop else ()
         try:
             channels, pieces = {rank.device: rank.channel for rank in ranks}, {}
             for device, key, tensor, box in needed:
+                if tensor in pasts:
+                    continue
                 if tensor not in feeds:
                     raise ValueError(f"The input '{tensor}' is missing.")
                 channels[device].send({"type": "tensor", "request": request, "key": key}, take_box(feeds[tensor], box))
             for key, tensor, box in results:
-                pieces.setdefault(tensor, []).append((copy.mailbox.take(request, key), box))
+                if tensor not in presents:
+                    pieces.setdefault(tensor, []).append((copy.mailbox.take(request, key), box))
             for device in devices:
                 copy.mailbox.take(request, f"done {device}")
             return {tensor: join_boxes(list_of) for tensor, list_of in pieces.items()}

@@ -48,7 +48,8 @@ class InferenceSession:
     def __init__(self, path_or_bytes, sess_options=None, providers=None):
         if providers != ["CPUExecutionProvider"] or not isinstance(path_or_bytes, str):
             raise ValueError("this stand-in has files and processors only")
-        self.model = SERVER.ask(load=os.path.abspath(path_or_bytes), threads=sess_options.intra_op_num_threads if sess_options else 1)
+        threads = sess_options.intra_op_num_threads if sess_options else 1
+        self.model = SERVER.ask(load=os.path.abspath(path_or_bytes), threads=threads)
 
     def get_modelmeta(self):
         return types.SimpleNamespace(custom_metadata_map=self.model["metadata"])
