@@ -6,11 +6,6 @@
 
 /* ---- what is recognised ----------------------------------------------------------------------------------------- */
 
-static bool is_variable(const struct sp_numbers *x)
-{
-    return x != NULL && !x->is_known && sp_dtype_is_float(x->dtype) && x->count > 0;
-}
-
 /* Elements of the original: of which value first, and for each value where. */
 struct recognised {
     struct sp_hash_map values; /* element -> struct sp_value * */
@@ -27,7 +22,7 @@ static uint64_t place_key(const struct sp_value *value, uint64_t field)
 static enum sp_status add_items(struct recognised *known, const struct sp_value *value, const struct sp_numbers *x,
                                 struct sp_error *err)
 {
-    if (!is_variable(x) || (uint64_t)known->places.count + x->count > SP_MAX_RECOGNISED_NUMBERS)
+    if (!sp_is_variable(x) || (uint64_t)known->places.count + x->count > SP_MAX_RECOGNISED_NUMBERS)
         return SP_OK;
     for (uint64_t i = 0; i < x->count; i++) {
         struct sp_hash_slot *slot = sp_hash_map_put(&known->values, x->items[i].field);
@@ -104,17 +99,11 @@ static void recognise_value(struct sp_verification *all, const struct recognised
     const struct sp_value *named = sp_original_value(all, value->name);
     const struct sp_outcome *outcome = named != NULL ? sp_run_outcome(&all->original, named) : NULL;
     own->of = find_items(known, own->numbers);
-    if (own->of == NULL || outcome == NULL || !is_variable(outcome->numbers) ||
+    if (own->of == NULL || outcome == NULL || !sp_is_variable(outcome->numbers) ||
         outcome->numbers->rank != own->numbers->rank)
         return;
     own->is_scattered = !are_in_order(known, named, own->numbers);
     own->of = own->is_scattered ? own->of : named;
-}
-
-static struct sp_outcome *variable_of(const struct sp_verify_run *run, const struct sp_value *value)
-{
-    struct sp_outcome *outcome = value != NULL ? sp_run_outcome(run, value) : NULL;
-    return outcome != NULL && is_variable(outcome->numbers) ? outcome : NULL;
 }
 
 static enum sp_status recognise(struct sp_verification *all, struct recognised *known, struct sp_error *err)
@@ -124,25 +113,19 @@ static enum sp_status recognise(struct sp_verification *all, struct recognised *
         struct sp_verify_run *run = &all->runs[i];
         for (uint32_t v = 0; v < run->model->graph->value_count; v++) {
             const struct sp_value *value = run->model->graph->values[v];
-            struct sp_outcome *outcome = variable_of(run, value);
+            struct sp_outcome *outcome = sp_variable_of(run, value);
             if (outcome != NULL)
                 recognise_value(all, known, value, outcome);
         }
         for (uint32_t n = 0; n < run->order_count; n++) {
             for (uint32_t k = 0; run->order[n]->graph != run->model->graph && k < run->order[n]->output_count; k++) {
-                struct sp_outcome *outcome = variable_of(run, run->order[n]->outputs[k]);
+                struct sp_outcome *outcome = sp_variable_of(run, run->order[n]->outputs[k]);
                 if (outcome != NULL)
                     recognise_value(all, known, run->order[n]->outputs[k], outcome);
             }
         }
     }
     return status;
-}
-
-enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err)
-{
-    struct recognised known = {0};
-    return recognise(all, &known, err);
 }
 
 /* ---- what comes of it ------------------------------------------------------------------------------------------- */
@@ -226,7 +209,7 @@ static uint32_t untied_axes(const struct sp_node *node, uint32_t input)
 static bool hides(const struct sp_verify_run *run, const struct sp_node *node, uint32_t input)
 {
     const struct sp_outcome *first =
-        input == 1 && strcmp(node->op_type, "MatMul") == 0 ? variable_of(run, node->inputs[0]) : NULL;
+        input == 1 && strcmp(node->op_type, "MatMul") == 0 ? sp_variable_of(run, node->inputs[0]) : NULL;
     for (uint64_t i = 0; first != NULL && i < first->numbers->count; i++) {
         if (first->numbers->items[i].field == 0)
             return true;
@@ -239,7 +222,7 @@ static bool vouch(struct sp_verification *all, struct recognised *known, const s
 {
     bool has_changed = false;
     for (uint32_t i = 0; out != NULL && i < node->input_count; i++) {
-        struct sp_outcome *in = variable_of(run, node->inputs[i]);
+        struct sp_outcome *in = sp_variable_of(run, node->inputs[i]);
         if (in == NULL || is_good(known, in) || hides(run, node, i))
             continue;
         /* a sum of what is in another order is the same: it vouches for nothing that has a name in the original */
@@ -265,7 +248,8 @@ static bool vouch_in_exchange(struct sp_verification *all, struct recognised *kn
     bool has_changed = false;
     for (uint32_t m = 0; m < exchange->member_count; m++) {
         const struct sp_node *node = exchange->nodes[m];
-        const struct sp_outcome *out = node->output_count > 0 ? variable_of(exchange->runs[m], node->outputs[0]) : NULL;
+        const struct sp_outcome *out =
+            node->output_count > 0 ? sp_variable_of(exchange->runs[m], node->outputs[0]) : NULL;
         for (uint32_t k = 0; k < exchange->member_count; k++) {
             has_changed =
                 (!moves(node) && vouch(all, known, exchange->runs[k], exchange->nodes[k], out)) || has_changed;
@@ -289,7 +273,7 @@ static void vouch_for_all(struct sp_verification *all, struct recognised *known)
             for (uint32_t n = run->order_count; n-- > 0;) {
                 const struct sp_node *node = run->order[n];
                 for (uint32_t k = 0; !sp_is_collective(node) && k < node->output_count; k++) {
-                    const struct sp_outcome *out = variable_of(run, node->outputs[k]);
+                    const struct sp_outcome *out = sp_variable_of(run, node->outputs[k]);
                     has_changed = (!moves(node) && vouch(all, known, run, node, out)) || has_changed;
                 }
             }
@@ -302,7 +286,7 @@ static void vouch_for_all(struct sp_verification *all, struct recognised *known)
 static bool reads_well(const struct recognised *known, const struct sp_verify_run *run, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (!is_good(known, variable_of(run, node->inputs[i])))
+        if (!is_good(known, sp_variable_of(run, node->inputs[i])))
             return false;
     }
     return true;
@@ -356,7 +340,7 @@ static bool is_spoilt(const struct recognised *known, const struct sp_verify_run
     for (uint32_t k = 0; k < user->output_count; k++) {
         const struct sp_outcome *result = user->outputs[k] != NULL ? sp_run_outcome(run, user->outputs[k]) : NULL;
         if (result != NULL &&
-            (result->numbers == NULL || result->is_scattered || !is_good(known, variable_of(run, user->outputs[k]))))
+            (result->numbers == NULL || result->is_scattered || !is_good(known, sp_variable_of(run, user->outputs[k]))))
             return true;
     }
     return false;
@@ -374,7 +358,7 @@ static bool is_misplaced(const struct sp_verification *all, const struct recogni
                          const struct sp_verify_run *run, const struct sp_value *value)
 {
     struct place queue[MAX_FOLLOWED] = {{run, value}};
-    const struct sp_outcome *outcome = variable_of(run, value);
+    const struct sp_outcome *outcome = sp_variable_of(run, value);
     const bool is_followed = !is_repacked(value); /* what is packed for a collective lies in no order */
     uint32_t count = outcome != NULL && outcome->is_scattered ? 1 : 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -402,7 +386,7 @@ static const struct sp_value *wrong_result(const struct sp_verification *all, co
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (node->outputs[i] != NULL &&
-            (!is_good(known, variable_of(run, node->outputs[i])) || is_misplaced(all, known, run, node->outputs[i])))
+            (!is_good(known, sp_variable_of(run, node->outputs[i])) || is_misplaced(all, known, run, node->outputs[i])))
             return node->outputs[i];
     }
     return NULL;
@@ -428,7 +412,7 @@ static bool is_peer(struct sp_verification *all, const struct sp_node *a, const 
 static const struct sp_value *partial_of(struct sp_verification *all, const struct recognised *known,
                                          const struct sp_verify_run *run, const struct sp_node *node, uint32_t position)
 {
-    const struct sp_outcome *own = variable_of(run, node->outputs[0]);
+    const struct sp_outcome *own = sp_variable_of(run, node->outputs[0]);
     const struct sp_numbers *sum = own != NULL ? own->numbers : NULL;
     uint32_t count = 0;
     for (uint32_t i = 0; sum != NULL && i < all->run_count; i++) {
@@ -438,7 +422,7 @@ static const struct sp_value *partial_of(struct sp_verification *all, const stru
             const bool is_beside = other != run && n == position && other->program->world == run->program->world &&
                                    strcmp(peer->op_type, node->op_type) == 0 && peer->output_count > 0;
             const struct sp_outcome *outcome =
-                is_beside || is_peer(all, node, peer) ? variable_of(other, peer->outputs[0]) : NULL;
+                is_beside || is_peer(all, node, peer) ? sp_variable_of(other, peer->outputs[0]) : NULL;
             struct sp_numbers *next;
             struct sp_error ignored = {0};
             if (outcome == NULL || outcome->numbers->count != sum->count ||
@@ -478,7 +462,7 @@ static const char *describe(struct sp_verification *all, const struct sp_verify_
         const struct sp_outcome *outcome = value != NULL ? sp_run_outcome(run, value) : NULL;
         if (value == NULL)
             continue;
-        if (run != &all->original && outcome != NULL && outcome->of == NULL && is_variable(outcome->numbers))
+        if (run != &all->original && outcome != NULL && outcome->of == NULL && sp_is_variable(outcome->numbers))
             sp_buf_printf(&buf, "%s '%.200s' (no part of the original)", i > 0 ? "," : "", value->name);
         else
             sp_buf_printf(&buf, "%s '%.200s'", i > 0 ? "," : "",
@@ -560,7 +544,7 @@ static bool differs_in_form(struct sp_verification *all, const struct sp_verify_
                 return false;
             continue;
         }
-        const struct sp_outcome *own = variable_of(run, node->inputs[i]);
+        const struct sp_outcome *own = sp_variable_of(run, node->inputs[i]);
         const struct sp_numbers *a = constant_of(run, node->inputs[i]),
                                 *b = constant_of(&all->original, expected->inputs[i]);
         if (own != NULL && own->of != expected->inputs[i])
@@ -602,7 +586,7 @@ static void add_operands(const struct sp_verification *all, const struct sp_veri
             return;
     }
     for (uint32_t i = 0; i < node->input_count && *count < MAX_FOLLOWED; i++) {
-        if (variable_of(run, node->inputs[i]) != NULL)
+        if (sp_variable_of(run, node->inputs[i]) != NULL)
             queue[(*count)++] = (struct place){run, node->inputs[i]};
     }
 }
@@ -623,7 +607,7 @@ static bool find_source(struct sp_verification *all, const struct recognised *kn
         behind[k] = *moved;
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_value *value = queue[i].value, *own;
-        const struct sp_outcome *outcome = variable_of(queue[i].run, value);
+        const struct sp_outcome *outcome = sp_variable_of(queue[i].run, value);
         const struct sp_node *producer = value != NULL ? value->producer : NULL;
         const uint32_t first = count;
         struct sp_verify_run *giver;

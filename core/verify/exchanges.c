@@ -123,6 +123,14 @@ static sp_number2 reduction(const struct exchange *exchange, const struct sp_num
                                        : NULL;
 }
 
+/* Another piece of the same shape into a sum. */
+static void add_piece(struct sp_numbers *sum, const struct sp_numbers *piece, sp_number2 function)
+{
+    for (uint64_t i = 0; i < sum->count; i++)
+        sum->items[i] = function(sum->items[i], piece->items[i]);
+    sum->is_known = sum->is_known && piece->is_known;
+}
+
 /* All members' pieces joined, or their pieces one behind the other. */
 static enum sp_status join(const struct exchange *exchange, const struct sp_numbers *const *pieces,
                            struct sp_numbers **ret, struct sp_error *why)
@@ -150,8 +158,12 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
         bool fits = pieces[i]->rank == sum->rank;
         for (uint32_t k = 0; fits && k < sum->rank; k++)
             fits = sp_index_equal(&pieces[i]->axes[k], &sum->axes[k]);
-        status = fits ? sp_numbers_binary(arena, sum, pieces[i], sum->dtype, function, &sum, why)
-                      : sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "The members' inputs have different shapes.");
+        if (!fits)
+            status = sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "The members' inputs have different shapes.");
+        else if (i == 1)
+            status = sp_numbers_binary(arena, sum, pieces[i], sum->dtype, function, &sum, why);
+        else
+            add_piece(sum, pieces[i], function);
     }
     if (status == SP_OK)
         *ret = sum;

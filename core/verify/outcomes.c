@@ -83,3 +83,14 @@ enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run
     slot->item = item;
     return SP_OK;
 }
+
+bool sp_is_variable(const struct sp_numbers *x)
+{
+    return x != NULL && !x->is_known && sp_dtype_is_float(x->dtype) && x->count > 0;
+}
+
+struct sp_outcome *sp_variable_of(const struct sp_verify_run *run, const struct sp_value *value)
+{
+    struct sp_outcome *outcome = value != NULL ? sp_run_outcome(run, value) : NULL;
+    return outcome != NULL && sp_is_variable(outcome->numbers) ? outcome : NULL;
+}

@@ -327,6 +327,108 @@ static struct sp_graph *inner_graph(struct sp_verify_run *run, struct sp_node *n
     return branch != NULL && branch->type == SP_ATTR_GRAPH && branch->count == 1 ? branch->graphs[0] : NULL;
 }
 
+/* ---- what was computed already ---------------------------------------------------------------------------------- */
+
+/* A node that was evaluated. One with the same operator, attributes and operands makes the same numbers. */
+struct computed {
+    const struct sp_node *node;
+    int64_t version;
+    uint64_t attributes; /* digest */
+    const struct sp_numbers *const *in;
+    struct sp_numbers *const *out;
+};
+
+static uint64_t digest_attribute(const struct sp_attribute *a)
+{
+    const double f = a->f;
+    uint64_t digest = sp_digest(a->name, strlen(a->name), (uint64_t)a->type);
+    digest = sp_digest(&a->i, sizeof a->i, digest);
+    digest = sp_digest(&f, sizeof f, digest);
+    digest = sp_digest(a->s.bytes != NULL ? a->s.bytes : "", a->s.size, digest);
+    if (a->ints != NULL)
+        digest = sp_digest(a->ints, a->count * sizeof *a->ints, digest);
+    if (a->floats != NULL)
+        digest = sp_digest(a->floats, a->count * sizeof *a->floats, digest);
+    for (uint32_t k = 0; a->strings != NULL && k < a->count; k++)
+        digest = sp_digest(a->strings[k].bytes, a->strings[k].size, digest);
+    return digest;
+}
+
+/* Of the attributes, and of the results' types, which shapes that are not computed are taken from; false for a node that
+   is not looked up. */
+static bool digest_node(const struct sp_node *node, uint64_t *ret)
+{
+    *ret = node->output_count;
+    for (uint32_t i = 0; i < node->attribute_count; i++) {
+        const struct sp_attribute *a = &node->attributes[i];
+        if (a->type == SP_ATTR_GRAPH || a->graphs != NULL || a->tensors != NULL)
+            return false;
+        *ret = sp_scramble(*ret ^ digest_attribute(a));
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const struct sp_type *type = node->outputs[i] != NULL ? &node->outputs[i]->type : NULL;
+        *ret = sp_scramble(*ret ^ (type != NULL ? (uint64_t)type->dtype + 1 : 0));
+        for (uint32_t k = 0; type != NULL && type->shape.has_rank && k < type->shape.rank; k++)
+            *ret =
+                sp_scramble(*ret ^ (uint64_t)(sp_dim_is_known(type->shape.dims[k]) ? type->shape.dims[k].value : -1));
+    }
+    return node->input_count > 0;
+}
+
+static bool are_same(const struct sp_numbers *a, const struct sp_numbers *b)
+{
+    if (a == NULL || b == NULL || a == b)
+        return a == b;
+    if (a->items != b->items || a->rank != b->rank || a->dtype != b->dtype || a->is_known != b->is_known)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (!sp_index_equal(&a->axes[i], &b->axes[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_repeated(const struct computed *old, const struct sp_call *call, uint64_t attributes)
+{
+    if (old->attributes != attributes || old->version != call->version ||
+        old->node->input_count != call->node->input_count || old->node->output_count != call->node->output_count ||
+        strcmp(old->node->op_type, call->node->op_type) != 0 || strcmp(old->node->domain, call->node->domain) != 0)
+        return false;
+    for (uint32_t i = 0; i < call->in_count; i++) {
+        if (!are_same(old->in[i], call->in[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Evaluates a node, or takes what the same one made before. */
+static enum sp_status compute(struct sp_verification *all, struct sp_call *call)
+{
+    uint64_t attributes, key;
+    const bool is_looked_up = digest_node(call->node, &attributes);
+    key = attributes ^ sp_digest(call->node->op_type, strlen(call->node->op_type), 1);
+    for (uint32_t i = 0; i < call->in_count; i++)
+        key = sp_scramble(key ^ (call->in[i] != NULL ? (uint64_t)(uintptr_t)call->in[i]->items : 1));
+    struct sp_hash_slot *slot = is_looked_up ? sp_hash_map_get(&all->computed, key) : NULL;
+    if (slot != NULL && is_repeated(slot->item, call, attributes)) {
+        const struct computed *old = slot->item;
+        for (uint32_t i = 0; i < call->out_count; i++)
+            call->out[i] = old->out[i];
+        return SP_OK;
+    }
+    enum sp_status status = sp_evaluate_node(call);
+    if (status != SP_OK || !is_looked_up || slot != NULL)
+        return status;
+    struct computed *made = SP_NEW(all->arena, struct computed);
+    all->computed.arena = all->arena;
+    slot = sp_hash_map_put(&all->computed, key);
+    if (made == NULL || slot == NULL)
+        return sp_fail_memory(call->err);
+    *made = (struct computed){call->node, call->version, attributes, call->in, call->out};
+    slot->item = made;
+    return SP_OK;
+}
+
 static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run *run, struct sp_node *node,
                                const struct sp_numbers **in, struct sp_error *err)
 {
@@ -342,7 +444,7 @@ static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run
                            .err = &why};
     if ((call.out = SP_NEW_ARRAY(all->arena, node->output_count, struct sp_numbers *)) == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_evaluate_node(&call);
+    enum sp_status status = compute(all, &call);
     if (status == SP_ERR_MEMORY)
         return sp_fail_memory(err);
     if (status != SP_OK) {

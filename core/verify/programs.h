@@ -57,9 +57,10 @@ struct sp_verification {
     struct sp_arena *arena, *scratch;
     const struct sp_verify_request *request;
     struct sp_verify_run original;
-    struct sp_index_sets sets;  /* at which the original's inputs and weights are evaluated */
-    struct sp_hash_map names;   /* values of the original by the hash of their name */
-    struct sp_verify_run *runs; /* one for each program */
+    struct sp_index_sets sets;   /* at which the original's inputs and weights are evaluated */
+    struct sp_hash_map computed; /* nodes with what they made, by digest: ranks repeat what others have computed */
+    struct sp_hash_map names;    /* values of the original by the hash of their name */
+    struct sp_verify_run *runs;  /* one for each program */
     uint32_t run_count;
     enum sp_verdict verdict;
     uint64_t compared, nodes;
@@ -74,6 +75,9 @@ struct sp_verification {
 enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *run, const void *bytes, uint64_t size,
                            struct sp_error *err);
 struct sp_outcome *sp_run_outcome(const struct sp_verify_run *run, const struct sp_value *value);
+/* Whether numbers stand for any others, and what a value came to where it does; or NULL. */
+bool sp_is_variable(const struct sp_numbers *x);
+struct sp_outcome *sp_variable_of(const struct sp_verify_run *run, const struct sp_value *value);
 enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
                           struct sp_outcome outcome, struct sp_error *err);
 /* Evaluates nodes until the run is done, or its next node is a collective. */
@@ -117,7 +121,7 @@ enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err);
 enum sp_status sp_guess_box(struct sp_verification *all, const struct sp_verify_run *run,
                             const struct sp_numbers *whole, uint32_t rank, const int64_t *extents,
                             struct sp_axis_ranges **ret, struct sp_error *err);
-/* Recognises values: sets sp_outcome.of. */
+/* Recognises what collectives make: sets sp_outcome.of of their first member. */
 enum sp_status sp_recognise(struct sp_verification *all, struct sp_error *err);
 
 /* Makes the index of names, once the original is read. */
