@@ -239,13 +239,17 @@ async function refused(promise, pattern) {
 
 async function checkRefused(folder) {
   const one = make(fs.mkdtempSync(path.join(folder, 'a-')), 'bert_tiny', layouts['pipeline 2']), other = make(fs.mkdtempSync(path.join(folder, 'b-')), 'bert_tiny', layouts['tensor 2']);
-  const child = spawn(RANK[0], [...RANK.slice(1), other.out], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const children = [one.out, one.out, other.out].map((out) => spawn(RANK[0], [...RANK.slice(1), out], { stdio: ['ignore', 'pipe', 'ignore'] }));
   try {
-    const { listen } = JSON.parse(await new Promise((resolve) => child.stdout.once('data', (text) => resolve(text))));
-    await refused(start(one.out, { at: [listen, listen] }), /^Device 0: The other side has another manifest: all processes need the same\.$/);
-    await refused(start(one.out, { at: [listen] }), /^The plan needs 2 processes, and 1 addresses are given\.$/);
+    const listen = ({ stdout }) => new Promise((resolve) => stdout.once('data', (text) => resolve(JSON.parse(text).listen)));
+    const [first, second, stranger] = await Promise.all(children.map(listen)), at = [first, second], processes = await start(one.out, { at });
+    await refused(start(one.out, { at }), /^Device [01]: Another program sends requests here\.$/);
+    await requests(processes, one.model, 2); // which the others do not disturb
+    await processes.stop();
+    await refused(start(one.out, { at: [stranger, stranger] }), /^Device [01]: The other side has another manifest: all processes need the same\.$/);
+    await refused(start(one.out, { at: [stranger] }), /^The plan needs 2 processes, and 1 addresses are given\.$/);
   } finally {
-    child.kill();
+    children.forEach((child) => child.kill());
   }
   fs.copyFileSync(path.join(other.out, 'device-1.onnx'), path.join(one.out, 'device-1.onnx'));
   await refused(start(one.out, { stderr: 'ignore' }), /^Device 1: The model device-1\.onnx is not the one that the manifest is of: write both again\.$/);
@@ -256,7 +260,7 @@ async function checkRefused(folder) {
   await refused(start(other.out), /^These models exchange by collectives \(ort\), .*--format sessions/);
   const moved = [{ inputs: [{ past: 'cache', box: [[0, 2], [4, 8], [0, null]] }], outputs: [{ present: 'cache', box: [[0, 2], [0, 8], [0, null]] }] }];
   await refused((async () => checkStates(moved))(), /^The plan does not keep the state 'cache' where it is made: no loop can be run\.$/);
-  return '6 reasons';
+  return '7 reasons';
 }
 
 /* ---- the same in Python, with a stand-in for its ONNX Runtime that runs models in this one ---- */

@@ -36,10 +36,11 @@ function leave() {
   setTimeout(() => process.exit(0), 50);
 }
 
-// Refuses whoever runs something else.
-function check({ protocol, manifest: digest }) {
+// Refuses whoever runs something else, and a second program that sends requests.
+function check({ protocol, manifest: digest, role }) {
   if (protocol !== PROTOCOL) throw new Error(`The other side speaks version ${protocol} of the protocol, and this program version ${PROTOCOL}.`);
   if (digest !== manifest.digest) throw new Error('The other side has another manifest: all processes need the same.');
+  if (role === 'driver' && driver) throw new Error('Another program sends requests here.');
 }
 
 /* ---- who connects ---- */

@@ -70,6 +70,7 @@ class Rank:
                 other["name"] = "The program that sends the requests" if is_driver else f"Device {head['device']}"
                 channel.accept()
                 if is_driver:
+                    self.driver = channel
                     threading.Thread(target=self.run, args=(head, channel), daemon=True).start()
                 else:
                     channel.send({"type": "welcome"})
@@ -91,6 +92,8 @@ class Rank:
             return f"The other side speaks version {head.get('protocol')} of the protocol, and this program version {PROTOCOL}."
         if head.get("manifest") != self.manifest.digest:
             return "The other side has another manifest: all processes need the same."
+        if head.get("role") == "driver" and self.driver is not None:
+            return "Another program sends requests here."
         return None
 
     def connect(self, device, address):
@@ -122,7 +125,7 @@ class Rank:
         return session
 
     def run(self, head, channel):
-        self.device, self.driver = head["device"], channel
+        self.device = head["device"]
         try:
             self.routes = [self.manifest.parts(route, self.device) for route in range(len(self.manifest.routes))]
             parts = [part for route in self.routes for part in route]

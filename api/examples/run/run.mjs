@@ -172,7 +172,9 @@ export async function start(folder, { threads = 1, at = null, command = RANK, st
       Object.fromEntries(processes.ranks.flatMap(({ device, copy }, i) => (copy === rank.copy ? [[device, all[i]]] : []))))));
     return processes;
   } catch (error) {
+    processes.isOver = true;
     processes.children.forEach((child) => child.kill());
+    processes.ranks.forEach(({ channel }) => channel?.socket.destroy());
     throw error;
   }
 }
