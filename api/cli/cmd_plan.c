@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli.h"
+#include "plan/micro/micro.h"
 #include "plan/service/traffic.h"
 #include "plan/variants/variants.h"
 #include "threads/executor.h"
@@ -36,7 +37,9 @@ static const char help[] =
     "                       hold any nodes of a graph of costs, if that gives more throughput\n"
     "  --replicas N         at most N replicas of a stage, or copies of the whole plan, that take requests\n"
     "                       in turn; 1: none. When not given, the strategy auto has any number of copies\n"
-    "  --batch N            bind the symbolic batch of the inputs\n" SIZE_HELP
+    "  --batch N            bind the symbolic batch of the inputs\n"
+    "  --micro-batches N    cut each request in N parts along its batch, which follow one another through\n"
+    "                       the stages; auto: as many as are best\n" SIZE_HELP
     "  --profile FILE       measured times instead of estimates: {\"nodes\": {NAME: SECONDS}} or\n"
     "                       what ONNX Runtime's profiler wrote\n"
     "  --profile-device D   the device that was measured on; the first when not given\n"
@@ -97,6 +100,7 @@ enum {
     OPT_PLACEMENT,
     OPT_REPLICAS,
     OPT_BATCH,
+    OPT_MICRO_BATCHES,
     OPT_SIZE,
     OPT_TIME_LIMIT,
     OPT_TOLERANCE,
@@ -133,6 +137,7 @@ static const struct option options[] = {
     {"placement", required_argument, NULL, OPT_PLACEMENT},
     {"replicas", required_argument, NULL, OPT_REPLICAS},
     {"batch", required_argument, NULL, OPT_BATCH},
+    {"micro-batches", required_argument, NULL, OPT_MICRO_BATCHES},
     SIZE_OPTION_LIST(SIZE_OPTION),
     {"time-limit", required_argument, NULL, OPT_TIME_LIMIT},
     {"tolerance", required_argument, NULL, OPT_TOLERANCE},
@@ -176,6 +181,11 @@ static int take_option(struct common *common, int option, char *value, struct pl
     case OPT_BATCH:
         if (!parse_integer(value, 1, &request->options.batch))
             return report_usage(common, "--batch takes a whole number of 1 or more, not '%.64s'.", value);
+        return EXIT_DONE;
+    case OPT_MICRO_BATCHES:
+        if (!sp_micro_batches_parse(value, &request->options.micro_batches))
+            return report_usage(common, "--micro-batches takes a whole number from 1 to %d, or auto, not '%.64s'.",
+                                SP_MAX_MICRO_BATCHES, value);
         return EXIT_DONE;
     case OPT_TIME_LIMIT:
         if (!parse_seconds(value, &request->options.time_limit_seconds))

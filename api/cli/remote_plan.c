@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "plan/micro/micro.h"
 #include "plan/service/traffic.h"
 
 #define MAX_ID        128 /* of a plan */
@@ -55,6 +56,7 @@ static enum sp_status write_request(const struct plan_request *request, struct s
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
+    sp_micro_batches_write(options->micro_batches, &json);
     if (!sp_sizes_write(request->arena, &options->sizes, &json))
         return sp_fail_memory(err);
     sp_json_member_bool(&json, "optimal", options->optimal);

@@ -226,6 +226,6 @@ enum sp_status sp_lower_bounds(struct sp_arena *scratch, const struct sp_workloa
     latency = larger(longest_path(&input, finish) * slack, interval);
     sp_arena_rewind(scratch, start);
     ret_bounds->interval_seconds = interval;
-    ret_bounds->latency_seconds = latency;
+    ret_bounds->latency_seconds = sp_micro_latency(workload->micro_batches, latency, interval);
     return SP_OK;
 }

@@ -241,6 +241,10 @@ enum sp_status sp_evaluator_run(struct sp_evaluator *evaluator, struct sp_arena 
     }
     sp_arena_rewind(arena, temporary);
     find_worst(evaluation);
+    evaluation->micro_batches = evaluator->workload->micro_batches;
+    evaluation->run_seconds = evaluation->latency_seconds;
+    evaluation->latency_seconds = sp_micro_latency(evaluation->micro_batches, evaluation->run_seconds,
+                                                   evaluation->interval_seconds * sp_placement_copies(placement));
     *ret_evaluation = evaluation;
     return SP_OK;
 }

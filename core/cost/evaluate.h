@@ -13,6 +13,8 @@
  *  - Latency of one request is the longest path over stages, compute plus transfers: a stage starts a request when all
  *    it receives has arrived, and sends when it has finished. What goes from one stage to one other goes one after the
  *    other; sends to different stages overlap, and so do parallel stages.
+ *  - Where a request is cut in micro-batches, everything is of one of them but the latency, which is of the whole request
+ *    (micro_batches.h).
  *  - Of several phases (phases/phase_join.h) a stage computes and sends what all their runs take, and the latency is the sum of
  *    the phases' latencies.
  *  - Memory of a device: its weights once; the keys and values that its nodes keep (cache.h); the largest sum of live
@@ -54,6 +56,7 @@
  * Sources: Huang et al., GPipe, 2019; Narayanan et al., PipeDream, 2019; Tarnawski et al., 2020 (max-load objective).
  */
 #include "cost/live_bytes.h"
+#include "cost/micro_batches.h"
 #include "cost/workload.h"
 
 struct sp_tensor_transfer {
@@ -92,10 +95,18 @@ struct sp_evaluation {
     struct sp_stage_cost *members;        /* per device, where some stage has unequal devices: its own; else NULL */
     struct sp_tensor_transfer *transfers; /* by tensor, then by stage */
     double latency_seconds, interval_seconds, communication_bytes;
+    uint32_t micro_batches; /* of a request; 0 or 1: all is of a whole one */
+    double run_seconds;     /* the latency of one micro-batch alone, or of the request */
     uint32_t bottleneck_stage;
     double worst_excess_bytes; /* largest total - capacity over the stages; <= 0 when everything fits */
     uint32_t worst_stage;      /* where */
 };
+
+/* Seconds between whole requests. */
+static inline double sp_evaluation_interval(const struct sp_evaluation *evaluation)
+{
+    return sp_micro_interval(evaluation->micro_batches, evaluation->interval_seconds);
+}
 
 struct sp_placement {
     uint32_t stage_count;

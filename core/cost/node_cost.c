@@ -2,8 +2,8 @@
  * The cost of one node with everything inside it. Subgraphs and bodies nest as deep as the input likes (within the
  * reader's limits), so the walk keeps its own stack: a frame per node whose inside is being walked.
  */
-#include "cost/body_memory.h"
 #include "cost/kernel_work.h"
+#include "cost/kernels/body_memory.h"
 #include "cost/workload.h"
 #include "ops/bodies/control.h"
 #include "ops/table/op.h"

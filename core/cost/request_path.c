@@ -110,8 +110,10 @@ bool sp_evaluation_retime(struct sp_arena *arena, const struct sp_evaluation *ev
     }
     done = done && sp_follow_request(arena, &other, before);
     if (done) {
-        *ret_latency_seconds = other.latency_seconds;
-        *ret_interval_seconds = longest_interval(&other, placement, before);
+        const double interval = longest_interval(&other, placement, before);
+        *ret_latency_seconds = sp_micro_latency(evaluation->micro_batches, other.latency_seconds,
+                                                interval * sp_placement_copies(placement));
+        *ret_interval_seconds = interval;
     }
     sp_arena_rewind(arena, mark);
     return done;

@@ -1,8 +1,8 @@
 #include "cost/workload.h"
 
 #include "base/rows.h"
-#include "cost/body_memory.h"
 #include "cost/kernel_work.h"
+#include "cost/kernels/body_memory.h"
 #include "cost/workload_internal.h"
 #include "ops/bodies/captures.h"
 #include "ops/bodies/control.h"

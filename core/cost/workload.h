@@ -81,7 +81,8 @@ struct sp_work_node {
                                measured or stated what it takes */
     double inner_weight_bytes;         /* constants inside it: on its device, beside the weights among its inputs */
     double workspace_bytes;            /* peak of the activations inside it, in memory only while it runs */
-    double resident_bytes;             /* kept on its device from request to request: keys and values (cache.h) */
+    double resident_bytes;             /* kept on its device from request to request: keys and values (cache.h),
+                                          states of other micro-batches (micro_batches.h) */
     const struct sp_work_cache *cache; /* what resident_bytes are made of, or NULL */
     uint32_t input_count, output_count;
     uint32_t *inputs, *outputs; /* tensor ids, distinct; inputs include what its subgraphs use by name */
@@ -114,6 +115,7 @@ struct sp_workload {
     const struct sp_work_state *states;
     uint32_t phase_count; /* 0: one */
     const struct sp_work_phase *phases;
+    uint32_t micro_batches;            /* in which each request is cut (cost/micro_batches.h); 0 or 1: none */
     double flops, bytes, weight_bytes; /* totals; weights that a node uses, each once, and those inside nodes */
     double unable_seconds;             /* 0, or what a search takes for INFINITY: see contract.h */
 };

@@ -90,9 +90,10 @@ static void write_figures(struct sp_export *out, uint32_t index)
         return;
     }
     const struct sp_work_node *node = &plan->workload->nodes[index];
-    next_number(out, node->flops);
-    next_number(out, sp_plan_node_all_bytes(plan, index));
-    next_number(out, sp_plan_node_seconds(plan, index) + sp_plan_node_collective_seconds(plan, index));
+    const double runs = sp_plan_runs(plan);
+    next_number(out, runs * node->flops);
+    next_number(out, runs * sp_plan_node_all_bytes(plan, index));
+    next_number(out, runs * (sp_plan_node_seconds(plan, index) + sp_plan_node_collective_seconds(plan, index)));
     next_number(out, weight_bytes(plan->workload, index));
 }
 
@@ -194,6 +195,7 @@ static void write_device_figures(struct sp_export *out, int64_t device, const ui
         return;
     }
     const uint32_t number = out->subject->cluster_devices[device], stage = stages[number];
+    const double runs = sp_plan_runs(plan);
     double busy = 0;
     const struct sp_stage_cost *cost = sp_plan_device_cost(plan, number, stage, &busy);
     next_int(out, sp_cluster_number(plan->cluster, number));
@@ -201,11 +203,11 @@ static void write_device_figures(struct sp_export *out, int64_t device, const ui
         next_int(out, stage);
     else
         sp_export_text(out, ","); /* on other routes than the first one */
-    next_number(out, cost->flops);
-    next_number(out, cost->compute_seconds);
-    next_number(out, cost->send_seconds);
-    next_number(out, cost->receive_seconds);
-    next_number(out, fmax(0, plan->result->evaluation->interval_seconds - busy));
+    next_number(out, runs * cost->flops);
+    next_number(out, runs * cost->compute_seconds);
+    next_number(out, runs * cost->send_seconds);
+    next_number(out, runs * cost->receive_seconds);
+    next_number(out, runs * fmax(0, plan->result->evaluation->interval_seconds - busy));
     next_number(out, cost->weights_bytes);
     next_number(out, cost->activations_peak_bytes);
     next_number(out, cost->communication_bytes);
@@ -345,6 +347,7 @@ static const char *work_name(const struct sp_plan *plan, uint32_t node)
 static void write_transfers(struct sp_export *out, const struct sp_plan *plan)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
+    const double runs = sp_plan_runs(plan);
     for (uint32_t i = 0; i < evaluation->transfer_count; i++) {
         const struct sp_tensor_transfer *transfer = &evaluation->transfers[i];
         const struct sp_work_tensor *tensor = &plan->workload->tensors[transfer->tensor];
@@ -357,9 +360,9 @@ static void write_transfers(struct sp_export *out, const struct sp_plan *plan)
         write_block(out, transfer->from_stage);
         sp_export_text(out, " ");
         write_block(out, transfer->to_stage);
-        next_number(out, transfer->bytes / sp_placement_size(&plan->result->placement, transfer->from_stage));
-        next_number(out, transfer->bytes);
-        next_number(out, transfer->seconds);
+        next_number(out, runs * transfer->bytes / sp_placement_size(&plan->result->placement, transfer->from_stage));
+        next_number(out, runs * transfer->bytes);
+        next_number(out, runs * transfer->seconds);
         end_row(out);
     }
 }
@@ -378,6 +381,7 @@ static enum sp_status write_collective(void *context, const struct sp_plan_colle
     const struct sp_work_tensor *tensor =
         collective->tensor != SP_NO_WORK ? &plan->workload->tensors[collective->tensor] : NULL;
     const bool is_halo = strcmp(collective->kind, "halo") == 0;
+    const double runs = sp_plan_runs(plan);
     (void)err;
     sp_export_text(out, collective->is_before ? "reshard" : is_halo ? "halo" : "reduce");
     next_text(out, tensor != NULL ? tensor->name : "");
@@ -386,9 +390,9 @@ static enum sp_status write_collective(void *context, const struct sp_plan_colle
     next_text(out, collective->kind);
     sp_export_text(out, ",");
     write_block(out, rows->stage);
-    next_number(out, collective->bytes);
-    next_number(out, collective->bytes * sp_placement_size(&plan->result->placement, rows->stage));
-    next_number(out, collective->seconds);
+    next_number(out, runs * collective->bytes);
+    next_number(out, runs * collective->bytes * sp_placement_size(&plan->result->placement, rows->stage));
+    next_number(out, runs * collective->seconds);
     end_row(out);
     return SP_OK;
 }

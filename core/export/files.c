@@ -4,6 +4,7 @@
 
 #include "plan/cost_graph.h"
 #include "plan/explain/streamed.h"
+#include "plan/micro/micro.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -158,6 +159,8 @@ enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct s
     if (subject->plan != NULL)
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     write_copies(subject, &json);
+    if (subject->plan != NULL && subject->plan->micro != NULL && subject->plan->micro->cuts.count > 1)
+        sp_cuts_write(&subject->plan->micro->cuts, &json);
     sp_json_end_object(&json);
     struct sp_recipe *recipe = sp_recipe_create();
     enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);

@@ -1,5 +1,6 @@
 /* What realizing a subject takes, and what a manifest says of its plan. */
 #include "export/files.h"
+#include "plan/micro/micro.h"
 
 static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
@@ -10,6 +11,7 @@ static enum sp_status on_part_note(void *context, const struct sp_part_note *not
 struct sp_realize_request sp_file_realization(const struct sp_file_request *request, struct sp_links *links)
 {
     const struct sp_subject *subject = request->subject;
+    const struct sp_micro_batches *micro = subject->plan != NULL ? subject->plan->micro : NULL;
     if (subject->plan != NULL)
         *links = sp_cluster_links(subject->plan->cluster);
     return (struct sp_realize_request){
@@ -18,6 +20,7 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
                       .links = subject->plan != NULL ? links : NULL,
                       .watch = request->watch},
         .external = request->external,
+        .cuts = micro != NULL && micro->cuts.count > 1 ? &micro->cuts : NULL,
         .note = request->note != NULL ? on_part_note : NULL,
         .note_context = (void *)(uintptr_t)request,
     };
@@ -29,7 +32,7 @@ void sp_file_write_estimate(const struct sp_plan *plan, struct sp_json *json)
     sp_json_key(json, "estimate");
     sp_json_begin_object(json);
     sp_json_member_double(json, "latency_seconds", evaluation->latency_seconds);
-    sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
-    sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
+    sp_json_member_double(json, "interval_seconds", sp_evaluation_interval(evaluation));
+    sp_json_member_double(json, "throughput_per_second", 1 / sp_evaluation_interval(evaluation));
     sp_json_end_object(json);
 }

@@ -46,6 +46,7 @@ struct sp_job {
     const struct sp_executor *executor;
     bool skip_minimum_memory;        /* of the options */
     struct sp_search_result *result; /* of the plan that was made, or NULL */
+    struct sp_micro_batches *micro;  /* the model is bound to one of these; NULL: to a whole request */
 
     struct sp_job *base;                /* whose model and file it plans; NULL: its own */
     uint32_t users;                     /* of a base: jobs that plan its model, which stays until they are gone, too */
@@ -79,6 +80,8 @@ struct sp_found_placement {
     const struct sp_placed_model *like;  /* in place of a record; NULL: none */
     const struct sp_other_search *other; /* the same */
     double *ret_moved_bytes;             /* with `like`: of weights that lie elsewhere */
+    uint32_t micro_batches;              /* where the options leave their number open; 0: they do not. Alone, without a
+                                            placement, it is allowed, too */
 };
 
 /* sp_job_plan(), which searches nothing where the placement is known; NULL: it is not. */
@@ -97,6 +100,9 @@ enum sp_status sp_job_open_base(const struct sp_job_options *job_options, const 
 enum sp_status sp_job_plan_on_base(struct sp_job *base, const struct sp_job_options *job_options,
                                    const struct sp_cluster *cluster, const struct sp_plan_options *options,
                                    struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+
+/* What plans of routes are not for: SP_ERR_REQUEST "ROUTES_UNSUPPORTED". */
+enum sp_status sp_plan_options_check_routes(const struct sp_plan_options *options, struct sp_error *err);
 
 /* Adds a note, whose texts live as long as the plan. False without memory. */
 bool sp_note_add(struct sp_bindings *bindings, const struct sp_plan_note *note);
@@ -234,6 +240,17 @@ void sp_answers_write_text(const struct sp_plan *plan, struct sp_buf *buf);
    NULL without memory. Devices of copies have none; with the second function that of the device that they copy. */
 uint32_t *sp_plan_device_stages(const struct sp_plan *plan);
 uint32_t *sp_plan_all_device_stages(const struct sp_plan *plan);
+
+/* How often devices run their stages for one request: once for each micro-batch. What is told of one run is so many times
+   as much of a request. */
+static inline uint32_t sp_plan_runs(const struct sp_plan *plan)
+{
+    const uint32_t count = plan->result->evaluation->micro_batches;
+    return count > 1 ? count : 1;
+}
+
+/* What devices send each other for one request. */
+double sp_plan_sent_bytes(const struct sp_plan *plan);
 
 /* US dollars an hour of the devices that are used; 0 where the group of one of them states none. */
 double sp_plan_price(const struct sp_plan *plan);

@@ -10,6 +10,7 @@
 #include "plan/explain/assumptions.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
+#include "plan/micro/micro.h"
 #include "plan/service/traffic.h"
 #include "plan/shared_work.h"
 #include "plan/sizes/bind.h"
@@ -199,6 +200,7 @@ static enum sp_status canonical_options(struct sp_arena *arena, const struct sp_
         sp_json_member_int(&json, "replicas", options->max_replicas);
     if (options->batch > 0)
         sp_json_member_int(&json, "batch", options->batch);
+    sp_micro_batches_write(options->micro_batches, &json);
     ok = sp_sizes_write(arena, &options->sizes, &json);
     sp_json_member_bool(&json, "optimal", options->optimal);
     sp_json_member_double(&json, "tolerance", options->tolerance);
@@ -414,6 +416,8 @@ static enum sp_status prepare(struct sp_job *job, const struct sp_cluster *clust
         status = apply_profile(job, options->profile, cluster, searched->workload, bindings, err);
     if (status == SP_OK && options->constraints != NULL)
         status = sp_demands_apply(options->constraints, job->model, cluster, searched->workload, err);
+    if (status == SP_OK && job->micro != NULL)
+        status = sp_micro_cut_workload(job->micro, searched->workload, err);
     if (status == SP_OK)
         status = sp_workload_contract(job->arena, searched->workload, cluster, &searched->contraction, err);
     if (status == SP_OK && job->model != NULL)
@@ -448,7 +452,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     joint.max_copies = has_replicas ? options->max_replicas : options->strategy == SP_STRATEGY_AUTO ? 0 : 1;
     if (options->any_sets)
         joint.max_copies = 1;
-    joint.skips_routes = contraction.workload != workload;
+    joint.skips_routes = contraction.workload != workload || workload->micro_batches > 1;
     joint.seed = options->seed;
     joint.executor = job->executor;
     joint.skip_minimum_memory = job->skip_minimum_memory;
@@ -457,7 +461,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     plan->workload = workload;
     status = options->past != NULL ? search_again(job, options, &contraction, dataflow, &joint, plan, err)
                                    : find_result(job, plan, &contraction, dataflow, &joint, found, err);
-    if (status == SP_ERR_NOFIT && options->past == NULL && found == NULL && sp_states_join_nodes(workload))
+    if (status == SP_ERR_NOFIT && options->past == NULL && found == NULL && job->micro == NULL &&
+        sp_states_join_nodes(workload))
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
     if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_first_copy(job->result, bindings) ||
@@ -490,6 +495,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
     plan->objective = options->objective;
     plan->strategy = sp_search_strategy_name(options->strategy);
     plan->seed = options->seed;
+    plan->micro = job->micro;
     plan->tolerance = options->tolerance;
     plan->max_latency_seconds = options->constraints != NULL ? sp_demands_latency(options->constraints) : 0;
     if (job->model != NULL)
@@ -587,6 +593,38 @@ static enum sp_status open_for_plan(const struct sp_model_file *file, const stru
     return first;
 }
 
+/* The model of one micro-batch. It is read at the size of whole requests first, to see whether these may be cut. */
+static enum sp_status open_cut(const struct sp_model_file *file, const struct sp_job_options *job_options,
+                               const struct sp_plan_options *options, uint32_t count, struct sp_job **ret_job,
+                               struct sp_bindings *bindings, struct sp_error *err)
+{
+    struct sp_budget budget = {.limit =
+                                   job_options->memory_budget != 0 ? job_options->memory_budget : SP_DEFAULT_JOB_BYTES};
+    struct sp_arena *arena = sp_arena_create(&budget);
+    struct sp_micro_batches micro;
+    struct sp_plan_options cut;
+    struct sp_job *whole = NULL;
+    if (arena == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = open_for_plan(file, job_options, options, &whole, bindings, err);
+    if (status == SP_OK)
+        status = sp_micro_find(
+            arena, &(struct sp_micro_request){file, whole->hash_seed, whole->watch, whole->model, count}, &micro, err);
+    sp_job_destroy(whole);
+    if (status == SP_OK)
+        status = sp_micro_options(arena, options, &micro, &cut, err);
+    if (status == SP_OK)
+        status = open_for_plan(file, job_options, &cut, ret_job, bindings, err);
+    if (status == SP_OK) {
+        (*ret_job)->micro = sp_micro_copy((*ret_job)->arena, &micro);
+        status = (*ret_job)->micro != NULL ? SP_OK : sp_fail_memory(err);
+        if (status != SP_OK)
+            sp_job_destroy(*ret_job);
+    }
+    sp_arena_destroy(arena);
+    return status;
+}
+
 /* A graph of costs has nothing to bind. */
 static enum sp_status open_costs(const struct sp_model_file *file, const struct sp_job_options *job_options,
                                  const struct sp_cluster *cluster, const struct sp_plan_options *options,
@@ -610,24 +648,10 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
     return SP_OK;
 }
 
-/* What plans of routes are not for. */
-static enum sp_status check_routes(const struct sp_plan_options *options, struct sp_error *err)
-{
-    const bool is_throughput = options->objective == SP_OBJECTIVE_THROUGHPUT,
-               has_replicas = options->max_replicas != SP_REPLICAS_NOT_GIVEN && options->max_replicas != 1;
-    if (options->strategy != SP_STRATEGY_ROUTES || (is_throughput && !has_replicas && options->constraints == NULL))
-        return SP_OK;
-    (void)sp_fail(
-        err, SP_ERR_REQUEST, "ROUTES_UNSUPPORTED",
-        "The strategy 'routes' is for the objective throughput, without replicas or constraints: change these, "
-        "or leave the strategy out.");
-    return sp_error_at(err, !is_throughput ? "/objective" : has_replicas ? "/options/replicas" : "/constraints");
-}
-
 /* The job of a plan, and its notes. */
 static enum sp_status open_planned(const struct sp_job_options *job_options, const struct sp_cluster *cluster,
-                                   const struct sp_plan_options *options, struct sp_job **ret_job,
-                                   struct sp_bindings *bindings, struct sp_error *err)
+                                   const struct sp_plan_options *options, uint32_t micro_batches,
+                                   struct sp_job **ret_job, struct sp_bindings *bindings, struct sp_error *err)
 {
     struct sp_model_file file;
     if (options->by_price) {
@@ -640,10 +664,15 @@ static enum sp_status open_planned(const struct sp_job_options *job_options, con
     enum sp_status status = open_file(job_options, &options->sizes, &file, err);
     if (status != SP_OK)
         return status;
-    status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err) : check_routes(options, err);
+    status = options->any_sets ? sp_costs_check_any_sets(options, file.costs != NULL, err)
+                               : sp_plan_options_check_routes(options, err);
     if (status == SP_OK)
-        status = file.costs != NULL ? open_costs(&file, job_options, cluster, options, ret_job, bindings, err)
-                                    : open_for_plan(&file, job_options, options, ret_job, bindings, err);
+        status = sp_micro_check_options(options, file.costs != NULL, err);
+    if (status == SP_OK && file.costs != NULL)
+        status = open_costs(&file, job_options, cluster, options, ret_job, bindings, err);
+    else if (status == SP_OK)
+        status = micro_batches > 1 ? open_cut(&file, job_options, options, micro_batches, ret_job, bindings, err)
+                                   : open_for_plan(&file, job_options, options, ret_job, bindings, err);
     if (status == SP_OK)
         (*ret_job)->owns_file = true;
     else
@@ -657,7 +686,7 @@ enum sp_status sp_job_ready(const struct sp_job_options *job_options, const stru
     struct sp_bindings bindings = {0};
     struct searched searched;
     struct sp_job *job = NULL;
-    enum sp_status status = open_planned(job_options, cluster, options, &job, &bindings, err);
+    enum sp_status status = open_planned(job_options, cluster, options, options->micro_batches, &job, &bindings, err);
     if (status != SP_OK)
         return status;
     status = prepare(job, cluster, options, &bindings, &searched, err);
@@ -674,9 +703,12 @@ enum sp_status sp_job_plan_from(const struct sp_job_options *job_options, const 
 {
     struct sp_bindings bindings = {0};
     struct sp_job *job = NULL;
-    enum sp_status status = open_planned(job_options, cluster, options, &job, &bindings, err);
+    const uint32_t micro_batches = sp_micro_count(options, found != NULL ? found->micro_batches : 0);
+    enum sp_status status = open_planned(job_options, cluster, options, micro_batches, &job, &bindings, err);
     if (status != SP_OK)
         return status;
+    if (found != NULL && found->record == NULL && found->like == NULL && found->other == NULL)
+        found = NULL;
     status = make_plan(job, cluster, options, found, &bindings, ret_plan, err);
     if (status != SP_OK) {
         mention_assumptions(&bindings, err);
@@ -735,7 +767,7 @@ enum sp_status sp_job_plan_on_base(struct sp_job *base, const struct sp_job_opti
 {
     struct sp_bindings bindings;
     enum sp_status status =
-        options->any_sets ? sp_costs_check_any_sets(options, false, err) : check_routes(options, err);
+        options->any_sets ? sp_costs_check_any_sets(options, false, err) : sp_plan_options_check_routes(options, err);
     struct sp_job *job = status == SP_OK ? create(&base->file, job_options) : NULL;
     if (status != SP_OK)
         return status;

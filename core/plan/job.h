@@ -98,11 +98,13 @@ struct sp_plan_options {
     enum sp_objective objective;
     bool by_price; /* objective "cost", of services: the cheapest devices; `objective` is then the fewest */
     enum sp_search_strategy strategy;
-    bool any_sets;         /* "placement": "any": devices may hold any sets of nodes of a graph of costs */
-    uint32_t max_replicas; /* of one stage, or copies of the whole plan, that take requests in turn; 0: any number.
+    bool any_sets;          /* "placement": "any": devices may hold any sets of nodes of a graph of costs */
+    uint32_t max_replicas;  /* of one stage, or copies of the whole plan, that take requests in turn; 0: any number.
                               SP_REPLICAS_NOT_GIVEN: the strategy auto has any number of copies, else there are none */
-    int64_t batch;         /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
+    int64_t batch;          /* 0 = not given: binds the symbolic first dimension of the inputs; a model whose batch is
                               fixed to another number is SP_ERR_REQUEST */
+    uint32_t micro_batches; /* in which a request is cut along its batch (plan/micro/micro.h); 0 and 1: none;
+                               SP_MICRO_BATCHES_AUTO: as many as are best, of sp_plan_answer() */
     struct sp_sizes sizes;
     double tolerance; /* share of the objective's figure below which plans count as equal (search/joint/joint.h), 0 to
                          below 1; 0: the best that is found */
@@ -123,7 +125,7 @@ struct sp_plan_options {
 void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
- * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", those of
+ * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", "micro_batches", those of
  * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "constraints", "workload", "replan") of a request. json
  * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints and the workload are members of a request of their
  * own, so that their errors' pointers begin with "/constraints" and "/workload". Unknown members, wrong types and strategies that this

@@ -1,7 +1,10 @@
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "plan/job.h"
+#include "plan/internal.h"
+#include "plan/micro/micro.h"
 #include "plan/service/traffic.h"
 
 static const char *const objective_names[] = {
@@ -123,6 +126,32 @@ static enum sp_status parse_positive(const json_t *json, const char *pointer, co
     return SP_OK;
 }
 
+bool sp_micro_batches_parse(const char *text, uint32_t *ret_count)
+{
+    char *end;
+    if (strcmp(text, "auto") == 0) {
+        *ret_count = SP_MICRO_BATCHES_AUTO;
+        return true;
+    }
+    const unsigned long count = text[0] >= '1' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    if (count == 0 || count > SP_MAX_MICRO_BATCHES || *end != '\0')
+        return false;
+    *ret_count = (uint32_t)count;
+    return true;
+}
+
+static enum sp_status parse_micro_batches(const json_t *json, const char *pointer, struct sp_plan_options *options,
+                                          struct sp_error *err)
+{
+    char number[32] = "";
+    if (json_is_integer(json))
+        (void)snprintf(number, sizeof number, "%lld", (long long)json_integer_value(json));
+    if (!sp_micro_batches_parse(json_is_string(json) ? json_string_value(json) : number, &options->micro_batches))
+        return refuse(err, pointer, "The number of micro-batches must be a whole number from 1 to %d, or \"auto\".",
+                      SP_MAX_MICRO_BATCHES);
+    return SP_OK;
+}
+
 static enum sp_status parse_replicas(const json_t *json, const char *pointer, struct sp_plan_options *options,
                                      struct sp_error *err)
 {
@@ -169,6 +198,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return parse_placement(value, pointer, options, err);
     if (strcmp(name, "batch") == 0)
         return parse_positive(value, pointer, "The batch", &options->batch, err);
+    if (strcmp(name, "micro_batches") == 0)
+        return parse_micro_batches(value, pointer, options, err);
     if (strcmp(name, "replicas") == 0)
         return parse_replicas(value, pointer, options, err);
     if (sp_sizes_is_member(name))
@@ -211,7 +242,8 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return SP_OK;
     }
     return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, dims, values, shapes, "
+                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, micro_batches, dims, "
+                  "values, shapes, "
                   "operators, state, optimal, tolerance, seed, profile, what_if, constraints, workload, replan and "
                   "time_limit_seconds.",
                   name);
@@ -242,4 +274,17 @@ enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objec
     }
     *ret_options = parsed;
     return SP_OK;
+}
+
+enum sp_status sp_plan_options_check_routes(const struct sp_plan_options *options, struct sp_error *err)
+{
+    const bool is_throughput = options->objective == SP_OBJECTIVE_THROUGHPUT,
+               has_replicas = options->max_replicas != SP_REPLICAS_NOT_GIVEN && options->max_replicas != 1;
+    if (options->strategy != SP_STRATEGY_ROUTES || (is_throughput && !has_replicas && options->constraints == NULL))
+        return SP_OK;
+    (void)sp_fail(
+        err, SP_ERR_REQUEST, "ROUTES_UNSUPPORTED",
+        "The strategy 'routes' is for the objective throughput, without replicas or constraints: change these, "
+        "or leave the strategy out.");
+    return sp_error_at(err, !is_throughput ? "/objective" : has_replicas ? "/options/replicas" : "/constraints");
 }

@@ -51,6 +51,7 @@ struct sp_plan {
     struct sp_rows stage_nodes; /* set by sp_plan_finish(): the nodes of each stage, in order */
     double *arena_bytes;        /* per stage: cost/buffer_reuse.h, of one device */
     const struct sp_migration *migration; /* plan/replan/replan.h; NULL: it follows no other plan */
+    const struct sp_micro_batches *micro; /* plan/micro/micro.h; NULL: nobody asked for micro-batches */
     const struct sp_service *service;     /* plan/service/service.h; NULL: it is one step */
     uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
@@ -73,7 +74,7 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller and
  * the only member that differs between runs.
  *
- *  estimate     `latency_range` and its like have the figure and the ends of the interval in which 90 % of what is
+ *  estimate     Of whole requests; with micro-batches, too. `latency_range` and its like have the figure and the ends of the interval in which 90 % of what is
  *               measured lies (explain/error_bars.h); both are the figure where all times were stated.
  *  devices      Every device of the cluster; `stage` is null for one that the plan leaves free. idle_seconds is the
  *               interval of the plan less the device's own: sends and receives overlap with computing, so compute,
@@ -84,7 +85,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *               together; `stage` is the first.
  *  stages       `devices` are those of all replicas: the first replica's block, then the next one's. `mesh` has the
  *               axes of one block, major to minor, with what they split; none where a block is one device. All seconds
- *               are of one request; `seconds` is divided by the replicas.
+ *               are of one request, of all its micro-batches together; `seconds` is divided by the replicas. Only
+ *               start_seconds is of the first micro-batch.
  *  tensors      All values that occupy a device: inputs, weights that running nodes use, activations. A spec without
  *               "sharded_dim" is the whole tensor on each listed device (ONNX proposal 0006). Its text has S[i] for a
  *               tensor axis that axis i of the stage's mesh cuts, and R for one that is whole. A tensor that is cut has
@@ -98,6 +100,7 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *               null for a device that is on others only. `seconds` of a stage are what its device is busy for.
  *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, and this one.
  *
+ *  micro_batches  Where requests are cut: latency_seconds and interval_seconds are of one micro-batch alone.
  *  replan, moves  Of a plan that follows another one, what has to be moved (replan/write.h).
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.

@@ -7,8 +7,9 @@ struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan)
     bool latency = plan->objective == SP_OBJECTIVE_LATENCY;
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     struct sp_plan_gap gap = {
-        .value_seconds = latency ? evaluation->latency_seconds : evaluation->interval_seconds,
-        .bound_seconds = latency ? plan->result->bounds.latency_seconds : plan->result->bounds.interval_seconds,
+        .value_seconds = latency ? evaluation->latency_seconds : sp_evaluation_interval(evaluation),
+        .bound_seconds = latency ? plan->result->bounds.latency_seconds
+                                 : sp_micro_interval(evaluation->micro_batches, plan->result->bounds.interval_seconds),
     };
     /* Value and bound add the same numbers in another order, so the bound may come out a rounding error higher. */
     if (gap.value_seconds > gap.bound_seconds)
@@ -44,6 +45,11 @@ uint32_t *sp_plan_all_device_stages(const struct sp_plan *plan)
         }
     }
     return stages;
+}
+
+double sp_plan_sent_bytes(const struct sp_plan *plan)
+{
+    return sp_plan_runs(plan) * plan->result->evaluation->communication_bytes;
 }
 
 double sp_plan_price(const struct sp_plan *plan)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan/internal.h"
+#include "plan/micro/micro.h"
 #include "plan/subject.h"
 
 #define ROUNDING 1e-9 /* the share by which equal figures may differ on another machine */
@@ -90,8 +91,8 @@ static enum sp_status compare_estimate(const json_t *estimate, const struct sp_p
         const char *name;
         double value;
     } figures[] = {{"latency_seconds", evaluation->latency_seconds},
-                   {"interval_seconds", evaluation->interval_seconds},
-                   {"communication_bytes", evaluation->communication_bytes}};
+                   {"interval_seconds", sp_evaluation_interval(evaluation)},
+                   {"communication_bytes", sp_plan_sent_bytes(plan)}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const double told = json_number_value(json_object_get(estimate, figures[i].name));
         if (!(fabs(told - figures[i].value) <= ROUNDING * figures[i].value))
@@ -107,6 +108,13 @@ static enum sp_status compare(const json_t *json, const struct sp_plan *plan, st
         return other_plan(err, "its id differs");
     enum sp_status status = compare_stages(json_object_get(json, "stages"), plan, err);
     return status == SP_OK ? compare_estimate(json_object_get(json, "estimate"), plan, err) : status;
+}
+
+/* In how many micro-batches the plan cuts requests; 0: it does not say. */
+static uint32_t micro_batches_of(const json_t *plan)
+{
+    const json_int_t count = json_integer_value(json_object_get(json_object_get(plan, "micro_batches"), "count"));
+    return count > 0 && count <= SP_MAX_MICRO_BATCHES ? (uint32_t)count : 0;
 }
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */
@@ -128,9 +136,10 @@ static enum sp_status plan_again(const struct sp_job_options *options, const jso
     if (status == SP_OK)
         status = sp_plan_options_parse(within, json_object_get(json, "objective"), json_object_get(json, "options"),
                                        &asked, err);
-    const struct sp_found_placement found = {.record = record, .stopped = was_stopped(json)};
+    const struct sp_found_placement found = {
+        .record = record, .stopped = was_stopped(json), .micro_batches = micro_batches_of(json)};
     if (status == SP_OK)
-        status = sp_job_plan_from(options, cluster, &asked, record != NULL ? &found : NULL, ret_job, ret_plan, err);
+        status = sp_job_plan_from(options, cluster, &asked, &found, ret_job, ret_plan, err);
     if (status != SP_OK)
         return status;
     status = compare(json, *ret_plan, err);

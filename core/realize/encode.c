@@ -47,6 +47,7 @@ enum sp_status sp_encoder_init(struct sp_encoder *encoder, const struct sp_model
     encoder->model = model;
     encoder->weights = weights;
     encoder->inner_suffix = "";
+    encoder->node_field = SP_PUT_GRAPH_NODE;
     encoder->frames = calloc(SP_MAX_NESTING + 2, sizeof *encoder->frames);
     encoder->tensor = sp_recipe_create();
     return encoder->frames == NULL || encoder->tensor == NULL ? sp_fail_memory(err) : SP_OK;
@@ -436,6 +437,6 @@ enum sp_status sp_encode_operator(struct sp_encoder *encoder, struct sp_recipe *
             status = put_local_attribute(encoder, frame, &op->attributes[i], err);
     }
     if (status == SP_OK)
-        sp_put_message(graph, SP_PUT_GRAPH_NODE, frame->node_message);
+        sp_put_message(graph, encoder->node_field, frame->node_message);
     return status == SP_OK ? sp_recipe_status(graph, err) : status;
 }

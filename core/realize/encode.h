@@ -20,6 +20,7 @@ struct sp_encoder {
     enum sp_status (*check)(void *context, const struct sp_node *node, struct sp_error *err);
     void *context;
     const char *inner_suffix; /* appended to names that subgraphs define; "" for none */
+    uint32_t node_field;      /* of the nodes that are appended: SP_PUT_GRAPH_NODE, or SP_PUT_FUNCTION_NODE */
     bool has_calls;           /* a subgraph was written, or a node that calls a function: functions are needed */
     struct sp_encode_frame *frames;
     struct sp_recipe *tensor; /* the tensor at work */
@@ -40,7 +41,7 @@ struct sp_encode_operator {
     const struct sp_lower_attribute *attributes;
 };
 
-/* Appends the operator as a node of a graph (field 1 of GraphProto). */
+/* Appends the operator as a node of a graph, or of a function: a field of encoder->node_field. */
 enum sp_status sp_encode_operator(struct sp_encoder *encoder, struct sp_recipe *graph,
                                   const struct sp_encode_operator *op, struct sp_error *err);
 

@@ -92,6 +92,7 @@ void sp_program_release(struct sp_program *program)
     sp_recipe_destroy(program->nodes);
     sp_recipe_destroy(program->initializers);
     sp_recipe_destroy(program->message);
+    sp_recipe_destroy(program->function);
     sp_arena_destroy(program->scratch);
     sp_arena_destroy(program->arena);
     memset(program, 0, sizeof *program);

@@ -18,6 +18,9 @@ struct sp_program {
     struct sp_recipe *nodes;        /* fields of GraphProto */
     struct sp_recipe *initializers; /* and what values are; fields of GraphProto, too */
     struct sp_recipe *message;      /* at work */
+    struct sp_recipe *function;     /* a FunctionProto that the file has, or NULL */
+    uint32_t constant_count, constant_capacity;
+    const char **constants; /* names of the initializers */
     struct sp_weights weights;
     struct sp_encoder encoder;
     int64_t opset;                 /* of ai.onnx */
@@ -99,6 +102,10 @@ enum sp_status sp_program_concat(struct sp_program *program, uint32_t axis, uint
 /* `parts` has the inputs, of this type, and the name that the result shall have. */
 enum sp_status sp_program_combine(struct sp_program *program, enum sp_combiner combiner, enum sp_dtype dtype,
                                   const struct sp_program_op *parts, const char **ret_name, struct sp_error *err);
+/* program->message becomes an initializer of the graph, whose field it says (SP_PUT_GRAPH_INITIALIZER or .._SPARSE_..);
+   `name` lives as long as the program. */
+enum sp_status sp_program_add_initializer(struct sp_program *program, uint32_t field, const char *name,
+                                          struct sp_error *err);
 /* A name that nothing has. */
 const char *sp_program_fresh(struct sp_program *program, const char *what);
 /* `name`, or with a number where another node has it. NULL without memory. */
@@ -122,6 +129,9 @@ enum sp_status sp_program_member(struct sp_program *program, const struct sp_exc
 
 /* ---- program_model.c ----------------------------------------------------------------------------------------------
  */
+
+/* The operator sets that are used, each as a field of this number. */
+void sp_program_put_opsets(const struct sp_program *program, struct sp_recipe *out, uint32_t field);
 
 /* The whole file: `interface` has the fields for inputs and outputs. The caller destroys the recipe. */
 enum sp_status sp_program_finish(struct sp_program *program, const struct sp_recipe *interface, const char *name,

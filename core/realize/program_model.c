@@ -5,9 +5,10 @@
 #include "realize/protobuf_fields.h"
 
 #define MIN_IR_VERSION    4          /* weights need not be inputs */
+#define FUNCTION_VERSION  8          /* files may have functions */
 #define MAX_MESSAGE_BYTES 2147483647 /* of protobuf */
 
-static void put_opsets(const struct sp_program *program, struct sp_recipe *out)
+void sp_program_put_opsets(const struct sp_program *program, struct sp_recipe *out, uint32_t field)
 {
     for (uint32_t i = 0; i < sp_intern_count(program->opsets); i++) {
         const char *domain = sp_intern_name(program->opsets, i);
@@ -16,7 +17,7 @@ static void put_opsets(const struct sp_program *program, struct sp_recipe *out)
         if (domain[0] != '\0')
             sp_put_text(program->message, 1, domain);
         sp_put_int(program->message, 2, *version);
-        sp_put_message(out, SP_MODEL_OPSET_IMPORT, program->message);
+        sp_put_message(out, field, program->message);
     }
 }
 
@@ -47,13 +48,16 @@ enum sp_status sp_program_finish(struct sp_program *program, const struct sp_rec
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         size += sp_recipe_size(parts[i]);
     const int64_t ir_version = sp_onnx_original_ir_version(model);
-    sp_put_int(out, SP_MODEL_IR_VERSION, ir_version > MIN_IR_VERSION ? ir_version : MIN_IR_VERSION);
+    const int64_t least = program->function != NULL ? FUNCTION_VERSION : MIN_IR_VERSION;
+    sp_put_int(out, SP_MODEL_IR_VERSION, ir_version > least ? ir_version : least);
     sp_put_text(out, SP_MODEL_PRODUCER_NAME, "shardplan");
     sp_put_head(out, SP_MODEL_GRAPH, size);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         (void)sp_recipe_append(out, parts[i]);
-    put_opsets(program, out);
+    sp_program_put_opsets(program, out, SP_MODEL_OPSET_IMPORT);
     put_metadata(program, out);
+    if (program->function != NULL)
+        sp_put_message(out, SP_MODEL_FUNCTIONS, program->function);
     for (uint32_t i = 0; status == SP_OK && program->encoder.has_calls && i < model->function_count; i++)
         status = sp_encode_function(model, out, &model->functions[i], err);
     if (status == SP_OK)

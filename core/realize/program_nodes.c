@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/limits.h"
 #include "realize/program.h"
 #include "realize/protobuf_fields.h"
@@ -26,6 +27,16 @@ const char *sp_program_node_name(struct sp_program *program, const char *name)
         name = sp_arena_printf(program->arena, "%s/%" PRIu64, name, program->next++);
     }
     return NULL;
+}
+
+enum sp_status sp_program_add_initializer(struct sp_program *program, uint32_t field, const char *name,
+                                          struct sp_error *err)
+{
+    if (!SP_MAKE_ROOM(program->arena, program->constants, program->constant_count, program->constant_capacity, 1))
+        return sp_fail_memory(err);
+    program->constants[program->constant_count++] = name;
+    sp_put_message(program->initializers, field, program->message);
+    return sp_recipe_status(program->initializers, err);
 }
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
@@ -82,6 +93,7 @@ enum sp_status sp_program_emit(struct sp_program *program, const struct sp_progr
 enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const int64_t *values, const char **ret_name,
                                struct sp_error *err)
 {
+    enum sp_status status = SP_OK;
     struct sp_buf key;
     sp_buf_init(&key, SP_MAX_RECORD_BYTES);
     sp_buf_append(&key, "ints", sizeof "ints");
@@ -101,13 +113,14 @@ enum sp_status sp_program_ints(struct sp_program *program, uint32_t count, const
         if (name != NULL)
             sp_put_text(program->message, SP_PUT_TENSOR_NAME, name);
         sp_put_bytes(program->message, SP_PUT_TENSOR_RAW_DATA, key.data + sizeof "ints", key.size - sizeof "ints");
-        sp_put_message(program->initializers, SP_PUT_GRAPH_INITIALIZER, program->message);
+        if (name != NULL)
+            status = sp_program_add_initializer(program, SP_PUT_GRAPH_INITIALIZER, name, err);
     }
     sp_buf_release(&key);
     if (entry == NULL || *entry == NULL)
         return sp_fail_memory(err);
     *ret_name = *entry;
-    return sp_recipe_status(program->initializers, err);
+    return status;
 }
 
 /* What pieces are gathered in has an axis more than these. */

@@ -79,9 +79,9 @@ static enum sp_status put_weight(struct sp_program *program, const struct sp_par
         status = sp_weight_put(&program->weights, program->message, name, source->tensor, is_whole ? NULL : box->axes,
                                ret_done, err);
     if (status == SP_OK && *ret_done)
-        sp_put_message(program->initializers, is_sparse ? SP_PUT_GRAPH_SPARSE_INITIALIZER : SP_PUT_GRAPH_INITIALIZER,
-                       program->message);
-    return status == SP_OK ? sp_recipe_status(program->initializers, err) : status;
+        status = sp_program_add_initializer(
+            program, is_sparse ? SP_PUT_GRAPH_SPARSE_INITIALIZER : SP_PUT_GRAPH_INITIALIZER, name, err);
+    return status;
 }
 
 /* The whole weight is in the file, once, and a node takes the box out of it. */
@@ -139,8 +139,8 @@ enum sp_status sp_program_weight(struct sp_program *program, const struct sp_par
 /* ---- constants -------------------------------------------------------------------------------------------------- */
 
 /* A tensor of these bytes, or, filled, of so many times these bytes. */
-static void put_tensor(struct sp_program *program, const struct sp_part_constant *constant, const char *name,
-                       uint32_t rank, int64_t times)
+static enum sp_status put_tensor(struct sp_program *program, const struct sp_part_constant *constant, const char *name,
+                                 uint32_t rank, int64_t times, struct sp_error *err)
 {
     struct sp_recipe *out = program->message;
     sp_recipe_clear(out);
@@ -153,7 +153,7 @@ static void put_tensor(struct sp_program *program, const struct sp_part_constant
         sp_put_head(out, SP_PUT_TENSOR_RAW_DATA, (uint64_t)times * constant->size);
     for (int64_t i = 0; i < times; i++)
         (void)sp_recipe_add(out, constant->bytes, constant->size);
-    sp_put_message(program->initializers, SP_PUT_GRAPH_INITIALIZER, out);
+    return sp_program_add_initializer(program, SP_PUT_GRAPH_INITIALIZER, name, err);
 }
 
 /* One element and a shape: the file stays small. */
@@ -165,8 +165,7 @@ static enum sp_status put_filled(struct sp_program *program, const struct sp_par
     if (!sp_mul_i64(elements, (int64_t)constant->size, &bytes))
         bytes = INT64_MAX;
     if (bytes <= SMALL_FILLED || (program->opset < 8 && bytes <= SP_MAX_REPACKED_BYTES)) {
-        put_tensor(program, constant, name, constant->rank, elements);
-        return SP_OK;
+        return put_tensor(program, constant, name, constant->rank, elements, err);
     }
     if (program->opset < 8)
         return sp_fail_limit(err, "CONSTANT_TOO_LARGE", "SP_MAX_REPACKED_BYTES", SP_MAX_REPACKED_BYTES, bytes,
@@ -175,8 +174,9 @@ static enum sp_status put_filled(struct sp_program *program, const struct sp_par
                              SP_MAX_REPACKED_BYTES, program->opset);
     if (inputs[0] == NULL)
         return sp_fail_memory(err);
-    put_tensor(program, constant, inputs[0], 0, 1);
-    enum sp_status status = sp_program_ints(program, constant->rank, constant->dims, &inputs[1], err);
+    enum sp_status status = put_tensor(program, constant, inputs[0], 0, 1, err);
+    if (status == SP_OK)
+        status = sp_program_ints(program, constant->rank, constant->dims, &inputs[1], err);
     const struct sp_program_op op = {.op_type = "Expand", .input_count = 2, .inputs = inputs, .want = name};
     const char *result;
     return status == SP_OK ? sp_program_emit(program, &op, &result, err) : status;
@@ -208,7 +208,7 @@ enum sp_status sp_program_constant(struct sp_program *program, const struct sp_p
         if (constant->is_filled)
             status = put_filled(program, constant, elements, constant->piece->name, err);
         else
-            put_tensor(program, constant, constant->piece->name, constant->rank, 1);
+            status = put_tensor(program, constant, constant->piece->name, constant->rank, 1, err);
     }
     if (status == SP_OK)
         status = sp_recipe_status(program->initializers, err);

@@ -23,6 +23,7 @@
 #include "base/json_writer.h"
 #include "onnx/splice.h"
 #include "partition/partition.h"
+#include "realize/cuts.h"
 #include "realize/recipe.h"
 
 /* What becomes of weights that lie in other files. */
@@ -55,8 +56,10 @@ struct sp_realize_request {
        model. */
     const char *data_name;
     struct sp_recipe *data;
-    bool declares_boxes;             /* tensors of the model say which box of the original's they are (SP_BOX_KEY) */
-    struct sp_weight_places *places; /* with data; NULL: nothing is shared. Of one model */
+    bool declares_boxes;                /* tensors of the model say which box of the original's they are (SP_BOX_KEY) */
+    struct sp_weight_places *places;    /* with data; NULL: nothing is shared. Of one model */
+    const struct sp_request_cuts *cuts; /* the model is bound to one part of a request, and the simulation is of all of
+                                           them; NULL: a request is whole */
     /* Notes of the partition; may be NULL. */
     enum sp_status (*note)(void *context, const struct sp_part_note *note, struct sp_error *err);
     void *note_context;
@@ -106,6 +109,9 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  *
  * With a plan there are its figures, "estimate": {"latency_seconds", "interval_seconds", "throughput_per_second"}, of
  * all copies together.
+ *
+ * A plan that cuts requests in parts has models for one of them, and "micro_batches" (cuts.h): they run once for each
+ * part, states of which are apart.
  *
  * A plan of which copies take requests in turn has models for the devices of the first one, and "copies":
  * [[0, 1], [2, 3]] beside "devices": the devices of the cluster that run these models, of each copy.

@@ -44,9 +44,9 @@ static enum sp_status put_default(struct sp_program *program, const struct sp_va
             ? sp_weight_put_sparse(&program->weights, program->message, value->name, value->sparse, err)
             : sp_weight_put(&program->weights, program->message, value->name, value->tensor, NULL, &done, err);
     if (status == SP_OK)
-        sp_put_message(program->initializers,
-                       value->sparse != NULL ? SP_PUT_GRAPH_SPARSE_INITIALIZER : SP_PUT_GRAPH_INITIALIZER,
-                       program->message);
+        status = sp_program_add_initializer(
+            program, value->sparse != NULL ? SP_PUT_GRAPH_SPARSE_INITIALIZER : SP_PUT_GRAPH_INITIALIZER, value->name,
+            err);
     return status;
 }
 
@@ -215,10 +215,14 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
         return sp_fail_memory(err);
     enum sp_status status = sp_program_init(&simulation.program, request, err);
     simulation.program.weights.shares = true;
+    if (request->cuts != NULL)
+        simulation.program.encoder.node_field = SP_PUT_FUNCTION_NODE;
     if (status == SP_OK)
         status = copy_interface(&simulation, err);
     if (status == SP_OK)
         status = sp_partition_run(simulation.program.arena, &request->partition, &sink, err);
+    if (status == SP_OK && request->cuts != NULL)
+        status = sp_simulation_repeat(&simulation.program, request->cuts, err);
     struct sp_part_note old;
     if (status == SP_OK && sp_program_is_old(request, &old))
         status = on_note(&simulation, &old, err);

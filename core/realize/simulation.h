@@ -16,5 +16,9 @@ enum sp_status sp_simulation_body_end(struct sp_program *program, struct sp_simu
                                       const struct sp_part_body *body, struct sp_error *err);
 enum sp_status sp_simulation_control_end(struct sp_program *program, struct sp_simulated_control **stack,
                                          struct sp_error *err);
+/* What was written so far becomes a function, which is called for each part of a request. */
+enum sp_status sp_simulation_repeat(struct sp_program *program, const struct sp_request_cuts *cuts,
+                                    struct sp_error *err);
+
 /* After an error: drops what is open. */
 void sp_simulation_control_release(struct sp_program *program, struct sp_simulated_control **stack);

@@ -19,7 +19,8 @@ struct sp_simulated_control {
     struct sp_recipe *graph;      /* the graph at work: fields of GraphProto */
     const struct sp_part_control *told;
     uint32_t scalar_inputs, scalar_outputs;
-    uint32_t *counts; /* pieces of each of the last graph's outputs, conditions left out */
+    uint32_t node_field; /* of the graph, or the function, around it */
+    uint32_t *counts;    /* pieces of each of the last graph's outputs, conditions left out */
 };
 
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INT = 3, ATTRIBUTE_GRAPH = 6, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
@@ -111,6 +112,8 @@ enum sp_status sp_simulation_body_begin(struct sp_program *program, struct sp_si
     const struct sp_part_control *control = own->told;
     const uint32_t scalars = is_op(control, "Loop") ? 2 : 0;
     enum sp_status status = SP_OK;
+    own->node_field = program->encoder.node_field;
+    program->encoder.node_field = SP_PUT_GRAPH_NODE;
     program->nodes = sp_recipe_create();
     program->made =
         sp_intern_create(program->arena, program->model->hash_seed); /* what is made in a graph is not seen outside */
@@ -176,6 +179,7 @@ enum sp_status sp_simulation_body_end(struct sp_program *program, struct sp_simu
     sp_recipe_destroy(own->graph);
     sp_recipe_destroy(program->nodes);
     own->graph = NULL;
+    program->encoder.node_field = own->node_field;
     program->nodes = own->nodes;
     program->made = own->made;
     return status;
@@ -294,7 +298,7 @@ enum sp_status sp_simulation_control_end(struct sp_program *program, struct sp_s
     if (status == SP_OK && !sp_recipe_append(node, own->attributes))
         status = sp_fail_memory(err);
     if (status == SP_OK) {
-        sp_put_message(program->nodes, SP_PUT_GRAPH_NODE, node);
+        sp_put_message(program->nodes, program->encoder.node_field, node);
         status = sp_recipe_status(program->nodes, err);
     }
     sp_recipe_destroy(node);

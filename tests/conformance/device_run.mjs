@@ -247,6 +247,20 @@ export function takeBox(tensor, box) {
   return new ort.Tensor(tensor.type, data, dims);
 }
 
+// Part `part` of a tensor that a manifest's micro_batches cut, and all parts one behind the other; without an axis each has
+// the same.
+export function cutAlong(tensor, { axis, extent }, part) {
+  if (axis === null) return tensor;
+  return takeBox(tensor, tensor.dims.map((dim, i) => (i === axis ? [part * extent, (part + 1) * extent] : [0, dim])));
+}
+export function joinAlong(parts, { axis, extent }) {
+  if (axis === null) return parts[0];
+  const dims = parts[0].dims.map((dim, i) => (i === axis ? extent * parts.length : dim));
+  const whole = new Assembly({ type: parts[0].type, dims, data: parts[0].type === 'string' ? Array(sizeOf(dims)) : new parts[0].data.constructor(sizeOf(dims)) });
+  parts.forEach((tensor, part) => whole.put(tensor, dims.map((dim, i) => (i === axis ? [part * extent, (part + 1) * extent] : [0, dim]))));
+  return whole.tensor;
+}
+
 // A tensor that is put together of boxes; `like` says of what type and extents.
 class Assembly {
   constructor(like) {

@@ -364,6 +364,13 @@ class Recount:
     def kept_bytes(self, stage, share=1):
         """Keys and values that the plan says its nodes keep: all of them, in as many parts as there are at most."""
         kept, block = 0, math.prod(self.mesh[stage])
+        parts = self.plan.get("micro_batches", {"count": 1})["count"]
+        if parts > 1: # states of the other parts: of which outputs, the plan does not say
+            first = self.plan["stages"][stage]["devices"][0]
+            kept = next(device["memory"]["cache_bytes"] for device in self.plan["devices"] if device["id"] == first)
+            whole = sum(self.tensors[name].bytes for name in self.facts.outputs if name in self.tensors)
+            if kept > (parts - 1) * whole * (1 + 1e-9):
+                raise Wrong(f"stage {stage} keeps {kept} bytes of states of outputs of {whole} bytes")
         for item in self.plan.get("caches", ()):
             if item["stage"] == stage:
                 if not item["bytes"] / block <= item["device_bytes"] * (1 + 1e-9) <= item["bytes"] * (1 + 2e-9):

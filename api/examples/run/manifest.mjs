@@ -14,6 +14,8 @@ export function readManifest(folder) {
   for (const { world } of manifest.devices) sizes.set(world, (sizes.get(world) ?? 0) + 1);
   if ([...sizes.values()].some((size) => size > 1))
     throw new Error(`These models exchange by collectives (${manifest.target}), which this program's runtime does not have: write them with 'shardplan export PLAN.json --model MODEL --format sessions -o DIR'.`);
+  if (manifest.micro_batches)
+    throw new Error(`These models run ${manifest.micro_batches.count} times for a request, once for each micro-batch, which this program does not do: plan without --micro-batches.`);
   return { ...manifest, folder, digest: createHash('sha256').update(bytes).digest('hex') };
 }
 

@@ -21,6 +21,9 @@ class Manifest:
         if len(set(worlds)) < len(worlds):
             raise ValueError(f"These models exchange by collectives ({said['target']}), which this program's runtime does "
                              "not have: write them with 'shardplan export PLAN.json --model MODEL --format sessions -o DIR'.")
+        if "micro_batches" in said:
+            raise ValueError(f"These models run {said['micro_batches']['count']} times for a request, once for each micro-batch, "
+                             "which this program does not do: plan without --micro-batches.")
         self.folder, self.digest = folder, hashlib.sha256(data).hexdigest()
         self.devices = {device["id"]: device for device in said["devices"]}
         self.states = {state["present"]: state["past"] for state in said["states"]}

@@ -1,6 +1,6 @@
 #pragma once
 /* kernels_internal - what the files that find kernels share. */
-#include "cost/body_memory.h"
+#include "cost/kernels/body_memory.h"
 #include "cost/kernels/kernel_role.h"
 #include "cost/kernels/kernels.h"
 

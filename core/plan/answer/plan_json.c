@@ -8,6 +8,7 @@
 #include "plan/explain/assumptions.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/why.h"
+#include "plan/micro/micro.h"
 #include "plan/replan/write.h"
 #include "plan/service/service.h"
 #include "plan/variants/variants.h"
@@ -69,7 +70,7 @@ static void write_head(struct sp_plan_json *c)
         sp_json_null(json); /* a graph of costs */
     sp_json_member_int(json, "node_count", plan->workload->node_count);
     sp_json_member_double(json, "weight_bytes", plan->workload->weight_bytes);
-    sp_json_member_double(json, "flops", plan->workload->flops);
+    sp_json_member_double(json, "flops", sp_plan_runs(plan) * plan->workload->flops);
     sp_json_end_object(json);
     sp_json_key(json, "cluster");
     sp_cluster_write(plan->cluster, json);
@@ -97,13 +98,13 @@ static void write_estimate(struct sp_plan_json *c)
     sp_json_key(json, "estimate");
     sp_json_begin_object(json);
     sp_json_member_double(json, "latency_seconds", evaluation->latency_seconds);
-    sp_json_member_double(json, "interval_seconds", evaluation->interval_seconds);
-    sp_json_member_double(json, "throughput_per_second", 1 / evaluation->interval_seconds);
+    sp_json_member_double(json, "interval_seconds", sp_evaluation_interval(evaluation));
+    sp_json_member_double(json, "throughput_per_second", 1 / sp_evaluation_interval(evaluation));
     write_range(json, "latency_range", &bars->latency_seconds);
     write_range(json, "interval_range", &bars->interval_seconds);
     write_range(json, "throughput_range", &bars->throughput_per_second);
     write_range(json, "memory_range", &bars->memory_bytes);
-    sp_json_member_double(json, "communication_bytes", evaluation->communication_bytes);
+    sp_json_member_double(json, "communication_bytes", sp_plan_sent_bytes(c->plan));
     sp_json_member_int(json, "devices_used", sp_plan_devices_used(c->plan));
     if (sp_plan_price(c->plan) > 0)
         sp_json_member_double(json, "price_per_hour", sp_plan_price(c->plan));
@@ -196,6 +197,7 @@ static void write_stages(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
     const struct sp_placement *placement = &c->plan->result->placement;
+    const double runs = sp_plan_runs(c->plan);
     struct sp_json *json = c->json;
     sp_json_key(json, "stages");
     sp_json_begin_array(json);
@@ -207,11 +209,11 @@ static void write_stages(struct sp_plan_json *c)
         sp_json_member_int(json, "replicas", sp_placement_replicas(placement, s));
         write_mesh(c, s);
         write_stage_names(c, s);
-        sp_json_member_double(json, "seconds", cost->interval_seconds);
-        sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
-        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
-        sp_json_member_double(json, "send_seconds", cost->send_seconds);
-        sp_json_member_double(json, "receive_seconds", cost->receive_seconds);
+        sp_json_member_double(json, "seconds", runs * cost->interval_seconds);
+        sp_json_member_double(json, "compute_seconds", runs * cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", runs * cost->collective_seconds);
+        sp_json_member_double(json, "send_seconds", runs * cost->send_seconds);
+        sp_json_member_double(json, "receive_seconds", runs * cost->receive_seconds);
         sp_json_member_double(json, "start_seconds", cost->start_seconds);
         sp_streamed_write_json(c->plan, s, json);
         sp_reason_stage(c->plan, s, &c->borders, c->text);
@@ -296,6 +298,7 @@ static void write_copies(struct sp_plan_json *c)
 static void write_devices(struct sp_plan_json *c)
 {
     const struct sp_evaluation *evaluation = c->plan->result->evaluation;
+    const double runs = sp_plan_runs(c->plan);
     struct sp_json *json = c->json;
     sp_json_key(json, "devices");
     sp_json_begin_array(json);
@@ -320,11 +323,11 @@ static void write_devices(struct sp_plan_json *c)
             write_holder_nodes(c, holder);
         else
             write_device_names(c, stage);
-        sp_json_member_double(json, "flops", cost->flops);
-        sp_json_member_double(json, "compute_seconds", cost->compute_seconds);
-        sp_json_member_double(json, "collective_seconds", cost->collective_seconds);
-        sp_json_member_double(json, "communication_seconds", cost->send_seconds + cost->receive_seconds);
-        sp_json_member_double(json, "idle_seconds", fmax(0, evaluation->interval_seconds - busy));
+        sp_json_member_double(json, "flops", runs * cost->flops);
+        sp_json_member_double(json, "compute_seconds", runs * cost->compute_seconds);
+        sp_json_member_double(json, "collective_seconds", runs * cost->collective_seconds);
+        sp_json_member_double(json, "communication_seconds", runs * (cost->send_seconds + cost->receive_seconds));
+        sp_json_member_double(json, "idle_seconds", runs * fmax(0, evaluation->interval_seconds - busy));
         write_memory(c, cost, d, stage);
         sp_json_end_object(json);
     }
@@ -480,6 +483,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         write_estimate(&c);
         sp_why_write_json(plan, json);
         sp_assumptions_write_json(plan, json);
+        sp_micro_batches_write_json(plan, json);
         write_copies(&c);
         write_stages(&c);
         write_devices(&c);

@@ -203,8 +203,8 @@ static void write_sends(struct sp_plan_json *c)
         sp_json_end_array(json);
         sp_json_member_int(json, "from_stage", transfer->from_stage);
         sp_json_member_int(json, "to_stage", transfer->to_stage);
-        sp_json_member_double(json, "bytes", transfer->bytes);
-        sp_json_member_double(json, "seconds", transfer->seconds);
+        sp_json_member_double(json, "bytes", sp_plan_runs(c->plan) * transfer->bytes);
+        sp_json_member_double(json, "seconds", sp_plan_runs(c->plan) * transfer->seconds);
         sp_json_member_string(json, "after_node", node_name(c, tensor->producer));
         sp_json_end_object(json);
     }
@@ -232,9 +232,10 @@ static enum sp_status write_collective(void *context, const struct sp_plan_colle
     sp_json_member_int(json, "stage", stage->stage);
     if (collective->group_size > 0)
         sp_json_member_int(json, "group_size", collective->group_size);
-    sp_json_member_double(json, "bytes", collective->bytes * sp_placement_size(placement, stage->stage));
-    sp_json_member_double(json, "bytes_per_device", collective->bytes);
-    sp_json_member_double(json, "seconds", collective->seconds);
+    sp_json_member_double(json, "bytes",
+                          sp_plan_runs(c->plan) * collective->bytes * sp_placement_size(placement, stage->stage));
+    sp_json_member_double(json, "bytes_per_device", sp_plan_runs(c->plan) * collective->bytes);
+    sp_json_member_double(json, "seconds", sp_plan_runs(c->plan) * collective->seconds);
     if (collective->is_before) {
         sp_json_member_string(json, "after_node", tensor != NULL ? node_name(c, tensor->producer) : NULL);
         sp_json_member_string(json, "before_node", node_name(c, collective->node));

@@ -5,6 +5,7 @@
 #include "plan/explain/assumptions.h"
 #include "plan/explain/why.h"
 #include "plan/internal.h"
+#include "plan/micro/micro.h"
 #include "plan/replan/write.h"
 #include "plan/service/service.h"
 #include "plan/stage_strategies.h"
@@ -51,7 +52,7 @@ static void head(const struct sp_plan *plan, struct sp_buf *buf)
     sp_text_integer(buf, workload->node_count);
     sp_buf_text(buf, plan->model != NULL ? " nodes, " : " nodes of a graph of costs, ");
     if (plan->model != NULL) {
-        sp_text_scaled(buf, workload->flops);
+        sp_text_scaled(buf, sp_plan_runs(plan) * workload->flops);
         sp_buf_text(buf, "FLOP per request, ");
     }
     sp_text_bytes(buf, workload->weight_bytes);
@@ -94,7 +95,7 @@ static void block_line(const struct sp_plan *plan, uint32_t stage, struct sp_buf
         sp_buf_printf(buf, "%s %s %lld", a == 0 ? ", mesh" : ",", mesh->axes[a].name, (long long)mesh->axes[a].size);
     if (cost->collective_seconds > 0) {
         sp_buf_text(buf, "; ");
-        sp_text_seconds(buf, cost->collective_seconds);
+        sp_text_seconds(buf, sp_plan_runs(plan) * cost->collective_seconds);
         sp_buf_text(buf, " of computing are collectives");
     }
     sp_buf_text(buf, "\n");
@@ -133,6 +134,7 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
     const struct sp_stage_cost *cost = &plan->result->evaluation->stages[stage];
     const struct sp_work_node *nodes = plan->workload->nodes;
     const uint32_t members = member_count(plan, stage);
+    const double runs = sp_plan_runs(plan);
     sp_buf_printf(buf, "%5u  ", stage);
     sp_reason_devices(plan, stage, cell);
     sp_buf_text(cell, " ");
@@ -141,9 +143,9 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
         sp_buf_printf(cell, " + %u more", members - 1);
     cell_end(buf, cell, 25, false);
     sp_buf_printf(buf, "%7u", cost->node_count);
-    cell_seconds(buf, cell, cost->compute_seconds, 10);
-    cell_seconds(buf, cell, cost->send_seconds, 10);
-    cell_seconds(buf, cell, cost->receive_seconds, 10);
+    cell_seconds(buf, cell, runs * cost->compute_seconds, 10);
+    cell_seconds(buf, cell, runs * cost->send_seconds, 10);
+    cell_seconds(buf, cell, runs * cost->receive_seconds, 10);
     cell_bytes(buf, cell, cost->total_bytes, 11);
     sp_buf_text(buf, " /");
     cell_bytes(buf, cell, cost->capacity_bytes, 9);
@@ -162,7 +164,7 @@ static void stage_line(const struct sp_plan *plan, uint32_t stage, const struct 
     if (cost->cache_bytes > 0) {
         sp_buf_text(buf, "       of the memory of each device ");
         sp_text_bytes(buf, cost->cache_bytes);
-        sp_buf_text(buf, " are keys and values\n");
+        sp_buf_text(buf, plan->micro != NULL ? " are states of other micro-batches\n" : " are keys and values\n");
     }
     sp_buf_text(buf, "       because: ");
     sp_reason_stage(plan, stage, borders, cell);
@@ -184,14 +186,14 @@ static void transfers(const struct sp_plan *plan, struct sp_buf *cell, struct sp
         sp_buf_text(cell, " -> ");
         sp_reason_devices(plan, t->to_stage, cell);
         cell_end(buf, cell, 18, false);
-        cell_bytes(buf, cell, t->bytes, 11);
-        cell_seconds(buf, cell, t->seconds, 11);
+        cell_bytes(buf, cell, sp_plan_runs(plan) * t->bytes, 11);
+        cell_seconds(buf, cell, sp_plan_runs(plan) * t->seconds, 11);
         sp_buf_text(buf, "\n");
     }
     if (evaluation->transfer_count > SP_TEXT_TRANSFERS) {
         sp_buf_printf(buf, "and %u more; %u in all, ", evaluation->transfer_count - SP_TEXT_TRANSFERS,
                       evaluation->transfer_count);
-        sp_text_bytes(buf, evaluation->communication_bytes);
+        sp_text_bytes(buf, sp_plan_sent_bytes(plan));
         sp_buf_text(buf, " per request (the JSON form lists them)\n");
     }
 }
@@ -359,7 +361,7 @@ static void figures(const struct sp_plan *plan, struct sp_buf *buf)
     sp_text_seconds(buf, bars->latency_seconds.value);
     range(buf, &bars->latency_seconds, sp_text_seconds);
     sp_buf_text(buf, "; ");
-    sp_text_bytes(buf, plan->result->evaluation->communication_bytes);
+    sp_text_bytes(buf, sp_plan_sent_bytes(plan));
     sp_buf_text(buf, " sent per request");
 }
 
@@ -404,6 +406,7 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_
                   plan->objective == SP_OBJECTIVE_LATENCY ? "a latency" : "an interval");
     sp_text_seconds(buf, gap.bound_seconds);
     sp_buf_printf(buf, "; gap %.1f%%\n", 100 * gap.gap);
+    sp_micro_batches_write_text(plan, buf);
     copies(plan, cell, buf);
     if (sp_plan_devices_used(plan) < plan->cluster->device_count)
         sp_buf_printf(buf, "Devices     %u of %u are used\n", sp_plan_devices_used(plan), plan->cluster->device_count);

@@ -165,6 +165,8 @@ bool sp_error_bars(struct sp_arena *arena, const struct sp_workload *workload, c
         interval.high *= interval.value / route->interval_seconds;
     }
     if (done) {
+        const double runs = evaluation->micro_batches > 1 ? evaluation->micro_batches : 1;
+        interval = (struct sp_error_bar){runs * interval.value, runs * interval.low, runs * interval.high};
         *ret_bars =
             (struct sp_error_bars){.latency_seconds = latency,
                                    .interval_seconds = interval,

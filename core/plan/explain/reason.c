@@ -169,7 +169,8 @@ static bool border(const struct sp_plan *plan, uint32_t stage, uint32_t node, co
             sp_buf_printf(buf, ", longer than %u intervals of ",
                           sp_placement_replicas(&plan->result->placement, stage));
         else
-            sp_buf_text(buf, ", longer than the interval of ");
+            sp_buf_printf(buf, ", longer than the interval %sof ",
+                          sp_plan_runs(plan) > 1 ? "between micro-batches " : "");
         sp_text_seconds(buf, interval);
         return true;
     }
@@ -337,6 +338,8 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     const struct sp_stage_cost *cost = sp_evaluation_device(evaluation, evaluation->bottleneck_stage);
     const uint32_t replicas = sp_placement_turns(&plan->result->placement, evaluation->bottleneck_stage);
     const uint32_t copies = sp_placement_copies(&plan->result->placement);
+    const char *unit = sp_plan_runs(plan) > 1 ? "micro-batch" : "request";
+    const char *units = sp_plan_runs(plan) > 1 ? "micro-batches" : "requests";
     const char *what = "computing";
     double seconds = cost->compute_seconds;
     if (cost->send_seconds > seconds) {
@@ -374,11 +377,12 @@ static void bottleneck_of_interval(const struct sp_plan *plan, struct sp_buf *bu
     sp_buf_printf(buf, " limits the throughput: %s takes ", what);
     sp_text_seconds(buf, seconds);
     if (replicas > copies) {
-        sp_buf_printf(buf, " for a request, and its %u replicas take requests in turn, one every ", replicas);
+        sp_buf_printf(buf, " for a %s, and its %u replicas take %s in turn, one every ", unit, replicas, units);
     } else if (copies > 1) {
-        sp_buf_printf(buf, " for a request, and the %u copies of the plan take requests in turn, one every ", copies);
+        sp_buf_printf(buf, " for a %s, and the %u copies of the plan take requests in turn, one%s every ", unit, copies,
+                      sp_plan_runs(plan) > 1 ? " micro-batch" : "");
     } else {
-        sp_buf_text(buf, " of each interval of ");
+        sp_buf_printf(buf, " of each interval %sof ", sp_plan_runs(plan) > 1 ? "between micro-batches " : "");
     }
     sp_text_seconds(buf, evaluation->interval_seconds);
     sp_buf_text(buf, ".");
@@ -408,13 +412,20 @@ static void bottleneck_of_latency(const struct sp_plan *plan, struct sp_buf *buf
     sp_buf_text(buf, " takes the largest part of the latency, ");
     sp_text_seconds(buf, stage_cost(plan, slowest)->compute_seconds);
     sp_buf_text(buf, " of ");
-    sp_text_seconds(buf, evaluation->latency_seconds);
+    sp_text_seconds(buf, evaluation->run_seconds);
+    if (sp_plan_runs(plan) > 1)
+        sp_buf_text(buf, " for one micro-batch");
     if (on_path > 1) {
         sp_buf_printf(buf, "; the longest path crosses %u stages and waits ", on_path);
-        sp_text_seconds(buf, fmax(0, evaluation->latency_seconds - compute));
+        sp_text_seconds(buf, fmax(0, evaluation->run_seconds - compute));
         sp_buf_text(buf, " for transfers");
     }
     sp_buf_text(buf, ".");
+    if (sp_plan_runs(plan) > 1 && evaluation->stage_count > 0) {
+        sp_buf_printf(buf, " Each other micro-batch adds the interval of stage %u, ", evaluation->bottleneck_stage);
+        sp_text_seconds(buf, evaluation->interval_seconds);
+        sp_buf_text(buf, ".");
+    }
     collectives(stage_cost(plan, slowest), true, buf);
     stalls(stage_cost(plan, slowest), true, buf);
 }

@@ -118,7 +118,7 @@ static void times_of_latency(const struct sp_plan *plan, struct times *times)
         computing += evaluation->stages[s].compute_seconds;
         add_stage(plan, s, times);
     }
-    const double waiting = fmax(0, evaluation->latency_seconds - computing);
+    const double waiting = fmax(0, evaluation->run_seconds - computing);
     times->seconds[SP_BINDING_LINK] += waiting;
     if (waiting > times->most_of_stage[SP_BINDING_LINK]) {
         times->stage[SP_BINDING_LINK] = last;
@@ -170,6 +170,18 @@ static void say_time(const struct sp_plan *plan, const struct sp_why *why, struc
     sp_buf_printf(buf, ": %s.", wishes[why->kind]);
 }
 
+/* From one micro-batch to a request: the others add the interval of the slowest stage. */
+static void add_micro_batches(const struct sp_plan *plan, struct times *times)
+{
+    const bool is_latency = plan->objective == SP_OBJECTIVE_LATENCY;
+    const uint32_t stage = plan->result->evaluation->bottleneck_stage;
+    const double turns = is_latency ? sp_placement_replicas(&plan->result->placement, stage) : 1;
+    struct times pace = {{0}, {0}, {0}, {NULL}};
+    times_of_interval(plan, &pace);
+    for (uint32_t k = 0; k < TIMES; k++)
+        times->seconds[k] += (sp_plan_runs(plan) - 1) * pace.seconds[k] / turns;
+}
+
 /* The largest of what the objective's time goes to. */
 static void bind_time(const struct sp_plan *plan, struct sp_why *why)
 {
@@ -180,6 +192,8 @@ static void bind_time(const struct sp_plan *plan, struct sp_why *why)
         times_of_latency(plan, &times);
     else
         times_of_interval(plan, &times);
+    if (sp_plan_runs(plan) > 1)
+        add_micro_batches(plan, &times);
     for (uint32_t k = 0; k < TIMES; k++) {
         total += times.seconds[k];
         largest = times.seconds[k] > times.seconds[largest] ? k : largest;

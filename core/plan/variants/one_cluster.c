@@ -27,7 +27,7 @@ enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     row->state = SP_VARIANT_FITS;
     row->latency_seconds = evaluation->latency_seconds;
-    row->interval_seconds = evaluation->interval_seconds;
+    row->interval_seconds = sp_evaluation_interval(evaluation);
     row->devices_used = sp_plan_devices_used(plan);
     row->stage_count = evaluation->stage_count;
     row->memory_bytes = 0;

@@ -1,4 +1,5 @@
 #include "plan/variants/variants.h"
+#include "plan/micro/micro.h"
 
 #include <math.h>
 #include <string.h>
@@ -204,6 +205,13 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
                       "What if is not looked at for workloads: leave it out, or compare clusters in a sweep.");
         return sp_error_at(err, "/options/what_if");
     }
+    if (options->micro_batches > 1 && target->sweep != NULL) {
+        (void)sp_fail(err, SP_ERR_REQUEST, "MICRO_BATCHES_UNSUPPORTED",
+                      "Micro-batches are not for sweeps: leave them out, or name one cluster.");
+        return sp_error_at(err, "/options/micro_batches");
+    }
+    if (options->micro_batches > 1 && options->traffic == NULL && options->what_if)
+        return sp_micro_check_options(options, false, err);
     if (options->traffic != NULL && target->sweep != NULL)
         return sp_service_sweep(arena, job_options, target->sweep, options, ret_job, ret_plan, err);
     *run = (struct sp_variants_run){.arena = arena, .job_options = *job_options, .options = options};
@@ -213,6 +221,8 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
         status = sp_service_plan(arena, job_options, cluster, options, &job, &plan, err);
     else if (options->what_if)
         status = sp_variants_plan(run, job_options, cluster, &job, &plan, err);
+    else if (options->micro_batches == SP_MICRO_BATCHES_AUTO)
+        status = sp_micro_plan(job_options, cluster, options, &job, &plan, err);
     else
         status = sp_job_plan(job_options, cluster, options, &job, &plan, err);
     if (status == SP_ERR_NOFIT && target->sweep == NULL && options->what_if)

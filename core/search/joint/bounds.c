@@ -196,7 +196,7 @@ enum sp_status sp_joint_bounds(struct sp_arena *scratch, const struct sp_workloa
     if (status == SP_OK) {
         const double slack = 1 - 4 * DBL_EPSILON * workload->node_count;
         ret_bounds->interval_seconds = work;
-        ret_bounds->latency_seconds = fmax(work, path * slack);
+        ret_bounds->latency_seconds = sp_micro_latency(workload->micro_batches, fmax(work, path * slack), work);
     }
     sp_arena_rewind(scratch, mark);
     return status;

@@ -173,7 +173,7 @@ static enum sp_status none_keeps(const struct sp_search_run *search)
 
 /* Stages for the objective, of which each option's were proposed already; then for each other one, where none fits yet,
    plans were refused for their latency, or there are few units: what is found for one objective is a plan for all, and a
-   better one now and then. */
+   better one now and then. With micro-batches a latency is most of all the interval, so many times. */
 static enum sp_status propose_for_any(struct sp_search_run *search)
 {
     static const enum sp_objective objectives[] = {SP_OBJECTIVE_THROUGHPUT, SP_OBJECTIVE_LATENCY, SP_OBJECTIVE_DEVICES};
@@ -181,8 +181,10 @@ static enum sp_status propose_for_any(struct sp_search_run *search)
     enum sp_status status = sp_run_propose_all(search, false);
     for (size_t i = 0; status == SP_OK && i < sizeof objectives / sizeof *objectives; i++) {
         const bool is_late = objectives[i] == SP_OBJECTIVE_LATENCY && search->least_latency > 0;
-        if (objectives[i] == search->options.objective || (search->front.count > 0 && !are_few && !is_late) ||
-            !sp_run_goes_on(search, 0.93))
+        const bool is_filled = objectives[i] == SP_OBJECTIVE_THROUGHPUT && search->joint.workload->micro_batches > 1 &&
+                               search->options.objective == SP_OBJECTIVE_LATENCY;
+        if (objectives[i] == search->options.objective ||
+            (search->front.count > 0 && !are_few && !is_late && !is_filled) || !sp_run_goes_on(search, 0.93))
             continue;
         search->proposed = objectives[i];
         status = sp_run_propose_all(search, true);

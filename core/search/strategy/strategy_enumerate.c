@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/sorted.h"
 #include "cost/cache.h"
+#include "cost/micro_batches.h"
 #include "ops/table/op.h"
 #include "search/strategy/strategy_internal.h"
 
@@ -144,6 +145,20 @@ static bool is_inner(const struct maker *maker)
     return is;
 }
 
+/* What one device keeps: keys and values, and states of other micro-batches, which lie as the node makes its own. */
+static double resident_bytes(const struct maker *maker)
+{
+    const struct sp_workload *workload = maker->table->workload;
+    double sum = sp_cache_local_bytes(maker->work->cache, maker->way.rule, maker->way.shards);
+    for (uint32_t o = maker->way.rule->input_count; workload->micro_batches > 1 && o < maker->way.operand_count; o++) {
+        const struct sp_value *value = value_of(maker, o);
+        const uint32_t waiting = value == NULL ? 0 : sp_micro_waiting(workload, value->id);
+        if (waiting > 0)
+            sum += waiting * sp_strategy_local_bytes(maker->table, value->id, maker->layouts[o]);
+    }
+    return sum;
+}
+
 static struct sp_strategy strategy_of_way(const struct maker *maker)
 {
     const struct sp_strategy_way *way = &maker->way;
@@ -158,7 +173,7 @@ static struct sp_strategy strategy_of_way(const struct maker *maker)
                                    .output_bytes = output_bytes(maker),
                                    .weight_bytes = way->weight_bytes + maker->work->inner_weight_bytes,
                                    .workspace_bytes = maker->work->workspace_bytes,
-                                   .resident_bytes = sp_cache_local_bytes(maker->work->cache, way->rule, way->shards)};
+                                   .resident_bytes = resident_bytes(maker)};
     memcpy(strategy.factor_of, way->factor_of, sizeof strategy.factor_of);
     memset(strategy.scatter_of, SP_STRATEGY_NO_FACTOR, sizeof strategy.scatter_of);
     return strategy;
@@ -261,6 +276,7 @@ static enum sp_status keep_scattered(struct maker *maker, const struct sp_strate
         if (status == SP_OK)
             status = sp_strategy_layout_number(maker->table, &layout, &maker->layouts[operand], maker->err);
         strategy.output_bytes = output_bytes(maker);
+        strategy.resident_bytes = resident_bytes(maker);
         if (status == SP_OK)
             status = keep(maker, &strategy);
     }

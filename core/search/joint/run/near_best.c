@@ -57,7 +57,7 @@ bool sp_near_describe(struct sp_arena *arena, struct sp_joint_candidate *candida
                                .devices_used = candidate->devices_used,
                                .copies = sp_placement_copies(&candidate->placement),
                                .latency_seconds = candidate->evaluation->latency_seconds,
-                               .interval_seconds = candidate->evaluation->interval_seconds,
+                               .interval_seconds = sp_evaluation_interval(candidate->evaluation),
                                .memory_bytes = candidate->memory_bytes,
                                .used_share = measured.used_share,
                                .messages = measured.messages};

@@ -42,7 +42,7 @@ uint32_t sp_run_stage_limit(const struct sp_search_run *search, uint32_t max_sta
 
 bool sp_run_is_often_whole(const struct sp_search_run *search)
 {
-    return search->joint.options->objective == SP_OBJECTIVE_LATENCY ||
+    return (search->joint.options->objective == SP_OBJECTIVE_LATENCY && search->joint.workload->micro_batches < 2) ||
            search->joint.options->strategy == SP_STRATEGY_TENSOR || sp_run_stage_limit(search, 0) == 1;
 }
 

@@ -1,4 +1,4 @@
-#include "cost/body_memory.h"
+#include "cost/kernels/body_memory.h"
 
 #include "ops/table/op.h"
 

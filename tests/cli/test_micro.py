@@ -1,0 +1,144 @@
+"""Requests that are cut in micro-batches."""
+import json
+import os
+import unittest
+
+import test_cli
+
+DATA = os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(test_cli.TOP, "../shared/data"))
+LLAMA = os.path.join(DATA, "models/llama_tiny_dyn.onnx")
+
+
+def node(name, op, inputs, outputs, **attributes):
+    return {"name": name, "op": op, "inputs": inputs, "outputs": outputs, "attributes": attributes}
+
+
+def near(a, b):
+    return abs(a - b) <= 1e-9 * abs(b)
+
+
+class Micro(test_cli.Case):
+    def layers(self, count=4, batch="batch", tail=()):
+        """x [batch, 256] through Gemm and Relu; `tail` are nodes between "last" and "y"."""
+        nodes, name = [], "x"
+        for i in range(count):
+            nodes += [node(f"product{i}", "MatMul", [name, f"w{i}"], [f"p{i}"]), node(f"relu{i}", "Relu", [f"p{i}"], [f"r{i}"])]
+            name = f"r{i}"
+        nodes += [node("last", "Relu", [name], ["last"]), *(tail or [node("end", "Sigmoid", ["last"], ["y"])])]
+        graph = {"name": "layers", "inputs": [{"name": "x", "dtype": "float32", "shape": [batch, 256]}],
+                 "initializers": [{"name": f"w{i}", "dtype": "float32", "shape": [256, 256]} for i in range(count)],
+                 "outputs": ["y"], "opset": 21, "nodes": nodes}
+        return self.file(f"{len(os.listdir(self.folder))}.json", json.dumps(graph).encode())
+
+    def cluster(self, count=2):
+        device = {"name": "d", "memory_bytes": 1e9, "memory_bandwidth": 1e12, "flops": {"float32": 1e10}}
+        text = {"runtime": "generic", "launch_seconds": 1e-9, "groups": [{"count": count, "device": device}],
+                "mesh": [{"name": "gpu", "size": count, "bandwidth": 1e11, "latency": 1e-7}]}
+        return self.file("cluster.json", json.dumps(text).encode())
+
+    def refused(self, code, *arguments, status=2):
+        done = self.done("plan", *arguments, status=status)
+        self.assertIn(f"[{code}]", done.stderr.decode())
+        return done.stderr.decode()
+
+    PIPELINE = ("--strategy", "pipeline", "--objective", "latency")
+
+    def test_figures_are_of_whole_requests(self):
+        model, cluster = self.layers(), self.cluster()
+        plan = self.json("plan", model, "--cluster", cluster, *self.PIPELINE, "--batch", "32", "--micro-batches", "4",
+                         "--tolerance", "0")
+        micro, estimate = plan["micro_batches"], plan["estimate"]
+        self.assertEqual((micro["count"], micro["batch"], micro["dimension"]), (4, 32, "batch"))
+        self.assertEqual(micro["inputs"], [{"name": "x", "axis": 0}])
+        self.assertEqual(micro["outputs"], [{"name": "y", "axis": 0}])
+        self.assertEqual(len(plan["stages"]), 2)
+        self.assertTrue(near(estimate["latency_seconds"], micro["latency_seconds"] + 3 * micro["interval_seconds"]))
+        self.assertTrue(near(estimate["interval_seconds"], 4 * micro["interval_seconds"]))
+        self.assertTrue(near(max(stage["seconds"] for stage in plan["stages"]), estimate["interval_seconds"]))
+        self.assertTrue(near(estimate["latency_range"]["value"], estimate["latency_seconds"]))
+        self.assertTrue(near(estimate["interval_range"]["value"], estimate["interval_seconds"]))
+        self.assertTrue(near(sum(item["bytes"] for item in plan["collectives"]), estimate["communication_bytes"]))
+        for device in plan["devices"]:
+            busy = max(device["compute_seconds"], device["communication_seconds"])
+            self.assertTrue(near(busy + device["idle_seconds"], estimate["interval_seconds"]))
+        chosen = [item for item in plan["search"]["alternatives"] if item["chosen"]][0]
+        self.assertTrue(near(chosen["interval_seconds"], estimate["interval_seconds"]))
+        whole = self.json("plan", model, "--cluster", cluster, *self.PIPELINE, "--batch", "32")
+        self.assertNotIn("micro_batches", whole)
+        self.assertLess(estimate["latency_seconds"], whole["estimate"]["latency_seconds"] * 0.8)
+        self.assertTrue(near(sum(device["flops"] for device in plan["devices"]),
+                             sum(device["flops"] for device in whole["devices"])))
+
+    def test_the_text_says_what_one_part_takes(self):
+        text = self.done("plan", self.layers(), "--cluster", self.cluster(), *self.PIPELINE, "--batch", "32",
+                         "--micro-batches", "4").stdout.decode()
+        self.assertRegex(text, r"(?m)^Micro-      4 of 8 each \('batch'\): one takes ")
+
+    def test_auto_takes_the_fewest_that_are_near_the_best(self):
+        model, cluster = self.layers(), self.cluster()
+        words = ["plan", model, "--cluster", cluster, *self.PIPELINE, "--dim", "batch=16"]
+        plan = self.json(*words, "--micro-batches", "auto")
+        trials = plan["micro_batches"]["trials"]
+        self.assertEqual([trial["count"] for trial in trials][:3], [1, 2, 4])
+        best = min(trial["latency_seconds"] for trial in trials)
+        near_best = [trial for trial in trials if trial["latency_seconds"] <= best * 1.02]
+        chosen = [trial for trial in trials if trial["chosen"]]
+        self.assertEqual(chosen, near_best[:1])
+        self.assertEqual(chosen[0]["count"], plan["micro_batches"]["count"])
+        self.assertGreater(chosen[0]["count"], 1)
+        self.assertTrue(near(plan["estimate"]["latency_seconds"], chosen[0]["latency_seconds"]))
+        for trial in trials:
+            alone = self.json(*words, "--micro-batches", str(trial["count"]))["estimate"]
+            self.assertEqual((alone["latency_seconds"], alone["interval_seconds"]),
+                             (trial["latency_seconds"], trial["interval_seconds"]))
+        self.assertIn("; with 1 a request takes ", plan["micro_batches"]["because"])
+
+    def test_throughput_is_no_better_in_parts(self):
+        plan = self.json("plan", self.layers(), "--cluster", self.cluster(), "--batch", "16", "--micro-batches", "auto")
+        self.assertEqual(plan["micro_batches"]["count"], 1)
+
+    def test_what_mixes_the_batch_is_named(self):
+        cluster = self.cluster()
+        tails = {"mean": [node("mean", "ReduceMax", ["last"], ["m"], keepdims=1), node("end", "Sub", ["last", "m"], ["y"])],
+                 "soft": [node("soft", "Softmax", ["last"], ["y"], axis=0)],
+                 "turned": [node("t", "Transpose", ["last"], ["tt"], perm=[1, 0]),
+                            node("turned", "MatMul", ["tt", "last"], ["y"])]}
+        for name in ("mean", "soft", "turned"):
+            with self.subTest(name):
+                message = self.refused("MICRO_BATCHES_MIXED", self.layers(tail=tails[name]), "--cluster", cluster, "--batch",
+                                       "8", "--micro-batches", "2")
+                self.assertIn(f"node '{name}'", message)
+        plan = self.json("plan", self.layers(tail=tails["soft"]), "--cluster", cluster, "--batch", "8", "--micro-batches",
+                         "auto")
+        self.assertNotIn("micro_batches", plan)
+        self.assertIn("MICRO_BATCHES_ONE", [note["code"] for note in plan["diagnostics"]])
+
+    def test_what_cannot_be_cut_is_refused(self):
+        cluster, model = self.cluster(), self.layers()
+        self.assertIn("batch of 6", self.refused("MICRO_BATCHES_UNEVEN", model, "--cluster", cluster, "--batch", "6",
+                                                 "--micro-batches", "4"))
+        self.refused("MICRO_BATCHES_FIXED", self.layers(batch=8), "--cluster", cluster, "--micro-batches", "2")
+        self.refused("MICRO_BATCHES_UNSUPPORTED", model, "--cluster", cluster, "--batch", "8", "--micro-batches", "2",
+                     "--what-if")
+        self.refused("MICRO_BATCHES_UNSUPPORTED", model, "--devices", "1,2", "--batch", "8", "--micro-batches", "2")
+        self.refused("MICRO_BATCHES_UNSUPPORTED", model, "--cluster", cluster, "--batch", "8", "--micro-batches", "auto",
+                     "--strategy", "routes")
+        for wrong in ("0", "many", "-1", "5000"):
+            self.assertIn(b"--micro-batches takes", self.done("plan", model, "--cluster", cluster, "--micro-batches", wrong,
+                                                              status=2).stderr)
+
+    @unittest.skipUnless(os.path.exists(LLAMA), "the test data are not there")
+    def test_a_written_plan_is_made_again(self):
+        written, cluster = self.path("plan.json"), self.cluster()
+        for count in ("4", "auto"):
+            with self.subTest(count):
+                plan = self.json("plan", LLAMA, "--cluster", cluster, *self.PIPELINE, "--dim", "batch=8", "--dim", "seq=16",
+                                 "--micro-batches", count, "--plan", written)
+                rows = self.done("export", written, "--model", LLAMA, "--format", "csv-devices").stdout.decode().splitlines()
+                at = rows[0].split(",").index("compute_seconds")
+                self.assertEqual(len(rows), 1 + plan["estimate"]["devices_used"])
+                self.assertTrue(near(float(rows[1].split(",")[at]), plan["devices"][0]["compute_seconds"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
