@@ -13,8 +13,10 @@ sys.dont_write_bytecode = True
 import test_cli  # noqa: E402
 
 sys.path.insert(0, os.path.join(test_cli.TOP, "tests/tools"))
+sys.path.insert(0, os.path.join(test_cli.TOP, "tests/api"))
 
 import decoder_graph  # noqa: E402
+from contract import Contract  # noqa: E402
 
 DEVICE = {"name": "small", "memory_bytes": 4e6, "memory_bandwidth": 1e10, "link_bandwidth": 1e9,
           "flops": {"float16": 1e11, "float32": 1e11}}
@@ -36,6 +38,8 @@ class Simulate(test_cli.Case):
             cluster = self.file("cluster.json", json.dumps(CLUSTER).encode())
             asked = self.file("workload.json", json.dumps(workload).encode())
             self.plans[name] = self.done("plan", model, "--cluster", cluster, "--workload", asked, "--json").stdout
+            with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
+                Contract({"paths": {}}).validate(json.loads(self.plans[name]), json.load(file), "plan")
         return self.file(name + "-plan.json", self.plans[name])
 
     def times(self):
@@ -105,6 +109,38 @@ class Simulate(test_cli.Case):
                          "random")
         self.assertNotIn("ttft_seconds", seen)
         self.assertAlmostEqual(seen["queue_seconds"]["mean"] / (rate * square / (2 * (1 - rate * mean))), 1, delta=0.05)
+
+    def test_pools_follow_from_their_phases(self):
+        """TTFT, the bound of the rate and the bytes that are sent, computed again from the plan's own times; and the
+        formula against the events."""
+        path = self.plan_path("pools", {**LLM, "pools": "separate", "concurrency": "best"})
+        service = json.loads(self.plans["pools"])["service"]
+        pools, (prefill, decode) = service["pools"], service["phases"]
+        prompts, steps, sent = pools["prefill"], pools["decode"], pools["transfer"]
+        self.assertEqual(service["devices"], 2)
+        self.assertEqual((prompts["copies"], steps["copies"], service["copies"]), (1, 1, 1))
+        self.assertEqual(sent["bytes_per_request"], 40 * 2 * 2 * 2 * 16 * 2)  # positions, layers, k and v, heads, width, bytes
+        self.assertAlmostEqual(sent["seconds"] / (sent["bytes_per_request"] / 1e9 + 5e-6), 1, 6)  # and a latency
+        rate, interval = service["requests_per_second"], prefill["interval_seconds"]
+        self.assertLess(rate, min(prompts["capacity_per_second"], steps["capacity_per_second"]))
+        self.assertAlmostEqual(prompts["capacity_per_second"] * interval, 1, 9)
+        wait = sum(rate * each ** 2 / (2 * (1 - rate * each)) for each in (interval, sent["seconds"]))
+        ttft = service["times"]["request_seconds"] + prefill["latency_seconds"] + sent["seconds"] + wait
+        self.assertAlmostEqual(service["ttft_seconds"] / ttft, 1, 9)
+        self.assertGreaterEqual(service["tpot_seconds"], decode["latency_seconds"] * 0.9)
+        seen = self.json("simulate", path, "--rate", str(0.7 * rate), "--requests", "5000")
+        for name in ("ttft_seconds", "tpot_seconds", "request_seconds"):
+            self.assertAlmostEqual(seen["formula"][name] / seen[name]["mean"], 1, delta=0.1)
+        self.refused("POOLS_CLOSED_LOOP", path)
+
+    def test_the_best_of_pools_and_shared_devices(self):
+        rates = {}
+        for pools in ("shared", "separate", "best"):
+            self.plan_path(pools, {**LLM, "pools": pools, "concurrency": "best"})
+            rates[pools] = json.loads(self.plans[pools])["service"]["requests_per_second"]
+        self.assertGreaterEqual(rates["best"] * 1.021, max(rates.values()))
+        rows = json.loads(self.plans["best"])["service"]["candidates"]
+        self.assertEqual([row["prefill_copies"] for row in rows if "prefill_copies" in row], [1])
 
     def test_text_is_for_people(self):
         text = self.done("simulate", self.plan_path(), "--rate", "50", "--requests", "200").stdout.decode()

@@ -477,6 +477,9 @@ WORKLOAD = {
     "named": '{"llm": {"input": 20, "output": 8}, "symbols": {"batch": "batch", "positions": "seq", "past": "past"}, "concurrency": 1}',
     "wrong-names": '{"llm": {"input": 20, "output": 8}, "symbols": {"batch": "no", "total": "input_embeds:7"}, "concurrency": 1}',
     "no-plan": '{"llm": {"input": 20, "output": 8}, "concurrency": 4, "limits": {"tpot_seconds": 1e-9}}',
+    "pools": '{"llm": {"input": 20, "output": 8}, "pools": "separate", "concurrency": 4}',
+    "pools-at-a-rate": '{"llm": {"input": 20, "output": 8}, "pools": "best", "rate_per_second": 100, "limits": {"ttft_seconds": 9}}',
+    "pools-of-nothing": '{"llm": {"input": 20, "output": 8}, "pools": 7}',
     "one-token": '{"llm": {"input": 1, "output": 1}, "concurrency": 7}',
     "phases": '{"phases": [{"name": "single", "dims": {"batch": 1, "seq": 4, "past": 0}, "share": 0.8}, {"name": "bulk", "dims": '
               '{"batch": 32, "seq": 1, "past": 9}, "values": {}, "share": 0.2, "requests": 32, "per_request": 2}], "rate_per_second": 10}',

@@ -50,6 +50,38 @@ bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_t
                      struct sp_bindings *bindings);
 bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings);
 
+/* Whether `now` is the answer before `best`, by the objective; values within the tolerance are equal. */
+bool sp_service_is_better(const struct sp_serving *serving, const struct sp_service *now,
+                          const struct sp_service *best);
+
+/* ---- trial.c ---- */
+
+/* Of the devices in use, as the cluster states it or the catalog lists it; 0 where one has no price. */
+void sp_trial_find_price(struct sp_trial *trial);
+
+/* Of the copy, in the arena; NULL without memory. */
+const char *sp_trial_description(const struct sp_trial *trial);
+
+/* ---- pools.c ---- */
+
+#define SP_MOST_STEP_ROWS 32 /* of times: powers of two up to the places, and two more */
+
+struct sp_pools_choice {
+    bool is_found;
+    uint32_t prompts, steps; /* while they are searched: which sizes */
+    uint32_t prompt_copies, step_copies;
+    double limit_ratio;
+    struct sp_service service; /* with pools; without what sp_service_deliver_pools() adds */
+};
+
+/* The best pools by the objective; where none keeps the limits, those that are closest to them; or none. */
+enum sp_status sp_service_find_pools(struct sp_serving *serving, struct sp_pools_choice *ret_choice,
+                                     struct sp_error *err);
+
+/* All of the chosen service but its candidates, and a copy for steps, which is the caller's. */
+enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct sp_pools_choice *choice,
+                                        struct sp_service *service, struct sp_copy **ret_steps, struct sp_error *err);
+
 /* ---- serve_llm.c, serve_phases.c, times.c ---- */
 
 /* At the concurrency that the request says, or the best one, or the least that serves its rate. */

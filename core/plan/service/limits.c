@@ -41,6 +41,29 @@ double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *ser
     return ratio;
 }
 
+#define ROUNDING 1e-9
+
+static double value_of(const struct sp_serving *serving, const struct sp_service *service)
+{
+    if (serving->by_price)
+        return service->price_per_hour;
+    if (serving->objective == SP_OBJECTIVE_LATENCY || service->has_rate)
+        return service->request_seconds.value;
+    return 1 / service->requests_per_second.value;
+}
+
+bool sp_service_is_better(const struct sp_serving *serving, const struct sp_service *now, const struct sp_service *best)
+{
+    const double a = value_of(serving, now), b = value_of(serving, best);
+    if (serving->objective == SP_OBJECTIVE_DEVICES && !serving->by_price && now->devices != best->devices)
+        return now->devices < best->devices;
+    if (fmax(a, b) > fmin(a, b) * (1 + serving->tolerance + ROUNDING))
+        return a < b;
+    if (now->devices != best->devices)
+        return now->devices < best->devices;
+    return now->request_seconds.value < best->request_seconds.value * (1 - ROUNDING);
+}
+
 /* ---- notes -------------------------------------------------------------------------------------------------------- */
 
 bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_traffic *traffic,
@@ -96,7 +119,17 @@ bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindi
             "none.",
         .hint = "price_per_hour of a group of the cluster is what you pay.",
     };
+    const struct sp_plan_note pool = {
+        .code = "POOLS_SEPARATE",
+        .severity = "note",
+        .message =
+            "The plan and its files are those of a copy for decode steps; a copy for prompts is a plan of its own.",
+        .hint =
+            "Plan that one with the devices of a copy for prompts, '--objective latency', and the sizes of the phase "
+            "prefill as '--dim'.",
+    };
     bool ok = !service->price_is_listed || sp_note_add(bindings, &listed);
+    ok = ok && (service->pools == NULL || sp_note_add(bindings, &pool));
     for (uint32_t i = 0; ok && i < service->limit_count; i++) {
         if (service->limits[i].state == SP_LIMIT_UNCERTAIN)
             ok = note_limit(&service->limits[i], bindings);

@@ -42,53 +42,18 @@ struct choosing {
     struct sp_trial best; /* copy NULL: none */
     struct sp_trial_figures figures;
     uint32_t best_candidate, devices;
+    struct sp_pools_choice pools; /* found, and best: these are the answer */
+    bool pools_are_best;
     double closest;            /* of those that fit memory and break a limit: the smallest ratio */
     struct sp_service nearest; /* this one */
     struct sp_error nofit;     /* of the first copy that does not fit, or SP_OK */
 };
-
-static double value_of(const struct sp_serving *serving, const struct sp_service *service)
-{
-    const enum sp_objective objective = serving->objective;
-    if (serving->by_price)
-        return service->price_per_hour;
-    if (objective == SP_OBJECTIVE_LATENCY || service->has_rate)
-        return service->request_seconds.value;
-    return 1 / service->requests_per_second.value;
-}
-
-/* Whether the new figures are the answer before the best ones. Values within the tolerance are equal. */
-static bool is_better(const struct choosing *c, const struct sp_service *now, uint32_t devices)
-{
-    const enum sp_objective objective = c->serving.objective;
-    const struct sp_service *best = &c->figures.service;
-    const double a = value_of(&c->serving, now), b = value_of(&c->serving, best);
-    if (c->best.copy == NULL)
-        return true;
-    if (objective == SP_OBJECTIVE_DEVICES && !c->serving.by_price && devices != c->devices)
-        return devices < c->devices;
-    if (fmax(a, b) > fmin(a, b) * (1 + c->serving.tolerance + ROUNDING))
-        return a < b;
-    if (devices != c->devices)
-        return devices < c->devices;
-    return now->request_seconds.value < best->request_seconds.value * (1 - ROUNDING);
-}
-
-static const char *description_of(const struct sp_plan *plan)
-{
-    for (uint32_t i = 0; i < plan->result->front_count; i++) {
-        if (plan->result->front[i].is_chosen)
-            return plan->result->front[i].description;
-    }
-    return "";
-}
 
 static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *trial,
                                     const struct sp_trial_figures *figures, struct sp_error *err)
 {
     struct sp_serving *serving = &c->serving;
     const struct sp_plan *plan = sp_copy_plan_of(trial->copy);
-    const char *description = description_of(plan);
     const struct sp_service *service = &figures->service;
     if (!SP_MAKE_ROOM(serving->arena, serving->candidates, serving->candidate_count, serving->candidate_capacity, 1))
         return sp_fail_memory(err);
@@ -96,7 +61,7 @@ static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *t
     *candidate = (struct sp_service_candidate){
         .copies = trial->copies,
         .devices = sp_plan_devices_used(plan),
-        .description = sp_arena_string(serving->arena, description, strlen(description)),
+        .description = sp_trial_description(trial),
         .planned = trial->planned,
         .is_for_all = trial->is_for_all,
         .concurrency = service->concurrency,
@@ -131,12 +96,14 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, st
                       "A device has no price: give price_per_hour of each group of the cluster.");
         return sp_error_at(err, "/cluster");
     }
+    figures.service.devices = devices;
     *ret_figures = figures;
     if (figures.fits && !keeps && (c->closest <= 0 || figures.limit_ratio < c->closest)) {
         c->closest = figures.limit_ratio;
         c->nearest = figures.service;
     }
-    if (!figures.fits || !keeps || !is_better(c, &figures.service, devices)) {
+    if (!figures.fits || !keeps ||
+        (c->best.copy != NULL && !sp_service_is_better(&c->serving, &figures.service, &c->figures.service))) {
         sp_copy_destroy(trial->copy);
         return SP_OK;
     }
@@ -150,24 +117,6 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, st
 
 /* ---- placements --------------------------------------------------------------------------------------------------- */
 
-/* Of the devices in use, as the cluster states it or the catalog lists it; 0 where one has no price. */
-static void find_price(struct sp_trial *trial)
-{
-    const struct sp_plan *plan = sp_copy_plan_of(trial->copy);
-    const uint32_t *stages = sp_plan_device_stages(plan);
-    double price = 0;
-    for (uint32_t d = 0; stages != NULL && d < plan->cluster->device_count; d++) {
-        const double listed = sp_cluster_device(plan->cluster, d)->price.usd;
-        const double stated = sp_cluster_price(plan->cluster, d);
-        const bool is_used = stages[d] != SP_NO_STAGE || sp_routed_holder(plan->result->routes, d) != NULL;
-        if (is_used && stated <= 0 && listed <= 0)
-            return;
-        price += !is_used ? 0 : stated > 0 ? stated : listed;
-        trial->price_is_listed = trial->price_is_listed || (is_used && stated <= 0);
-    }
-    trial->price_per_hour = trial->copies * price;
-}
-
 /* Judges a copy that was planned, or not; one that does not fit is none. */
 static enum sp_status take_copy(struct choosing *c, struct sp_trial *trial, enum sp_status planned,
                                 const struct sp_error *why, struct sp_trial_figures *ret_figures, struct sp_error *err)
@@ -179,7 +128,7 @@ static enum sp_status take_copy(struct choosing *c, struct sp_trial *trial, enum
         return SP_OK;
     }
     if (planned == SP_OK) {
-        find_price(trial);
+        sp_trial_find_price(trial);
         return judge(c, trial, ret_figures, err);
     }
     if (err != NULL)
@@ -314,6 +263,57 @@ static enum sp_status try_all(struct choosing *c, struct sp_error *err)
     return status;
 }
 
+/* ---- pools -------------------------------------------------------------------------------------------------------- */
+
+static enum sp_status add_pools_candidate(struct choosing *c, struct sp_error *err)
+{
+    struct sp_serving *serving = &c->serving;
+    const struct sp_service *service = &c->pools.service;
+    const struct sp_service_pools *pools = service->pools;
+    if (!SP_MAKE_ROOM(serving->arena, serving->candidates, serving->candidate_count, serving->candidate_capacity, 1))
+        return sp_fail_memory(err);
+    serving->candidates[serving->candidate_count++] = (struct sp_service_candidate){
+        .copies = pools->step_copies,
+        .devices = pools->step_devices,
+        .prompt_copies = pools->prompt_copies,
+        .prompt_devices = pools->prompt_devices,
+        .description = pools->step_description,
+        .planned = "decode",
+        .concurrency = service->concurrency,
+        .ttft_seconds = service->ttft_seconds.value,
+        .tpot_seconds = service->tpot_seconds.value,
+        .request_seconds = service->request_seconds.value,
+        .requests_per_second = service->requests_per_second.value,
+        .limit_ratio = c->pools.limit_ratio,
+        .fits = true,
+    };
+    return SP_OK;
+}
+
+/* Devices of their own for prompts and steps, where the workload has them looked at. */
+static enum sp_status try_pools(struct choosing *c, struct sp_error *err)
+{
+    enum sp_status status = sp_service_find_pools(&c->serving, &c->pools, err);
+    if (status == SP_OK && c->pools.is_found)
+        status = add_pools_candidate(c, err);
+    if (status != SP_OK || !c->pools.is_found)
+        return status;
+    const struct sp_service *service = &c->pools.service;
+    if (c->pools.limit_ratio > 1) {
+        if (c->closest <= 0 || c->pools.limit_ratio < c->closest) {
+            c->closest = c->pools.limit_ratio;
+            c->nearest = *service;
+        }
+        return SP_OK;
+    }
+    c->pools_are_best = c->best.copy == NULL || sp_service_is_better(&c->serving, service, &c->figures.service);
+    if (c->pools_are_best) {
+        c->best_candidate = c->serving.candidate_count - 1;
+        c->devices = service->devices;
+    }
+    return SP_OK;
+}
+
 /* ---- the answer --------------------------------------------------------------------------------------------------- */
 
 /* Nothing keeps the limits, or fits. */
@@ -372,8 +372,11 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
     if (service == NULL)
         return sp_fail_memory(err);
     *service = c->figures.service;
-    service->devices = c->devices;
-    if (serving->traffic->is_llm) {
+    if (c->pools_are_best) {
+        sp_copy_destroy(c->best.copy);
+        c->best.copy = NULL;
+        status = sp_service_deliver_pools(serving, &c->pools, service, &c->best.copy, err);
+    } else if (serving->traffic->is_llm) {
         status = sp_serve_llm_limits(&c->best, service, err);
         if (status == SP_OK)
             status = sp_serve_llm_phases(&c->best, &c->figures, service, err);
@@ -434,9 +437,11 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
     if (options->traffic->states != NULL)
         c.serving.options.sizes.given.states = options->traffic->states;
     enum sp_status status = begin(&c, err);
-    if (status == SP_OK)
+    if (status == SP_OK && options->traffic->pools != SP_POOLS_SEPARATE)
         status = try_all(&c, err);
-    if (status == SP_OK && c.best.copy == NULL)
+    if (status == SP_OK && options->traffic->pools != SP_POOLS_SHARED)
+        status = try_pools(&c, err);
+    if (status == SP_OK && c.best.copy == NULL && !c.pools_are_best)
         status = refuse(&c, err);
     if (status == SP_OK)
         status = deliver(&c, ret_job, ret_plan, err);

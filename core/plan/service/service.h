@@ -11,6 +11,8 @@
  *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
  *               language model), and the best one for all phases together, each as often as a request runs it
  *               (search/phases.h): the whole service is judged on each
+ *   pools       where the workload has them: prompts and steps on copies of their own, each of a power of two devices and
+ *               planned for its phase, in all numbers of either (service/pools.h)
  *   concurrency where it is to be the best one: the most that memory and limits allow, or fewer where these give as
  *               many requests within the tolerance. The placement is then planned again for so many
  *
@@ -32,6 +34,17 @@ struct sp_service_times {
     double request_seconds; /* what the runtime adds to a request */
     int64_t places;         /* sequences in flight on a copy, at most: what memory and limits allow */
     struct sp_step_times of;
+};
+
+/* Devices of their own for prompts and for steps (service/pools.h). The plan is that of a copy for steps. */
+struct sp_service_pools {
+    uint32_t prompt_copies, prompt_devices, step_copies, step_devices; /* devices: of one copy */
+    const char *prompt_description, *step_description;                 /* of one copy */
+    double prompt_rate, step_rate;        /* requests a second that each pool serves at most */
+    double prompt_share, place_share;     /* of the time of copies for prompts; sequences in steps over places */
+    double prompt_memory_bytes;           /* of the fullest device for prompts */
+    double cache_bytes, transfer_seconds; /* of one request, and over the links of one copy */
+    double link_share;                    /* of the time of these links */
 };
 
 enum sp_limit_state { SP_LIMIT_KEPT, SP_LIMIT_UNCERTAIN, SP_LIMIT_BROKEN };
@@ -62,11 +75,12 @@ struct sp_service_phase {
 
 /* One that was looked at. */
 struct sp_service_candidate {
-    uint32_t copies, devices; /* of one copy */
-    const char *description;  /* of a copy, "1 stage of 4 devices" */
-    const char *planned;      /* the phase at whose sizes it was planned, or is written */
-    bool is_for_all;          /* it was planned for all phases together */
-    int64_t concurrency;      /* of all copies; 0: of phases */
+    uint32_t copies, devices;               /* of one copy */
+    const char *description;                /* of a copy, "1 stage of 4 devices" */
+    const char *planned;                    /* the phase at whose sizes it was planned, or is written */
+    bool is_for_all;                        /* it was planned for all phases together */
+    int64_t concurrency;                    /* of all copies; 0: of phases */
+    uint32_t prompt_copies, prompt_devices; /* of a pool of their own, which the devices are beside; 0: there is none */
     double ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
     double limit_ratio; /* the largest of figure / limit; 0: no limits. Above 1 it is no answer */
     bool fits;          /* memory */
@@ -101,6 +115,7 @@ struct sp_service {
     bool price_is_listed;             /* by the catalog, of some device at least: the cluster does not state it */
     double cache_bytes, memory_bytes; /* of all copies; of the fullest device */
     int64_t memory_concurrency, limit_concurrency; /* most sequences in flight; 0: not known */
+    const struct sp_service_pools *pools;          /* NULL: prompts and steps share the devices */
     const struct sp_service_times *times;          /* of a copy of a language model; else NULL */
     uint32_t limit_count;
     struct sp_service_limit limits[SP_SERVICE_LIMITS];

@@ -7,7 +7,9 @@
 #include "base/random.h"
 #include "plan/service/traffic.h"
 #include "service/open_loop.h"
+#include "service/pools.h"
 #include "service/requests.h"
+#include "service/simulate_pools.h"
 
 #define MOST_ROWS    1024 /* of a table of times */
 #define MOST_SECONDS 1e12
@@ -17,9 +19,10 @@ struct simulating {
     struct sp_members_reader reader;
     const struct sp_simulate_question *question;
     const struct sp_traffic *traffic;
-    uint32_t copies;
-    int64_t concurrency, places; /* as planned, of all copies; at most on a copy */
-    double overhead_seconds;     /* that the runtime adds to each request */
+    uint32_t copies, prompt_copies; /* prompt_copies: of a pool of their own; 0: prompts and steps share the copies */
+    double transfer_seconds;        /* between pools, of a mean request */
+    int64_t concurrency, places;    /* as planned, of all copies; at most on a copy */
+    double overhead_seconds;        /* that the runtime adds to each request */
     struct sp_step_times times;
     double phase_latency[SP_MAX_PHASES], phase_interval[SP_MAX_PHASES];
     enum sp_arrivals arrivals;
@@ -113,6 +116,20 @@ static enum sp_status read_phases(struct simulating *s, const json_t *service)
     return status;
 }
 
+static enum sp_status read_pools(struct simulating *s, const json_t *service)
+{
+    struct sp_members_reader *r = &s->reader;
+    const json_t *pools = json_object_get(service, "pools");
+    if (pools == NULL)
+        return SP_OK;
+    enum sp_status status = sp_members_count(r, json_object_get(pools, "prefill"), "/service/pools/prefill", "copies",
+                                             SP_MAX_DEVICES, &s->prompt_copies);
+    if (status == SP_OK)
+        status = sp_members_number(r, json_object_get(pools, "transfer"), "/service/pools/transfer", "seconds",
+                                   &seconds, true, &s->transfer_seconds);
+    return status;
+}
+
 static enum sp_status read_plan(struct simulating *s)
 {
     struct sp_members_reader *r = &s->reader;
@@ -132,6 +149,8 @@ static enum sp_status read_plan(struct simulating *s)
     if (status == SP_OK)
         status = sp_members_number(r, service, "/service", "concurrency", &whole, true, &concurrency);
     s->concurrency = (int64_t)concurrency;
+    if (status == SP_OK)
+        status = read_pools(s, service);
     return status == SP_OK ? read_times(s, service) : status;
 }
 
@@ -219,6 +238,10 @@ static enum sp_status begin(struct simulating *s)
         return status;
     s->rate = question->is_closed_loop ? 0 : question->rate > 0 ? question->rate : s->traffic->rate_per_second;
     s->arrivals = trace != NULL ? SP_ARRIVALS_TRACE : s->rate > 0 ? SP_ARRIVALS_POISSON : SP_ARRIVALS_CLOSED;
+    if (s->prompt_copies > 0 && s->arrivals == SP_ARRIVALS_CLOSED)
+        return sp_fail(s->reader.err, SP_ERR_REQUEST, "POOLS_CLOSED_LOOP",
+                       "Pools are simulated with requests that come at times of their own: give a rate ('--rate') or a "
+                       "trace ('--trace').");
     if (question->concurrency > 0)
         s->concurrency = question->concurrency;
     else if (!s->traffic->is_llm)
@@ -271,6 +294,23 @@ static void add_formula(const struct simulating *s, struct sp_simulated_service 
     const double past = traffic->input.mean + sp_lengths_in_flight(&traffic->output);
     sp_prompt_seconds(&s->times, positions_of(s, traffic->input.mean), &of.prefill_seconds, &of.prompt_seconds);
     simulated->has_formula = true;
+    if (s->prompt_copies > 0) {
+        struct sp_pools_figures figures;
+        const struct sp_pools pools = {.request_seconds = s->overhead_seconds,
+                                       .output = of.output,
+                                       .prompt_variation = of.prompt_variation,
+                                       .prompt_seconds = of.prompt_seconds,
+                                       .prefill_seconds = of.prefill_seconds,
+                                       .transfer_seconds = s->transfer_seconds,
+                                       .prompt_copies = s->prompt_copies,
+                                       .step_copies = s->copies,
+                                       .steps = &s->times,
+                                       .past = past,
+                                       .places = (uint32_t)s->places};
+        sp_pools_figures(&pools, s->rate, &figures);
+        simulated->formula = figures.all;
+        return;
+    }
     if (s->rate > 0) {
         sp_open_loop_figures(&of, &s->times, past, (uint32_t)s->places, &simulated->formula);
     } else {
@@ -337,6 +377,8 @@ enum sp_status sp_service_simulate(struct sp_arena *arena, const struct sp_simul
                                              .first = s.first,
                                              .count = s.counted,
                                              .watch = question->watch};
-    status = sp_simulate(arena, &simulation, &seen, err);
+    const struct sp_pools_simulation pools = {simulation, s.prompt_copies, s.transfer_seconds, s.traffic->input.mean};
+    status = s.prompt_copies > 0 ? sp_simulate_pools(arena, &pools, &seen, err)
+                                 : sp_simulate(arena, &simulation, &seen, err);
     return status == SP_OK ? finish(&s, &seen, ret_simulated) : status;
 }

@@ -3,8 +3,6 @@
 
 #include "plan/service/internal.h"
 
-#define MOST_STEPS 32 /* rows: powers of two up to the places, and two more */
-
 /* Whether a model that cannot have a size, of a prompt longer than any that was asked for, is no error of the request. */
 static bool is_of_size(enum sp_status status)
 {
@@ -65,11 +63,11 @@ static enum sp_status take_step(const struct sp_trial *trial, int64_t sequences,
 static enum sp_status take_steps(const struct sp_trial *trial, int64_t planned, int64_t places,
                                  struct sp_step_times *times, struct sp_error *err)
 {
-    struct sp_step_time *rows = SP_NEW_ARRAY(trial->serving->arena, MOST_STEPS, struct sp_step_time);
+    struct sp_step_time *rows = SP_NEW_ARRAY(trial->serving->arena, SP_MOST_STEP_ROWS, struct sp_step_time);
     int64_t sequences = 1;
     uint32_t count = 0;
     enum sp_status status = rows != NULL ? SP_OK : sp_fail_memory(err);
-    while (status == SP_OK && count < MOST_STEPS) {
+    while (status == SP_OK && count < SP_MOST_STEP_ROWS) {
         status = take_step(trial, sequences, &rows[count++], err);
         if (sequences == places)
             break;

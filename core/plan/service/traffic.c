@@ -176,6 +176,25 @@ static enum sp_status read_concurrency(struct sp_members_reader *r, const json_t
     return SP_OK;
 }
 
+static enum sp_status read_pools(struct sp_members_reader *r, const json_t *json, const char *pointer,
+                                 struct sp_traffic *traffic)
+{
+    static const char *const names[] = {
+        [SP_POOLS_SHARED] = "shared", [SP_POOLS_SEPARATE] = "separate", [SP_POOLS_BEST] = "best"};
+    const json_t *value = json_object_get(json, "pools");
+    const char *text = json_string_value(value);
+    if (value == NULL)
+        return SP_OK;
+    for (size_t i = 0; text != NULL && i < COUNT_OF(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            traffic->pools = (enum sp_traffic_pools)i;
+            return SP_OK;
+        }
+    }
+    return sp_members_refuse(r, sp_members_child(r, pointer, "pools"), "WORKLOAD_POOLS",
+                             "\"pools\" is \"shared\", \"separate\" or \"best\".");
+}
+
 /* ---- phases ------------------------------------------------------------------------------------------------------- */
 
 static enum sp_status read_phase(struct sp_members_reader *r, json_t *json, const char *pointer,
@@ -273,7 +292,7 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
                                 const struct sp_traffic **ret_traffic, struct sp_error *err)
 {
     static const char *const of_llm[] = {"llm",   "limits",      "rate_per_second", "budget_per_hour",
-                                         "state", "concurrency", "symbols"};
+                                         "state", "concurrency", "symbols",         "pools"};
     static const char *const of_phases[] = {"phases", "limits", "rate_per_second", "budget_per_hour", "state"};
     static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9},
                                          budget = {"US dollars", 1e-9, 1e9};
@@ -296,6 +315,8 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
         status = read_symbols(&r, json, pointer, traffic);
     if (status == SP_OK && has_llm)
         status = read_concurrency(&r, json, pointer, traffic);
+    if (status == SP_OK && has_llm)
+        status = read_pools(&r, json, pointer, traffic);
     if (status == SP_OK)
         status = read_limits(&r, json, pointer, traffic);
     if (status == SP_OK)

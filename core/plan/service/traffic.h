@@ -6,6 +6,7 @@
  *
  *     {"llm": {"input": LENGTHS, "output": LENGTHS, "shared_prefix": N},
  *      "concurrency": N or "best", "rate_per_second": R, "budget_per_hour": D,
+ *      "pools": "shared", "separate" or "best",
  *      "limits": {"ttft_seconds", "tpot_seconds", "request_seconds"},
  *      "symbols": {"batch": NAME, "positions": NAME, "past": NAME, "total": NAME}}
  *
@@ -19,6 +20,8 @@
  *   shared_prefix  tokens of each input that are in the cache already, because other requests have the same
  *   concurrency  sequences in flight, on all devices together. "best": as many as give most within the limits. Without it
  *                the fewest that serve the rate; without a rate "best"
+ *   pools        whether prompts and decode steps share the devices, have devices of their own (service/pools.h), or
+ *                whichever the objective prefers; shared when not given
  *   rate         requests a second that come at random. Without it a request follows each that ends
  *   budget       US dollars an hour for all devices that are used, at most
  *   limits       of means; a plan that does not keep them is none
@@ -52,6 +55,8 @@ struct sp_traffic_phase {
 
 enum sp_traffic_symbol { SP_SYMBOL_BATCH, SP_SYMBOL_POSITIONS, SP_SYMBOL_PAST, SP_SYMBOL_TOTAL, SP_SYMBOL_COUNT };
 
+enum sp_traffic_pools { SP_POOLS_SHARED, SP_POOLS_SEPARATE, SP_POOLS_BEST };
+
 /* 0: there is none. */
 struct sp_traffic_limits {
     double ttft_seconds, tpot_seconds, request_seconds;
@@ -66,6 +71,7 @@ struct sp_traffic {
     const struct sp_traffic_phase *phases;
     int64_t concurrency; /* 0: not given */
     bool best_concurrency;
+    enum sp_traffic_pools pools;
     double rate_per_second; /* 0: none */
     double budget_per_hour; /* 0: none */
     struct sp_traffic_limits limits;

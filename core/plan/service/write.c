@@ -71,6 +71,40 @@ static void write_limits(const struct sp_service *service, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+static void write_pool(struct sp_json *json, const char *name, uint32_t copies, uint32_t devices,
+                       const char *description)
+{
+    sp_json_key(json, name);
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "copies", copies);
+    sp_json_member_int(json, "devices_per_copy", devices);
+    sp_json_member_string(json, "description", description);
+}
+
+static void write_pools(const struct sp_service_pools *pools, struct sp_json *json)
+{
+    if (pools == NULL)
+        return;
+    sp_json_key(json, "pools");
+    sp_json_begin_object(json);
+    write_pool(json, "prefill", pools->prompt_copies, pools->prompt_devices, pools->prompt_description);
+    write_figure(json, "capacity_per_second", pools->prompt_rate);
+    write_figure(json, "time_share", pools->prompt_share);
+    write_figure(json, "memory_bytes", pools->prompt_memory_bytes);
+    sp_json_end_object(json);
+    write_pool(json, "decode", pools->step_copies, pools->step_devices, pools->step_description);
+    write_figure(json, "capacity_per_second", pools->step_rate);
+    write_figure(json, "place_share", pools->place_share);
+    sp_json_end_object(json);
+    sp_json_key(json, "transfer");
+    sp_json_begin_object(json);
+    write_figure(json, "bytes_per_request", pools->cache_bytes);
+    write_figure(json, "seconds", pools->transfer_seconds);
+    write_figure(json, "link_share", pools->link_share);
+    sp_json_end_object(json);
+    sp_json_end_object(json);
+}
+
 static void write_times(const struct sp_service_times *times, struct sp_json *json)
 {
     if (times == NULL)
@@ -141,6 +175,10 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
         sp_json_member_int(json, "copies", one->copies);
         sp_json_member_int(json, "devices_per_copy", one->devices);
         sp_json_member_string(json, "description", one->description);
+        if (one->prompt_copies > 0) {
+            sp_json_member_int(json, "prefill_copies", one->prompt_copies);
+            sp_json_member_int(json, "devices_per_prefill_copy", one->prompt_devices);
+        }
         sp_json_member_string(json, "planned", one->planned);
         sp_json_member_bool(json, "planned_for_all", one->is_for_all);
         if (service->is_llm) {
@@ -213,6 +251,7 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     }
     write_limits(service, json);
     write_phases(service, json);
+    write_pools(service->pools, json);
     write_times(service->times, json);
     write_candidates(service, json);
     write_clusters(service, json);
@@ -287,6 +326,23 @@ static void text_memory(const struct sp_service *service, struct sp_buf *cell, s
     paragraph(buf, "Memory", cell);
 }
 
+static void text_pools(const struct sp_service_pools *pools, struct sp_buf *cell, struct sp_buf *buf)
+{
+    if (pools == NULL)
+        return;
+    sp_buf_printf(cell, "%u x %s for prompts, at most ", pools->prompt_copies, pools->prompt_description);
+    sp_text_rate(cell, pools->prompt_rate);
+    sp_buf_printf(cell, " a second; %u x %s for decode steps, at most ", pools->step_copies, pools->step_description);
+    sp_text_rate(cell, pools->step_rate);
+    sp_buf_text(cell, " a second; the cache of a request, ");
+    sp_text_bytes(cell, pools->cache_bytes);
+    sp_buf_text(cell, ", is sent in ");
+    sp_text_seconds(cell, pools->transfer_seconds);
+    sp_buf_printf(cell, "; prompts keep their devices for %.0f%% of the time, caches the links for %.0f%%",
+                  100 * pools->prompt_share, 100 * pools->link_share);
+    paragraph(buf, "Pools", cell);
+}
+
 static void text_limits(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
 {
     for (uint32_t i = 0; i < service->limit_count; i++) {
@@ -345,6 +401,9 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
     for (uint32_t i = 0; i < service->candidate_count && i < TEXT_CANDIDATES; i++) {
         const struct sp_service_candidate *one = &service->candidates[i];
         (void)snprintf(name, sizeof name, "%u x %s", one->copies, one->description);
+        if (one->prompt_copies > 0)
+            (void)snprintf(name, sizeof name, "pools, prefill %u x %u, decode %u x %u", one->prompt_copies,
+                           one->prompt_devices, one->copies, one->devices);
         name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
         name_cell(buf, cell, one->is_for_all ? "all" : one->planned, 10);
         sp_buf_printf(buf, "%11lld", (long long)one->concurrency);
@@ -400,6 +459,7 @@ void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
     sp_buf_text(buf, "\n");
     text_users(service, &cell, buf);
     text_memory(service, &cell, buf);
+    text_pools(service->pools, &cell, buf);
     text_limits(service, &cell, buf);
     text_phases(service, &cell, buf);
     text_candidates(service, &cell, buf);
