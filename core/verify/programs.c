@@ -401,6 +401,64 @@ static bool is_repeated(const struct computed *old, const struct sp_call *call, 
     return true;
 }
 
+/* The indices of an axis: an operand's, or a copy. */
+static bool keep_axis(struct sp_verification *all, const struct sp_call *call, struct sp_index_axis *axis)
+{
+    if (axis->at == NULL)
+        return true;
+    for (uint32_t i = 0; i < call->in_count; i++) {
+        for (uint32_t k = 0; call->in[i] != NULL && k < call->in[i]->rank; k++) {
+            if (call->in[i]->axes[k].at == axis->at)
+                return true;
+        }
+    }
+    int64_t *at = SP_NEW_ARRAY(all->arena, axis->count, int64_t);
+    if (at != NULL && axis->count > 0)
+        memcpy(at, axis->at, axis->count * sizeof *at);
+    axis->at = at;
+    return at != NULL;
+}
+
+/* What a node made, out of the scratch arena; what it only views of an operand is not copied. */
+static struct sp_numbers *keep(struct sp_verification *all, const struct sp_call *call, const struct sp_numbers *x)
+{
+    struct sp_numbers *own = SP_NEW(all->arena, struct sp_numbers);
+    struct sp_index_axis *axes = SP_NEW_ARRAY(all->arena, x->rank, struct sp_index_axis);
+    bool is_view = false;
+    if (own == NULL || axes == NULL)
+        return NULL;
+    *own = *x;
+    own->axes = axes;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        axes[i] = x->axes[i];
+        if (!keep_axis(all, call, &axes[i]))
+            return NULL;
+    }
+    for (uint32_t i = 0; i < call->in_count; i++)
+        is_view = is_view || (call->in[i] != NULL && call->in[i]->items == x->items);
+    if (is_view)
+        return own;
+    if ((own->items = SP_NEW_ARRAY(all->arena, x->count, struct sp_number)) == NULL)
+        return NULL;
+    if (x->count > 0)
+        memcpy(own->items, x->items, x->count * sizeof *own->items);
+    return own;
+}
+
+/* Evaluates a node; what it needs meanwhile is given back. */
+static enum sp_status evaluate_in_scratch(struct sp_verification *all, struct sp_call *call)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    call->arena = all->scratch;
+    enum sp_status status = sp_evaluate_node(call);
+    for (uint32_t i = 0; status == SP_OK && i < call->out_count; i++) {
+        if (call->out[i] != NULL && (call->out[i] = keep(all, call, call->out[i])) == NULL)
+            status = sp_fail_memory(call->err);
+    }
+    sp_arena_rewind(all->scratch, mark);
+    return status;
+}
+
 /* Evaluates a node, or takes what the same one made before. */
 static enum sp_status compute(struct sp_verification *all, struct sp_call *call)
 {
@@ -416,7 +474,7 @@ static enum sp_status compute(struct sp_verification *all, struct sp_call *call)
             call->out[i] = old->out[i];
         return SP_OK;
     }
-    enum sp_status status = sp_evaluate_node(call);
+    enum sp_status status = evaluate_in_scratch(all, call);
     if (status != SP_OK || !is_looked_up || slot != NULL)
         return status;
     struct computed *made = SP_NEW(all->arena, struct computed);
@@ -434,8 +492,7 @@ static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run
 {
     struct sp_error why = {0};
     struct sp_outcome outcome = {.at = node, .run = run};
-    struct sp_call call = {.arena = all->arena,
-                           .model = run->model,
+    struct sp_call call = {.model = run->model,
                            .node = node,
                            .version = node->version > 0 ? node->version : sp_graph_opset(node->graph, node->domain),
                            .in_count = node->input_count,
