@@ -54,13 +54,17 @@ async function answer(ort, sessions, { file, threads, index, inputs }) {
   return { outputs, seconds: (performance.now() - start) / 1000 };
 }
 
+// The memory of tensors, which goes to the other thread without a copy.
+const buffersOf = (tensors) => [...new Set(Object.values(tensors).flatMap(({ data }) => (ArrayBuffer.isView(data) ? [data.buffer] : [])))];
+
 if (!isMainThread) {
   const runtime = loadRuntime(), sessions = [];
   let last = runtime;
   parentPort.on('message', (question) => {
     last = last.then(async () => {
       try {
-        parentPort.postMessage(await answer(await runtime, sessions, question));
+        const said = await answer(await runtime, sessions, question);
+        parentPort.postMessage(said, buffersOf(said.outputs ?? {}));
       } catch (error) {
         parentPort.postMessage({ error: error.message });
       }
