@@ -139,20 +139,11 @@ const struct sp_value *sp_ports_source(struct sp_verification *all, const struct
     return named_in((*ret_giver)->model->graph->outputs, (*ret_giver)->model->graph->output_count, name);
 }
 
-static enum sp_status give_of_device(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
-                                     const json_t *entry, bool *ret_given, struct sp_error *err)
+/* Gives what an output of another program came to, once it is there. */
+static enum sp_status take_over(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
+                                struct sp_verify_run *giver, const struct sp_value *output, bool *ret_given,
+                                struct sp_error *err)
 {
-    struct sp_verify_run *giver = giver_of(all, entry);
-    const char *name = json_string_value(json_object_get(entry, "output"));
-    const struct sp_graph *graph = giver != NULL ? giver->model->graph : NULL;
-    const struct sp_value *output =
-        graph != NULL && name != NULL ? named_in(graph->outputs, graph->output_count, name) : NULL;
-    if (output == NULL) {
-        const char *why = sp_arena_printf(all->arena, "the input '%s' is no output of another rank", value->name);
-        return why == NULL
-                   ? sp_fail_memory(err)
-                   : sp_run_set(all, run, value, (struct sp_outcome){.why = why, .is_wrong = true, .run = run}, err);
-    }
     const struct sp_outcome *outcome = sp_run_outcome(giver, output);
     *ret_given = giver->state == SP_RUN_DONE && outcome != NULL;
     if (*ret_given && !fits_declared(value, outcome->numbers)) {
@@ -170,6 +161,45 @@ static enum sp_status give_of_device(struct sp_verification *all, struct sp_veri
     return *ret_given ? sp_run_set(all, run, value, *outcome, err) : SP_OK;
 }
 
+static enum sp_status give_of_device(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
+                                     const json_t *entry, bool *ret_given, struct sp_error *err)
+{
+    struct sp_verify_run *giver = giver_of(all, entry);
+    const char *name = json_string_value(json_object_get(entry, "output"));
+    const struct sp_graph *graph = giver != NULL ? giver->model->graph : NULL;
+    const struct sp_value *output =
+        graph != NULL && name != NULL ? named_in(graph->outputs, graph->output_count, name) : NULL;
+    if (output != NULL)
+        return take_over(all, run, value, giver, output, ret_given, err);
+    const char *why = sp_arena_printf(all->arena, "the input '%s' is no output of another rank", value->name);
+    return why == NULL
+               ? sp_fail_memory(err)
+               : sp_run_set(all, run, value, (struct sp_outcome){.why = why, .is_wrong = true, .run = run}, err);
+}
+
+/* Without a manifest: the one other program that has an output of the name of an input that the original does not have,
+   as the models of a pipeline have; NULL where there is none, or several. */
+static const struct sp_value *find_stage(struct sp_verification *all, const struct sp_verify_run *run,
+                                         const struct sp_value *input, struct sp_verify_run **ret_giver)
+{
+    const struct sp_graph *original = all->original.model->graph;
+    const struct sp_value *found = NULL;
+    if (run->program->inputs != NULL || named_in(original->inputs, original->input_count, input->name) != NULL)
+        return NULL;
+    for (uint32_t i = 0; i < all->run_count; i++) {
+        struct sp_verify_run *other = &all->runs[i];
+        const struct sp_graph *graph = other->model->graph;
+        const struct sp_value *output = named_in(graph->outputs, graph->output_count, input->name);
+        if (other == run || output == NULL)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = output;
+        *ret_giver = other;
+    }
+    return found;
+}
+
 enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *run, bool *ret_given,
                              struct sp_error *err)
 {
@@ -179,11 +209,14 @@ enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *
     for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++) {
         struct sp_value *value = graph->inputs[i];
         const json_t *entry = entry_named(run->program->inputs, value->name);
+        struct sp_verify_run *giver;
         bool is_given = true;
         if (entry == NULL && value->tensor != NULL)
             continue; /* a weight */
-        status = entry != NULL && is_of_device(entry) ? give_of_device(all, run, value, entry, &is_given, err)
-                                                      : give_of_model(all, run, value, entry, err);
+        const struct sp_value *output = find_stage(all, run, value, &giver);
+        status = output != NULL                         ? take_over(all, run, value, giver, output, &is_given, err)
+                 : entry != NULL && is_of_device(entry) ? give_of_device(all, run, value, entry, &is_given, err)
+                                                        : give_of_model(all, run, value, entry, err);
         *ret_given = *ret_given && is_given;
     }
     return status;

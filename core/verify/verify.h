@@ -32,7 +32,8 @@
  * TensorRT's DistCollective with its groups. The n-th collective of a group on each member is one exchange. What a
  * program gets from another one is told by the manifest (realize/realize.h). Without a manifest all programs are ranks
  * of one world in their order, inputs and outputs have the names of the original's, and one that is a fraction of its
- * tensor along one axis is the rank's fraction in their order.
+ * tensor along one axis is the rank's fraction in their order. An input that the original does not have is the output of
+ * that name of another program: so are the models of a pipeline.
  *
  * Sources: proposal and prototype, "polynomial identity testing" (Schwartz 1980, Zippel 1979); Mirage (OSDI 2025)
  * verifies kernels by evaluation in finite fields.

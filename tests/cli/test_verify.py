@@ -350,6 +350,101 @@ class Attention(Verify):
         self.refuted(self.original(), self.ranks(2, axis=2), "p")
 
 
+class Context(Attention):
+    """Each rank has its tokens: the keys and values of all are gathered by TensorRT's collective along the first axis, as Polygraphy's
+    hints ask for, and the mask of what lies ahead begins at the rank's first token."""
+
+    LENGTH = 8
+
+    def score(self, rows, first, heads, scale, keys):
+        """What follows q.h, k.h and v.h: [1, heads, ...]."""
+        return [number("scale", scale), make.node("Transpose", [f"k.{keys}"], ["k.t"], perm=[0, 1, 3, 2]),
+                make.node("MatMul", ["q.h", "k.t"], ["s"]), make.node("Mul", ["s", "scale"], ["scaled"]),
+                Weight.of([rows, self.LENGTH], [0.0 if k <= first + q else float("-inf") for q in range(rows)
+                                                for k in range(self.LENGTH)]).proto("m"),
+                make.node("Identity", ["m"], ["mask"]), make.node("Add", ["scaled", "mask"], ["hidden"]),
+                make.node("Softmax", ["hidden"], ["p"], axis=-1), make.node("MatMul", ["p", f"v.{keys}"], ["c"]),
+                make.node("Transpose", ["c"], ["c.t"], perm=[0, 2, 1, 3]), ints("back", 1, rows, heads * WIDTH),
+                make.node("Reshape", ["c.t", "back"], ["merged"]), make.node("MatMul", ["merged", "o"], ["y"])]
+
+    def apart(self, rows):
+        q, k, v, o = self.weights()
+        nodes = [w.proto(name) for w, name in zip((q, k, v, o), ("wq", "wk", "wv", "o"))] + [ints("shape", 1, rows, HEADS, WIDTH)]
+        for name in "qkv":
+            nodes += [make.node("MatMul", ["x", f"w{name}"], [name]), make.node("Reshape", [name, "shape"], [f"{name}.r"]),
+                      make.node("Transpose", [f"{name}.r"], [f"{name}.h"], perm=[0, 2, 1, 3])]
+        return nodes
+
+    def original(self):
+        return bytes_of(make.graph_input("x", [1, self.LENGTH, HIDDEN]), *self.apart(self.LENGTH),
+                        *self.score(self.LENGTH, 0, HEADS, WIDTH ** -0.5, "h"),
+                        make.graph_output("y", [1, self.LENGTH, HIDDEN]))
+
+    def rank(self, rank, ranks, turned=False, late=0, scale=WIDTH ** -0.5):
+        rows, group = self.LENGTH // ranks, list(range(ranks))
+        nodes = self.apart(rows)
+        for name in "kv":
+            nodes += [make.node("Transpose", [f"{name}.h"], [f"{name}.first"], perm=[2, 0, 1, 3]),
+                      make.node("DistCollective", [f"{name}.first"], [f"{name}.all"], domain="trt", collective_operation="ALL_GATHER",
+                                reduce_op="NONE", root=-1, nb_rank=ranks, group_size=ranks,
+                                groups=group[::-1] if turned and name == "v" else group),
+                      make.node("Transpose", [f"{name}.all"], [f"{name}.g"], perm=[1, 2, 0, 3])]
+        return bytes_of(make.graph_input("x", [1, rows, HIDDEN]), *nodes, *self.score(rows, rank * rows + late, HEADS, scale, "g"),
+                        make.graph_output("y", [1, rows, HIDDEN]))
+
+    def test_heads(self):
+        for ranks in 2, 4:
+            self.proved(self.original(), self.ranks(ranks))
+
+    def test_twins(self):
+        self.refuted(self.original(), self.ranks(2, turned=True))
+        self.refuted(self.original(), self.ranks(4, late=1))
+        self.refuted(self.original(), self.ranks(2, scale=0.5), "scaled")
+
+
+class Pipeline(Verify):
+    """Models that run one after the other, as a decoder's pipeline in genai_config.json lists them: an embedding, layers, a head; each
+    reads what the one before it gives, by name."""
+
+    LAYERS = 4
+
+    def layer(self, i, of=None):
+        return [Weight(HIDDEN, HIDDEN, seed=f"w{i if of is None else of}").proto(f"w.{i}"),
+                make.node("MatMul", [f"x.{i}", f"w.{i}"], [f"h.{i}"]), make.node("Tanh", [f"h.{i}"], [f"t.{i}"]),
+                make.node("Add", [f"t.{i}", f"x.{i}"], [f"x.{i + 1}"])]
+
+    def embedding(self):
+        return [make.graph_input("ids", [1, TOKENS], make.INT64), Weight(16, HIDDEN, seed="table").proto("table"),
+                make.node("Gather", ["table", "ids"], ["x.0"])]
+
+    def head(self):
+        return [Weight(HIDDEN, 16, seed="head").proto("head"), make.node("MatMul", [f"x.{self.LAYERS}", "head"], ["logits"]),
+                make.graph_output("logits", [1, TOKENS, 16])]
+
+    def original(self):
+        return bytes_of(*self.embedding(), *(part for i in range(self.LAYERS) for part in self.layer(i)), *self.head())
+
+    def stages(self, layers=((0, 1), (2, 3)), of=None, last=None):
+        def ports(i, *nodes):
+            return make.graph_input(f"x.{i}", [1, TOKENS, HIDDEN]), *nodes
+
+        models = [bytes_of(*self.embedding(), make.graph_output("x.0", [1, TOKENS, HIDDEN]))]
+        for own in layers:
+            nodes = [part for i in own for part in self.layer(i, of if i == last else None)]
+            models.append(bytes_of(*ports(own[0], *nodes), make.graph_output(f"x.{own[-1] + 1}", [1, TOKENS, HIDDEN])))
+        return [*models, bytes_of(*ports(self.LAYERS, *self.head()))]
+
+    def test_stages(self):
+        self.proved(self.original(), self.stages())
+        self.proved(self.original(), self.stages(layers=((0,), (1, 2, 3))))
+
+    def test_twins(self):
+        self.refuted(self.original(), self.stages(of=1, last=2))  # a layer with the weights of the one before it
+        models = self.stages()
+        answer = self.answer(self.original(), [models[0], models[2], models[3]], UNDECIDED)  # a stage that is not there
+        self.assertIn("'x.2' is none of the original model's", answer["failures"][0]["message"])
+
+
 EXPERTS = 4
 
 
