@@ -7,6 +7,9 @@
 // what it made of a state in the step before: where a plan does not keep a state where it is made, a device lacks it. The
 // next position is the original's likeliest token.
 //
+// Of pools the prompt is run by what is made of one plan, and the steps by what is made of another one, whose devices are
+// given their parts of the states that the first one made.
+//
 // A recurrent network (loop_recurrent.py) has states that are made by other nodes than take them. Decoders as torch.onnx and Optimum, and as ONNX Runtime GenAI's model builder write them are made with the scripts of
 // the test data, with random weights; the models without a state there (models/*_tiny.onnx) run the whole sequence at each
 // step, a fixed one is filled up with zeros that a causal model does not see.
@@ -67,7 +70,8 @@ const layouts = {
   'tensor 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
   'tensor 4': { cluster: clusterOf(['gpu', 4]), words: ['--strategy', 'tensor', '--objective', 'latency'], stages: 1 },
   'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], stages: 2 },
-  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 } };
+  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
+  'pools': { prompts: 'pipeline 2', steps: 'tensor 4' } };
 
 function shell(...words) {
   const { status, stdout, stderr } = spawnSync(cli, words, { encoding: 'utf8' });
@@ -76,11 +80,11 @@ function shell(...words) {
 }
 
 // A plan, annotated: what it says, and where its files are.
-function make(folder, model, decoder, layout) {
+function make(folder, model, decoder, layout, sizes) {
   const cluster = path.join(folder, 'cluster.json'), constraints = path.join(folder, 'constraints.json'), out = path.join(folder, 'out');
   fs.writeFileSync(cluster, JSON.stringify(layout.cluster));
   fs.writeFileSync(constraints, JSON.stringify(layout.constraints ?? {}));
-  shell('plan', model, '--cluster', cluster, '--constraints', constraints, '--tolerance', '0', ...layout.words, ...dims(decoder.sizes?.(PROMPT, 1) ?? {}), '--emit', out, '--no-simulation');
+  shell('plan', model, '--cluster', cluster, '--constraints', constraints, '--tolerance', '0', ...layout.words, ...dims(sizes ?? {}), '--emit', out, '--no-simulation');
   const plan = JSON.parse(fs.readFileSync(path.join(out, 'plan.json'), 'utf8')), annotated = path.join(out, 'annotated.onnx');
   if (plan.stages.length !== layout.stages) throw new Error(`the plan has ${plan.stages.length} stages`);
   if (plan.stages.some(({ devices }) => devices.length !== layout.cluster.groups[0].count / layout.stages)) throw new Error('a stage has other devices');
@@ -118,29 +122,32 @@ function compare(results, expected, what) {
   }
 }
 
-// A prompt and STEPS positions; each loop has states of its own.
-async function loop(original, made, decoder, states) {
+// A prompt and STEPS positions; each loop has states of its own. `prompts` is what runs the prompt.
+async function loop(original, prompts, made, decoder, states) {
   const batch = Object.entries(decoder.sizes?.(0, 1) ?? {}).slice(0, 1); // the axis of inputs that may be split
-  let files = await filesFor(made, decoder.computes ? decoder.sizes(0, PROMPT) : Object.fromEntries(batch));
+  let files = await filesFor(prompts, decoder.computes ? decoder.sizes(0, PROMPT) : Object.fromEntries(batch));
   const empty = ({ past }) => {
     const { shape } = original.inputMetadata.find(({ name }) => name === past);
     return floats(shape.map((dim) => (typeof dim === 'number' && dim >= 0 ? dim : /past/.test(dim) ? 0 : BATCH)), () => 0);
   };
   const start = () => Object.fromEntries(states.map((state) => [state.past, empty(state)]));
   const handOn = (results) => Object.fromEntries(states.map(({ past, present }) => [past, results[present]]));
-  let own = start(), simulated = start(), held = new Map(), past = 0;
+  let own = start(), simulated = start(), whole = {}, held = new Map(), past = 0;
   let sequence = Array.from({ length: BATCH }, (_, b) => Array.from({ length: PROMPT }, (_, i) => (i * 37 + b * 5 + 11) % 50));
   for (let step = 0; step <= STEPS; step++) {
     const length = sequence[0].length, from = states.length ? past : 0, size = decoder.length ?? length - from;
     const ids = ints([BATCH, size], sequence.flatMap((row) => Array.from({ length: size }, (_, i) => row[from + i] ?? 0)));
     const feeds = decoder.feed?.(ids, from) ?? { [original.inputNames[0]]: ids }, what = `step ${step}`;
+    const isHandedOver = step === 1 && prompts !== made;
     if (decoder.computes && step > 0) files = await filesFor(made, decoder.sizes(from, size));
+    else if (isHandedOver) files = await filesFor(made, Object.fromEntries(batch));
     const expected = await original.run({ ...feeds, ...own });
     const sim = await files.simulation.run({ ...feeds, ...simulated });
-    const { results, parts } = await runDevices(files.devices, { ...feeds, ...(step === 0 ? own : {}) }, expected, held);
+    const { results, parts } = await runDevices(files.devices, { ...feeds, ...(step === 0 ? own : isHandedOver ? whole : {}) }, expected, isHandedOver ? new Map() : held);
     compare(sim, expected, `simulation, ${what}`);
     compare(results, expected, `devices, ${what}`);
     own = handOn(expected);
+    whole = handOn(results);
     simulated = handOn(sim);
     held = new Map([...parts].flatMap(([key, tensor]) => {
       const [id, ...name] = key.split(' '), state = states.find(({ present }) => present === name.join(' '));
@@ -156,10 +163,11 @@ async function check(folder, name, layout) {
   const decoder = decoders[name], model = path.join(folder, `${name}.onnx`), home = fs.mkdtempSync(path.join(folder, 'plan-'));
   if (decoder.script) run('python3', path.resolve(scripts, decoder.script[0]), model, ...decoder.script.slice(1));
   else fs.copyFileSync(path.join(data, 'models', decoder.file), model);
-  const states = statesOf(model), made = make(home, model, decoder, layouts[layout]);
+  const { prompts, steps } = layouts[layout], made = make(home, model, decoder, layouts[steps ?? layout], decoder.sizes?.(PROMPT, 1));
+  const states = statesOf(model), first = prompts ? make(fs.mkdtempSync(path.join(folder, 'plan-')), model, decoder, layouts[prompts], decoder.sizes?.(0, PROMPT)) : made;
   if (states.length !== (decoder.script ? decoder.states ?? 4 : 0)) throw new Error(`${states.length} states were found`);
   if (decoder.script && !made.plan.diagnostics.some(({ code }) => code === 'STATES_FOUND')) throw new Error('no note says which states there are');
-  await loop(await ort.InferenceSession.create(model, options), made, decoder, states);
+  await loop(await ort.InferenceSession.create(model, options), first, made, decoder, states);
   const split = made.plan.tensors.filter((tensor) => states.some(({ past }) => past === tensor.name) && /S\[/.test(tensor.spec.text)).length;
   return `${STEPS + 1} steps, ${states.length} states, ${split} of them split`;
 }
