@@ -142,6 +142,29 @@ class Simulate(test_cli.Case):
         rows = json.loads(self.plans["best"])["service"]["candidates"]
         self.assertEqual([row["prefill_copies"] for row in rows if "prefill_copies" in row], [1])
 
+    def test_fronts_are_of_points_that_nothing_beats(self):
+        self.plan_path("best", {**LLM, "pools": "best", "concurrency": "best"})
+        service = json.loads(self.plans["best"])["service"]
+        for name, key, gain in (("front_by_tpot", "tpot_seconds", lambda row: row["tokens_per_second_per_device"]),
+                                ("front_by_price", "request_seconds", lambda row: -row["dollars_per_million_tokens"])):
+            rows = service[name]
+            self.assertGreater(len(rows), 2)
+            for before, row in zip(rows, rows[1:]):
+                self.assertLess(before[key], row[key])
+                self.assertLess(gain(before), gain(row))
+            for row in rows:
+                devices = row["copies"] * row["devices_per_copy"] + \
+                    row.get("prefill_copies", 0) * row.get("devices_per_prefill_copy", 0)
+                rate = row["tokens_per_second_per_device"] * devices
+                self.assertAlmostEqual(row["dollars_per_million_tokens"] / (3 * devices / 3600 / rate * 1e6), 1, 9)
+        # Candidates with what was chosen in flight are among what the front was made of.
+        for row in service["candidates"]:
+            rate = row["requests_per_second"] * 20 / (row["copies"] * row["devices_per_copy"] + row.get("prefill_copies", 0)
+                                                      * row.get("devices_per_prefill_copy", 0))
+            self.assertTrue(any(point["tpot_seconds"] <= row["tpot_seconds"] * (1 + 1e-9)
+                                and point["tokens_per_second_per_device"] >= rate * (1 - 1e-9)
+                                for point in service["front_by_tpot"]), row)
+
     def test_text_is_for_people(self):
         text = self.done("simulate", self.plan_path(), "--rate", "50", "--requests", "200").stdout.decode()
         for word in ("Time to first token", "Time per output token", "p99", "Formula", "200 at random, 50"):

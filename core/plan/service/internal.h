@@ -19,6 +19,8 @@ struct sp_serving {
     const struct sp_sizes *phases; /* of any other: the sizes of each phase */
     uint32_t candidate_count, candidate_capacity;
     struct sp_service_candidate *candidates;
+    uint32_t point_count, point_capacity;
+    struct sp_service_point *points;
 };
 
 /* A copy, so many times, while it is looked at. */
@@ -62,6 +64,16 @@ void sp_trial_find_price(struct sp_trial *trial);
 /* Of the copy, in the arena; NULL without memory. */
 const char *sp_trial_description(const struct sp_trial *trial);
 
+/* ---- front.c ---- */
+
+/* Keeps the figures of a service; `of` says what it is. */
+enum sp_status sp_service_add_point(struct sp_serving *serving, const struct sp_service *service,
+                                    const struct sp_service_point *of, struct sp_error *err);
+
+/* service->by_tpot and by_price, of all points. */
+enum sp_status sp_service_find_front(const struct sp_serving *serving, struct sp_service *service,
+                                     struct sp_error *err);
+
 /* ---- pools.c ---- */
 
 #define SP_MOST_STEP_ROWS 32 /* of times: powers of two up to the places, and two more */
@@ -88,6 +100,10 @@ enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct
 enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err);
 enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures,
                                struct sp_error *err);
+
+/* Adds points with 1, 2, 4 .. sequences in flight on each copy up to those of the figures, where these keep the limits. */
+enum sp_status sp_serve_llm_points(const struct sp_trial *trial, const struct sp_trial_figures *figures,
+                                   const char *description, struct sp_error *err);
 
 /* The most sequences in flight, of all copies, that memory allows, and that memory and limits allow. */
 enum sp_status sp_serve_llm_limits(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err);

@@ -194,6 +194,24 @@ enum sp_status sp_serve_llm(const struct sp_trial *trial, struct sp_trial_figure
     return status;
 }
 
+enum sp_status sp_serve_llm_points(const struct sp_trial *trial, const struct sp_trial_figures *figures,
+                                   const char *description, struct sp_error *err)
+{
+    const struct sp_service_point point = {.copies = trial->copies,
+                                           .devices = sp_plan_devices_used(sp_copy_plan_of(trial->copy)),
+                                           .description = description};
+    const int64_t most = figures->llm.concurrency;
+    enum sp_status status = SP_OK;
+    for (int64_t count = 1; status == SP_OK && count <= most;
+         count = count < most && 2 * count > most ? most : 2 * count) {
+        struct sp_trial_figures at;
+        status = evaluate(trial, count, false, &at, err);
+        if (status == SP_OK && at.fits && at.limit_ratio <= 1)
+            status = sp_service_add_point(trial->serving, &at.service, &point, err);
+    }
+    return status;
+}
+
 enum sp_status sp_serve_llm_limits(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err)
 {
     const int64_t most = SP_MAX_CONCURRENCY / trial->copies;

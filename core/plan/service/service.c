@@ -84,6 +84,9 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, st
         c->serving.traffic->is_llm ? sp_serve_llm(trial, &figures, err) : sp_serve_phases(trial, &figures, err);
     if (status == SP_OK)
         status = add_candidate(c, trial, &figures, err);
+    if (status == SP_OK && c->serving.traffic->is_llm && c->serving.traffic->rate_per_second <= 0)
+        status = sp_serve_llm_points(trial, &figures, c->serving.candidates[c->serving.candidate_count - 1].description,
+                                     err);
     if (status != SP_OK) {
         sp_copy_destroy(trial->copy);
         return status;
@@ -287,7 +290,13 @@ static enum sp_status add_pools_candidate(struct choosing *c, struct sp_error *e
         .limit_ratio = c->pools.limit_ratio,
         .fits = true,
     };
-    return SP_OK;
+    const struct sp_service_point point = {.copies = pools->step_copies,
+                                           .devices = pools->step_devices,
+                                           .prompt_copies = pools->prompt_copies,
+                                           .prompt_devices = pools->prompt_devices,
+                                           .description = pools->step_description};
+    return !service->has_rate && c->pools.limit_ratio <= 1 ? sp_service_add_point(serving, service, &point, err)
+                                                           : SP_OK;
 }
 
 /* Devices of their own for prompts and steps, where the workload has them looked at. */
@@ -389,6 +398,9 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
         return status;
     assert(serving->candidates != NULL && service->phases != NULL);
     serving->candidates[c->best_candidate].is_chosen = true;
+    status = sp_service_find_front(serving, service, err);
+    if (status != SP_OK)
+        return status;
     service->candidate_count = serving->candidate_count;
     service->candidates = serving->candidates;
     for (uint32_t i = 0; i < service->phase_count; i++) {

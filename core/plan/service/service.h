@@ -87,6 +87,15 @@ struct sp_service_candidate {
     bool is_chosen;
 };
 
+/* A service with some sequences in flight, that fits and keeps the limits. */
+struct sp_service_point {
+    uint32_t copies, devices, prompt_copies, prompt_devices; /* as of a candidate */
+    const char *description;
+    int64_t concurrency;
+    double ttft_seconds, tpot_seconds, request_seconds;
+    double tokens_per_second_per_device, dollars_per_million_tokens; /* 0: no price is known */
+};
+
 /* A cluster of a sweep. */
 struct sp_service_cluster {
     const char *device; /* as in a sweep's rows: "l4-24gb" */
@@ -123,7 +132,10 @@ struct sp_service {
     const struct sp_service_phase *phases;
     uint32_t candidate_count;
     const struct sp_service_candidate *candidates;
-    uint32_t cluster_count; /* of a sweep; else 0 */
+    uint32_t by_tpot_count, by_price_count;  /* of a language model without a rate: services that no other one beats, */
+    const struct sp_service_point *by_tpot;  /* in tokens per second of a device, in order of the time per token, */
+    const struct sp_service_point *by_price; /* and in the price of tokens, in order of the time of a request */
+    uint32_t cluster_count;                  /* of a sweep; else 0 */
     const struct sp_service_cluster *clusters;
 };
 

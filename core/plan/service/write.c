@@ -10,6 +10,7 @@
 #define DESCRIPTION_COLUMNS 40
 #define TEXT_COLUMNS        100
 #define TEXT_CANDIDATES     16 /* listed before they are only counted */
+#define TEXT_FRONT          8
 #define HOUR                3600.0
 
 static const char *const states[] = {
@@ -196,6 +197,34 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
     sp_json_end_array(json);
 }
 
+static void write_front(struct sp_json *json, const char *name, uint32_t count, const struct sp_service_point *points)
+{
+    if (count == 0)
+        return;
+    sp_json_key(json, name);
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_service_point *point = &points[i];
+        sp_json_begin_object(json);
+        sp_json_member_int(json, "copies", point->copies);
+        sp_json_member_int(json, "devices_per_copy", point->devices);
+        if (point->prompt_copies > 0) {
+            sp_json_member_int(json, "prefill_copies", point->prompt_copies);
+            sp_json_member_int(json, "devices_per_prefill_copy", point->prompt_devices);
+        }
+        sp_json_member_string(json, "description", point->description);
+        sp_json_member_int(json, "concurrency", point->concurrency);
+        write_figure(json, "ttft_seconds", point->ttft_seconds);
+        write_figure(json, "tpot_seconds", point->tpot_seconds);
+        write_figure(json, "request_seconds", point->request_seconds);
+        write_figure(json, "tokens_per_second_per_device", point->tokens_per_second_per_device);
+        if (point->dollars_per_million_tokens > 0)
+            write_figure(json, "dollars_per_million_tokens", point->dollars_per_million_tokens);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 static void write_clusters(const struct sp_service *service, struct sp_json *json)
 {
     if (service->cluster_count == 0)
@@ -254,6 +283,8 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     write_pools(service->pools, json);
     write_times(service->times, json);
     write_candidates(service, json);
+    write_front(json, "front_by_tpot", service->by_tpot_count, service->by_tpot);
+    write_front(json, "front_by_price", service->by_price_count, service->by_price);
     write_clusters(service, json);
     sp_json_end_object(json);
 }
@@ -420,6 +451,35 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
         sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", service->candidate_count - TEXT_CANDIDATES);
 }
 
+/* So many of them, the first and the last among them. */
+static void text_front(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const uint32_t count = service->by_tpot_count, shown = count < TEXT_FRONT ? count : TEXT_FRONT;
+    char name[256];
+    if (count < 2)
+        return;
+    sp_buf_printf(buf, "\n%-41s%11s%11s%11s%14s%12s\n", "Services that no other one beats", "In flight", "TTFT", "TPOT",
+                  "Tokens/s/dev", "USD/Mtoken");
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct sp_service_point *point = &service->by_tpot[i * (count - 1) / (shown - 1)];
+        (void)snprintf(name, sizeof name, "%u x %s", point->copies, point->description);
+        if (point->prompt_copies > 0)
+            (void)snprintf(name, sizeof name, "pools, prefill %u x %u, decode %u x %u", point->prompt_copies,
+                           point->prompt_devices, point->copies, point->devices);
+        name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
+        sp_buf_printf(buf, "%11lld", (long long)point->concurrency);
+        cell_seconds(buf, cell, point->ttft_seconds);
+        cell_seconds(buf, cell, point->tpot_seconds);
+        sp_text_rate(cell, point->tokens_per_second_per_device);
+        cell_end(buf, cell, 14);
+        if (point->dollars_per_million_tokens > 0)
+            sp_buf_printf(buf, "%12.3g", point->dollars_per_million_tokens);
+        sp_buf_text(buf, "\n");
+    }
+    if (count > shown)
+        sp_buf_printf(buf, "and %u more (the JSON form lists them)\n", count - shown);
+}
+
 static void text_clusters(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
 {
     char name[256];
@@ -463,6 +523,7 @@ void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
     text_limits(service, &cell, buf);
     text_phases(service, &cell, buf);
     text_candidates(service, &cell, buf);
+    text_front(service, &cell, buf);
     text_clusters(service, &cell, buf);
     if (sp_buf_failed(&cell))
         buf->failed = true;
