@@ -676,6 +676,33 @@ class Decided(Verify):
         self.json("verify", *files, "--value", "to", status=2)
         self.json("verify", *files, "--value", "nothing=1", status=2)
 
+    def test_a_recurrent_operator_spelt_out(self):
+        """One step of a GRU and of an RNN, and the same in products and functions; with the gates the other way round it differs."""
+        def graph(cell, *nodes):
+            gates = {"GRU": 3, "RNN": 1}[cell]
+            return bytes_of(make.graph_input("x", [1, 1, 4]), make.graph_input("h", [1, 1, 4]), Weight(1, gates * 4, 4, seed="w").proto("w"),
+                            Weight(1, gates * 4, 4, seed="r").proto("r"), *nodes, make.graph_output("y", [1, 1, 4]))
+
+        def turned(name, parts):
+            return [make.node("Transpose", [name], [f"{name}.t"], perm=[0, 2, 1]),
+                    *([make.node("Split", [f"{name}.t", "parts"], [f"{name}.{i}" for i in range(parts)], axis=2)] if parts > 1 else
+                      [make.node("Identity", [f"{name}.t"], [f"{name}.0"])])]
+
+        def gate(i, state="h"):
+            return [make.node("MatMul", ["x", f"w.{i}"], [f"a.{i}"]), make.node("MatMul", [state, f"r.{i}"], [f"b.{i}"]),
+                    make.node("Add", [f"a.{i}", f"b.{i}"], [f"g.{i}"])]
+
+        rnn = graph("RNN", make.node("RNN", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=4))
+        self.proved(rnn, [graph("RNN", *turned("w", 1), *turned("r", 1), *gate(0), make.node("Tanh", ["g.0"], ["y"]))])
+        gru = graph("GRU", make.node("GRU", ["x", "w", "r", "", "", "h"], ["", "y"], hidden_size=4))
+        for update, reset in (0, 1), (1, 0):
+            spelt = graph("GRU", ints("parts", 4, 4, 4), number("one", 1), *turned("w", 3), *turned("r", 3), *gate(update), *gate(reset),
+                          make.node("Sigmoid", [f"g.{update}"], ["z"]), make.node("Sigmoid", [f"g.{reset}"], ["reset"]),
+                          make.node("Mul", ["reset", "h"], ["kept"]), *gate(2, "kept"), make.node("Tanh", ["g.2"], ["new"]),
+                          make.node("Sub", ["one", "z"], ["rest"]), make.node("Mul", ["rest", "new"], ["p"]),
+                          make.node("Mul", ["z", "h"], ["q"]), make.node("Add", ["p", "q"], ["y"]))
+            (self.proved if update == 0 else self.refuted)(gru, [spelt])
+
     def test_usage(self):
         path = self.file("x.onnx", self.one(make.node("Tanh", ["x"], ["y"])))
         self.json("verify", path, status=2)
