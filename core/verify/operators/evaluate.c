@@ -30,6 +30,7 @@ static bool is_evaluated(const struct sp_node *node)
                                           "DequantizeLinear",
                                           "DynamicQuantizeMatMul",
                                           "FusedMatMul",
+                                          "GatherBlockQuantized",
                                           "Gelu",
                                           "MatMulIntegerToFloat",
                                           "MultiHeadAttention",

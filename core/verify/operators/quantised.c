@@ -408,6 +408,84 @@ static enum sp_status evaluate_gemm_quantised(struct sp_call *call)
     return steps.status;
 }
 
+/* ---- packed tables ---------------------------------------------------------------------------------------------- */
+
+/* Bytes that hold two numbers along the last axis, the lower half first. */
+static struct sp_numbers *unpacked(struct sp_steps *steps, const struct sp_numbers *x, int64_t bits)
+{
+    struct sp_index_axis axes[SP_MAX_RANK];
+    struct sp_numbers *out = NULL;
+    const uint32_t halves = bits == 4 ? 2 : 1;
+    if (steps->status == SP_OK && (x->rank == 0 || x->rank > SP_MAX_RANK || !x->is_known || !sp_numbers_is_complete(x)))
+        steps->status = sp_call_refuse(steps->call, "its numbers are not known");
+    for (uint32_t i = 0; steps->status == SP_OK && i < x->rank; i++)
+        axes[i] = sp_index_all(x->axes[i].extent * (i + 1 == x->rank ? halves : 1));
+    if (steps->status == SP_OK)
+        steps->status = sp_numbers_create(steps->call->arena, x->dtype, x->rank, axes, &out, steps->call->err);
+    for (uint64_t i = 0; steps->status == SP_OK && i < out->count; i++) {
+        const int64_t byte = sp_numbers_int(x, i / halves);
+        out->items[i] = sp_number_of_int(halves == 1 ? byte : i % 2 == 0 ? byte & 15 : byte >> 4 & 15);
+    }
+    if (steps->status == SP_OK)
+        out->is_known = true;
+    return out;
+}
+
+/* Rows along an axis at known indices. */
+static struct sp_numbers *rows_at(struct sp_steps *steps, const struct sp_numbers *x, const struct sp_numbers *indices,
+                                  uint32_t axis)
+{
+    int64_t extents[2 * SP_MAX_RANK];
+    uint32_t rank = 0;
+    struct sp_numbers *out = NULL;
+    uint32_t *from = steps->status == SP_OK ? SP_NEW_ARRAY(steps->call->arena, indices->count, uint32_t) : NULL;
+    if (steps->status == SP_OK && from == NULL)
+        steps->status = sp_fail_memory(steps->call->err);
+    for (uint64_t i = 0; steps->status == SP_OK && i < indices->count; i++) {
+        const int64_t own = sp_numbers_int(indices, i), at = own < 0 ? own + x->axes[axis].extent : own;
+        if (at < 0 || at >= x->axes[axis].extent)
+            steps->status = sp_call_refuse(steps->call, "an index is not among those that are looked at");
+        from[i] = (uint32_t)at;
+    }
+    for (uint32_t i = 0; steps->status == SP_OK && i < x->rank; i++) {
+        if (i != axis)
+            extents[rank++] = x->axes[i].extent;
+        for (uint32_t k = 0; i == axis && k < indices->rank; k++)
+            extents[rank++] = indices->axes[k].extent;
+    }
+    const struct sp_index_axis places = sp_index_all(steps->status == SP_OK ? (int64_t)indices->count : 0);
+    if (steps->status == SP_OK)
+        steps->status = sp_numbers_take(steps->call->arena, x, axis, &places, from, &out, steps->call->err);
+    return steps->status == SP_OK ? sp_step_reshape(steps, out, rank, extents) : NULL;
+}
+
+/* (table, indices, scales, zeros): rows of a table of bytes, in blocks along the last axis. */
+static enum sp_status evaluate_rows_quantised(struct sp_call *call)
+{
+    struct sp_steps steps = {call, SP_OK};
+    const struct sp_numbers *x = sp_call_in(call, 0), *indices = sp_call_in(call, 1), *scale = sp_call_in(call, 2),
+                            *zeros = sp_call_in(call, 3);
+    const int64_t bits = sp_node_int(call->node, "bits", 4);
+    uint32_t axis, along;
+    if (x == NULL || indices == NULL || scale == NULL || x->dtype != SP_DTYPE_UINT8 || (bits != 4 && bits != 8) ||
+        !x->is_known || !indices->is_known || !sp_numbers_is_complete(indices) || x->rank + indices->rank > SP_MAX_RANK)
+        return sp_evaluate_by_rule(call);
+    enum sp_status status = sp_call_axis(call, sp_node_int(call->node, "gather_axis", 0), x->rank, &axis);
+    if (status == SP_OK)
+        status = sp_call_axis(call, sp_node_int(call->node, "quantize_axis", 1), x->rank, &along);
+    if (status != SP_OK || along + 1 != x->rank || axis == along)
+        return status != SP_OK ? status : sp_evaluate_by_rule(call);
+    const struct sp_numbers *own = unpacked(&steps, x, bits),
+                            *zero = zeros != NULL ? unpacked(&steps, zeros, bits)
+                                                  : sp_step_number(&steps, SP_DTYPE_UINT8, bits == 4 ? 8 : 128);
+    own = centred(&steps, own, zero, along);
+    const struct sp_numbers *by = beside(&steps, scale, own, along);
+    if (steps.status == SP_OK)
+        own = sp_step(&steps, as_float(&steps, own, scale->dtype), by, sp_number_multiply);
+    call->out[0] = rows_at(&steps, own, indices, axis);
+    return steps.status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_quantised[] = {
     {"QuantizeLinear", evaluate_quantize},
     {"DequantizeLinear", evaluate_dequantize},
@@ -420,5 +498,6 @@ const struct sp_evaluator_entry sp_evaluators_quantised[] = {
     {"QLinearConv", evaluate_conv_quantised},
     {"QLinearAveragePool", evaluate_pool_quantised},
     {"QGemm", evaluate_gemm_quantised},
+    {"GatherBlockQuantized", evaluate_rows_quantised},
     {NULL, NULL},
 };

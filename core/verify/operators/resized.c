@@ -68,6 +68,19 @@ static struct taps taps_at(const struct sp_call *call, double point)
     return (struct taps){2, floor(point), {1 - weight, weight}};
 }
 
+/* Takes the items outside of an axis out of what a place is made of. */
+static void leave_out(struct taps *taps, int64_t extent)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < taps->count; k++) {
+        if (taps->first + k < 0 || taps->first + k >= (double)extent)
+            taps->weights[k] = 0;
+        sum += taps->weights[k];
+    }
+    for (uint32_t k = 0; k < taps->count && sum != 0; k++)
+        taps->weights[k] /= sum;
+}
+
 /* Where the taps of a place are among the indices that are looked at; false where one is not. */
 static bool find_taps(const struct sp_index_axis *own, const struct taps *taps, uint32_t *ret)
 {
@@ -101,6 +114,8 @@ static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers 
     for (int64_t place = 0; place < extent; place++) {
         uint32_t found[MAX_TAPS];
         taps[axes.count] = taps_at(call, coordinate(mode, place, scale, own->extent, extent, is_nearest));
+        if (sp_node_int(call->node, "exclude_outside", 0) != 0)
+            leave_out(&taps[axes.count], own->extent);
         if (!find_taps(own, &taps[axes.count], found))
             continue;
         count = taps[axes.count].count;
@@ -139,8 +154,7 @@ static enum sp_status evaluate_resize(struct sp_call *call)
     uint32_t count = 0;
     enum sp_status status = SP_OK;
     if (x == NULL || strcmp(places, "tf_crop_and_resize") == 0 || strcmp(places, "half_pixel_symmetric") == 0 ||
-        sp_node_int(call->node, "exclude_outside", 0) != 0 || sp_node_int(call->node, "antialias", 0) != 0 ||
-        sp_node_attribute(call->node, "axes") != NULL)
+        sp_node_int(call->node, "antialias", 0) != 0 || sp_node_attribute(call->node, "axes") != NULL)
         return sp_evaluate_by_rule(call);
     if (sp_call_in(call, 3) != NULL)
         status = sp_call_ints(call, 3, &count, &sizes);
