@@ -385,6 +385,8 @@ struct plan_request {
 
 /* Whether it is standard input or output; NULL is not. */
 bool is_dash(const char *text);
+/* Verifies a plan that was made here, unless that is not wanted; SP_ERR_INTERNAL where it is refuted. */
+enum sp_status prove_plan(struct plan_request *request, struct sp_job *job, struct sp_plan *plan, struct sp_error *err);
 /* The files that the request names, and the plan on standard output, or on standard error where a file is there. */
 enum sp_status deliver_plan(const struct common *common, const struct plan_request *request, struct sp_job *job,
                             const struct sp_plan *plan, double seconds, struct sp_error *err);

@@ -65,6 +65,7 @@ static const char help[] =
     "                       device with manifest.json, and timeline.pftrace into this folder; models of\n"
     "                       devices that an earlier plan left there are removed\n"
     "  --no-simulation      with --emit: without simulation.onnx\n"
+    "  --no-proof           do not verify that the devices compute what the model computes\n"
     "  --json               the plan as JSON on standard output\n"
     "  --server URL         ask a daemon (or the variable SHARDPLAN_SERVER); an interrupt then cancels the\n"
     "                       plan and takes the best that was found, a second one leaves\n"
@@ -114,6 +115,7 @@ enum {
     OPT_MAX_LATENCY,
     OPT_EMIT,
     OPT_NO_SIMULATION,
+    OPT_NO_PROOF,
     OPT_PRIORITY
 };
 
@@ -152,6 +154,7 @@ static const struct option options[] = {
     {"max-latency", required_argument, NULL, OPT_MAX_LATENCY},
     {"emit", required_argument, NULL, OPT_EMIT},
     {"no-simulation", no_argument, NULL, OPT_NO_SIMULATION},
+    {"no-proof", no_argument, NULL, OPT_NO_PROOF},
     {"priority", required_argument, NULL, OPT_PRIORITY},
     {NULL, 0, NULL, 0},
 };
@@ -292,6 +295,9 @@ static int parse(int argc, char **argv, struct common *common, struct arguments 
             break;
         case OPT_NO_SIMULATION:
             request->skips_simulation = true;
+            break;
+        case OPT_NO_PROOF:
+            request->options.skips_proof = true;
             break;
         case 'o':
             request->annotated = optarg;
@@ -480,6 +486,8 @@ static enum sp_status plan_offline(const struct common *common, struct plan_requ
         (void)sp_fail(err, status, "TIME_LIMIT", "The time limit of %g seconds ran out before the search ended.",
                       request->options.time_limit_seconds);
     }
+    if (status == SP_OK)
+        status = prove_plan(request, job, plan, err);
     if (status == SP_OK)
         status = deliver_plan(common, request, job, plan, seconds, err);
 out:

@@ -36,6 +36,7 @@ static const char help[] =
     "  --plan FILE          write the plan as JSON\n"
     "  --emit DIR           write all files of the plan, as 'shardplan plan --emit' does\n"
     "  --no-simulation      with --emit: without simulation.onnx\n"
+    "  --no-proof           do not verify that the devices compute what the model computes\n"
     "  --json               the plan as JSON on standard output\n"
     "  --server URL         asks the daemon (or the variable SHARDPLAN_SERVER) to follow a plan that it keeps, by its "
     "ID\n"
@@ -237,6 +238,8 @@ static enum sp_status follow(const struct common *common, struct plan_request *r
     request->progress.limit = 0; /* the limit is the search's: what was found is written to its end */
     progress_clear(&request->progress);
     if (status == SP_OK)
+        status = prove_plan(request, job, result, err);
+    if (status == SP_OK)
         status = deliver_plan(common, request, job, result, seconds, err);
     sp_job_destroy(job);
     sp_threads_destroy(threads);
@@ -291,6 +294,7 @@ int cmd_replan(int argc, char **argv, struct common *common)
         {"plan", NULL, MEMBER_LOCAL, 0, &request.plan_path, NULL},
         {"emit", NULL, MEMBER_LOCAL, 0, &request.emit, NULL},
         {"no-simulation", "skips_simulation", MEMBER_FLAG, 0, NULL, NULL},
+        {"no-proof", "skips_proof", MEMBER_FLAG, 0, NULL, NULL},
     };
     struct sp_error err = {0};
     json_t *flags = json_object();
@@ -305,6 +309,7 @@ int cmd_replan(int argc, char **argv, struct common *common)
     }
     if (code == EXIT_DONE && !wants_help) {
         request.skips_simulation = json_object_get(flags, "skips_simulation") != NULL;
+        request.options.skips_proof = json_object_get(flags, "skips_proof") != NULL;
         if (optind + 1 < argc || (optind + 1 == argc && arguments.model != NULL))
             code = report_usage(common, "There is more than one model.");
         else if (optind + 1 == argc)

@@ -213,7 +213,7 @@ static int answer_annotated(struct common *common, struct question *question)
     if (status == SP_OK)
         status = sp_subject_from_model(&options, NULL, &subject, &err);
     if (status == SP_OK)
-        status = sp_proof_create(subject, &progress.watch, &proof, &err);
+        status = sp_proof_create(subject, &(struct sp_proof_options){.watch = &progress.watch}, &proof, &err);
     progress_clear(&progress);
     if (status == SP_OK)
         status = print_answer(common, sp_proof_verification(proof), &err);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "plan/proof.h"
 
 bool is_dash(const char *text)
 {
@@ -127,6 +128,18 @@ static enum sp_status print_plan(const struct common *common, const struct plan_
         status = print_buf(&text, err);
     }
     sp_buf_release(&text);
+    return status;
+}
+
+enum sp_status prove_plan(struct plan_request *request, struct sp_job *job, struct sp_plan *plan, struct sp_error *err)
+{
+    const double start = progress_elapsed(&request->progress);
+    if (request->options.skips_proof)
+        return SP_OK;
+    const enum sp_status status = sp_plan_prove(job, plan, &request->progress.watch, err);
+    progress_clear(&request->progress);
+    if (plan->proof != NULL)
+        plan->proof->seconds = progress_elapsed(&request->progress) - start;
     return status;
 }
 

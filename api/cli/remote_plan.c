@@ -22,6 +22,8 @@ static enum sp_status write_following(const struct plan_request *request, struct
     if (request->options.time_limit_seconds > 0)
         ok = ok &&
              json_object_set_new(options, "time_limit_seconds", json_real(request->options.time_limit_seconds)) == 0;
+    if (request->options.skips_proof)
+        ok = ok && json_object_set_new(options, "proof", json_false()) == 0;
     ok = ok && json_object_set(json, "options", options) == 0;
     char *text = ok ? json_dumps(json, JSON_COMPACT) : NULL;
     sp_buf_text(body, text != NULL ? text : "");
@@ -70,6 +72,8 @@ static enum sp_status write_request(const struct plan_request *request, struct s
         sp_json_member_double(&json, "time_limit_seconds", options->time_limit_seconds);
     if (options->what_if)
         sp_json_member_bool(&json, "what_if", true);
+    if (options->skips_proof)
+        sp_json_member_bool(&json, "proof", false);
     sp_json_end_object(&json);
     if (options->constraints != NULL) {
         sp_json_key(&json, "constraints");

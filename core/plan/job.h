@@ -109,6 +109,7 @@ struct sp_plan_options {
     double tolerance; /* share of the objective's figure below which plans count as equal (search/joint/joint.h), 0 to
                          below 1; 0: the best that is found */
     bool optimal;     /* move until no move helps; false: the first placement that fits */
+    bool skips_proof; /* no sp_plan_prove(); only recorded here, and no part of the question that a plan answers */
     bool what_if; /* sp_plan_answer() (plan/variants/variants.h) looks at changed clusters, too; here only recorded */
     uint64_t seed;
     const struct sp_profile *profile;     /* measured times (plan/request/measured.h), or NULL; must outlive the job */
@@ -126,7 +127,7 @@ void sp_plan_options_init(struct sp_plan_options *options);
 
 /*
  * Reads "objective" (a string) and the members of `options` ("strategy", "placement", "batch", "micro_batches", those of
- * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "constraints", "workload", "replan") of a request. json
+ * plan/sizes/sizes.h, "optimal", "tolerance", "seed", "profile", "time_limit_seconds", "what_if", "proof", "constraints", "workload", "replan") of a request. json
  * may be NULL. Strings stay owned by `json`; arrays are in `arena`. Constraints and the workload are members of a request of their
  * own, so that their errors' pointers begin with "/constraints" and "/workload". Unknown members, wrong types and strategies that this
  * version does not have are SP_ERR_REQUEST with a JSON pointer.

@@ -228,6 +228,12 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         return parse_tolerance(value, pointer, options, err);
     if (strcmp(name, "what_if") == 0)
         return parse_flag(value, pointer, name, &options->what_if, err);
+    if (strcmp(name, "proof") == 0) {
+        bool is_wanted = true;
+        const enum sp_status status = parse_flag(value, pointer, name, &is_wanted, err);
+        options->skips_proof = !is_wanted;
+        return status;
+    }
     if (strcmp(name, "seed") == 0) {
         if (!json_is_integer(value) || json_integer_value(value) < 0)
             return refuse(err, pointer, "The seed must be a whole number of 0 or more.");
@@ -241,12 +247,13 @@ static enum sp_status parse_member(struct sp_arena *arena, const char *name, con
         options->time_limit_seconds = seconds;
         return SP_OK;
     }
-    return refuse(err, pointer,
-                  "There is no option '%.64s'; known are strategy, placement, replicas, batch, micro_batches, dims, "
-                  "values, shapes, "
-                  "operators, state, optimal, tolerance, seed, profile, what_if, constraints, workload, replan and "
-                  "time_limit_seconds.",
-                  name);
+    return refuse(
+        err, pointer,
+        "There is no option '%.64s'; known are strategy, placement, replicas, batch, micro_batches, dims, "
+        "values, shapes, "
+        "operators, state, optimal, tolerance, seed, profile, proof, what_if, constraints, workload, replan and "
+        "time_limit_seconds.",
+        name);
 }
 
 enum sp_status sp_plan_options_parse(struct sp_arena *arena, const json_t *objective, const json_t *options,

@@ -26,6 +26,16 @@ struct sp_plan_note {
     const char *hint;          /* what to do, or NULL */
 };
 
+/* What the verification of its devices came to (plan/proof.h). */
+struct sp_plan_proof {
+    const char *state; /* "proved" or "undecided": what is refuted is no plan */
+    double seconds;    /* measured by the caller */
+    uint64_t nodes;    /* of the devices, that were evaluated */
+    uint64_t elements; /* of the outputs, that were compared */
+    uint32_t reason_count;
+    const char *const *reasons; /* full sentences: what could not be decided, and why */
+};
+
 struct sp_plan {
     struct sp_arena *arena;
     const struct sp_model *model;     /* NULL: the file is a graph of costs */
@@ -53,7 +63,8 @@ struct sp_plan {
     const struct sp_migration *migration; /* plan/replan/replan.h; NULL: it follows no other plan */
     const struct sp_micro_batches *micro; /* plan/micro/micro.h; NULL: nobody asked for micro-batches */
     const struct sp_service *service;     /* plan/service/service.h; NULL: it is one step */
-    uint32_t *node_strategy; /* per work node: its strategy in its stage's table; NULL: no operator is split */
+    struct sp_plan_proof *proof; /* set by sp_plan_prove(); NULL: nobody asked for it, or there are no operators */
+    uint32_t *node_strategy;     /* per work node: its strategy in its stage's table; NULL: no operator is split */
 };
 
 /*
@@ -71,8 +82,8 @@ struct sp_plan_gap sp_plan_gap(const struct sp_plan *plan);
 enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
 
 /*
- * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller and
- * the only member that differs between runs.
+ * The contract's JSON, streamed; memory is that of one tensor's entry. `search_seconds` is measured by the caller; it and
+ * the proof's seconds are the only members that differ between runs.
  *
  *  estimate     Of whole requests; with micro-batches, too. `latency_range` and its like have the figure and the ends of the interval in which 90 % of what is
  *               measured lies (explain/error_bars.h); both are the figure where all times were stated.
@@ -101,6 +112,8 @@ enum sp_status sp_plan_finish(struct sp_plan *plan, struct sp_error *err);
  *  search       `alternatives` are the Pareto-optimal plans in latency, interval, memory and devices, and this one.
  *
  *  micro_batches  Where requests are cut: latency_seconds and interval_seconds are of one micro-batch alone.
+ *  proof        whether the devices compute what the model computes; no member where that was not looked at.
+ *
  *  replan, moves  Of a plan that follows another one, what has to be moved (replan/write.h).
  *
  * Device numbers in JSON are the cluster's; those of the annotated model number the used ones from 0.

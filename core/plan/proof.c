@@ -3,10 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
+#include "base/array.h"
+#include "base/hash_map.h"
 #include "base/limits.h"
+#include "plan/internal.h"
 #include "plan/model_file.h"
 #include "realize/realize.h"
+#include "verify/index_sets.h"
 
+#define MODEL_SHARE          32                /* bytes in memory for each of a file without weights */
 #define MAX_SIMULATION_BYTES ((size_t)1 << 31) /* without weights */
 
 struct sp_proof {
@@ -14,6 +20,7 @@ struct sp_proof {
     struct sp_arena *arena;
     struct sp_verify_program program;
     struct sp_verify_request request;
+    struct sp_index_cuts cuts;
     struct sp_verification *verification;
 };
 
@@ -73,7 +80,61 @@ static enum sp_status bind(struct sp_proof *proof, const struct sp_model *model,
     return SP_OK;
 }
 
-enum sp_status sp_proof_create(const struct sp_subject *subject, const struct sp_watch *watch,
+/* Into how many parts a sharding cuts an axis. */
+static int64_t parts_of(const struct sp_sharding *sharding, uint32_t axis)
+{
+    int64_t parts = sharding->kind == SP_SHARDING_AXES ? sp_axes_size(&sharding->dims[axis].axes) : 1;
+    for (uint32_t k = 0; sharding->kind == SP_SHARDING_BLOCKS && k < sharding->blocks[axis].part_count; k++) {
+        if (!sp_mul_i64(parts, sharding->blocks[axis].parts[k].shards, &parts))
+            return SP_MAX_DEVICES;
+    }
+    return parts < SP_MAX_DEVICES ? parts : SP_MAX_DEVICES;
+}
+
+struct cuts {
+    struct sp_hash_map places; /* of each extent, plus 1 */
+    SP_ARRAY(struct sp_index_cut) list;
+};
+
+/* Keeps the largest number of parts for each extent. */
+static bool note_cut(struct sp_arena *arena, struct cuts *cuts, int64_t extent, int64_t parts)
+{
+    if (parts <= 1 || extent <= 1)
+        return true;
+    struct sp_hash_slot *slot = sp_hash_map_put(&cuts->places, (uint64_t)extent);
+    const struct sp_index_cut cut = {extent, (uint32_t)parts};
+    if (slot == NULL || (slot->number == 0 && !SP_PUSH(arena, &cuts->list, cut)))
+        return false;
+    if (slot->number == 0)
+        slot->number = cuts->list.count;
+    struct sp_index_cut *own = &cuts->list.items[slot->number - 1];
+    own->parts = own->parts > cut.parts ? own->parts : cut.parts;
+    return true;
+}
+
+static enum sp_status find_cuts(struct sp_proof *proof, const struct sp_assignment *assignment, struct sp_error *err)
+{
+    struct cuts cuts = {.places = {.arena = proof->arena}};
+    for (uint32_t n = 0; n < assignment->dataflow->node_count; n++) {
+        const struct sp_node *node = assignment->dataflow->nodes[n];
+        for (uint32_t i = 0; assignment->nodes[n].operands != NULL && i < node->input_count + node->output_count; i++) {
+            const struct sp_value *value =
+                i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+            const struct sp_sharding *own = assignment->nodes[n].operands[i].sharding;
+            if (value == NULL || own == NULL || (own->kind != SP_SHARDING_AXES && own->kind != SP_SHARDING_BLOCKS))
+                continue;
+            const struct sp_shape *shape = &value->type.shape;
+            for (uint32_t axis = 0; axis < own->rank && axis < shape->rank; axis++) {
+                if (!note_cut(proof->arena, &cuts, sp_dim_estimate(shape->dims[axis]), parts_of(own, axis)))
+                    return sp_fail_memory(err);
+            }
+        }
+    }
+    proof->cuts = (struct sp_index_cuts){cuts.list.count, cuts.list.items};
+    return SP_OK;
+}
+
+enum sp_status sp_proof_create(const struct sp_subject *subject, const struct sp_proof_options *options,
                                struct sp_proof **ret_proof, struct sp_error *err)
 {
     if (subject->model == NULL)
@@ -88,7 +149,16 @@ enum sp_status sp_proof_create(const struct sp_subject *subject, const struct sp
     proof->program =
         (struct sp_verify_program){.name = "simulation", .bytes = proof->bytes.data, .size = proof->bytes.size};
     proof->request = (struct sp_verify_request){
-        .model = subject->model, .program_count = 1, .programs = &proof->program, .watch = watch};
+        .model = subject->model,
+        .program_count = 1,
+        .programs = &proof->program,
+        .watch = options->watch,
+        .memory_budget =
+            options->number_bytes > 0 ? options->number_bytes + MODEL_SHARE * proof->bytes.size : SP_DEFAULT_JOB_BYTES,
+        .cuts = &proof->cuts,
+        .is_brief = options->is_brief};
+    if (status == SP_OK)
+        status = find_cuts(proof, subject->assignment, err);
     if (status == SP_OK)
         status = bind(proof, subject->model, err);
     if (status == SP_OK)
@@ -113,4 +183,166 @@ void sp_proof_destroy(struct sp_proof *proof)
 const struct sp_verification *sp_proof_verification(const struct sp_proof *proof)
 {
     return proof->verification;
+}
+
+/* ---- proofs of plans -------------------------------------------------------------------------------------------- */
+
+/* Of a look at a plan: what the numbers take, beside what the nodes do. */
+#define MAX_NUMBER_BYTES ((size_t)64 << 20)
+
+/* The annotations of a model in memory, which those of a plan replace for a while. */
+struct annotations {
+    struct sp_arena *arena;
+    struct sp_dataflow *dataflow;
+    struct sp_node_configuration **entries;
+    uint32_t *counts;
+};
+
+static enum sp_status keep_annotations(struct sp_model *model, struct annotations *kept, struct sp_error *err)
+{
+    kept->arena = sp_arena_create(NULL);
+    if (kept->arena == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_dataflow_create(kept->arena, model, &kept->dataflow, err);
+    if (status != SP_OK)
+        return status;
+    const uint32_t count = kept->dataflow->node_count;
+    kept->entries = SP_NEW_ARRAY(kept->arena, count, struct sp_node_configuration *);
+    kept->counts = SP_NEW_ARRAY(kept->arena, count, uint32_t);
+    if (kept->entries == NULL || kept->counts == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; i < count; i++) {
+        kept->entries[i] = kept->dataflow->nodes[i]->configurations;
+        kept->counts[i] = kept->dataflow->nodes[i]->configuration_count;
+    }
+    return SP_OK;
+}
+
+static void put_back_annotations(struct annotations *kept)
+{
+    for (uint32_t i = 0; kept->counts != NULL && i < kept->dataflow->node_count; i++) {
+        kept->dataflow->nodes[i]->configurations = kept->entries[i];
+        kept->dataflow->nodes[i]->configuration_count = kept->counts[i];
+    }
+    sp_arena_destroy(kept->arena);
+}
+
+static enum sp_status refuse(const struct sp_verification *found, struct sp_arena *arena, struct sp_error *err)
+{
+    const char *first = sp_verification_failures(found) > 0 ? sp_verification_failure(found, 0, arena) : "";
+    return sp_fail(
+        err, SP_ERR_INTERNAL, "PLAN_REFUTED",
+        "The devices of the plan that was found would not compute what the model computes: %s This is a fault "
+        "of Shardplan; please report it.",
+        first != NULL ? first : "");
+}
+
+/* One sentence for a look that did not come to its end. */
+static enum sp_status set_reason(struct sp_plan *plan, const char *reason, struct sp_error *err)
+{
+    const char **reasons = SP_NEW(plan->arena, const char *);
+    if (reasons == NULL || (reasons[0] = sp_arena_printf(plan->arena, "%s", reason)) == NULL)
+        return sp_fail_memory(err);
+    plan->proof->state = "undecided";
+    plan->proof->reason_count = 1;
+    plan->proof->reasons = reasons;
+    return SP_OK;
+}
+
+static enum sp_status tell_error(struct sp_plan *plan, const struct sp_error *why, struct sp_error *err)
+{
+    switch (why->status) {
+    case SP_ERR_MEMORY:
+        return set_reason(plan, "The verification would take more memory than it is given.", err);
+    case SP_ERR_CANCELLED:
+        return set_reason(plan, "The verification was stopped before its end.", err);
+    default:
+        return set_reason(plan, why->message, err);
+    }
+}
+
+/* How many nodes all devices run, but for what they exchange. */
+static uint64_t count_nodes(const struct sp_subject *subject)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < subject->model->graph->node_count; i++)
+        count += (uint64_t)subject->nodes[i].device_count;
+    return count;
+}
+
+static enum sp_status tell_size(struct sp_plan *plan, uint64_t count, struct sp_error *err)
+{
+    const char *reason = sp_arena_printf(
+        plan->arena, "The devices run %llu nodes, and a plan is verified up to %d; 'shardplan verify' takes its files.",
+        (unsigned long long)count, SP_MAX_PROOF_NODES);
+    return reason != NULL ? set_reason(plan, reason, err) : sp_fail_memory(err);
+}
+
+static enum sp_status tell_found(struct sp_plan *plan, const struct sp_verification *found, struct sp_error *err)
+{
+    const uint32_t count = sp_verification_failures(found);
+    const char **reasons = SP_NEW_ARRAY(plan->arena, count, const char *);
+    if (sp_verification_verdict(found) == SP_REFUTED)
+        return refuse(found, plan->arena, err);
+    for (uint32_t i = 0; reasons != NULL && i < count; i++) {
+        if ((reasons[i] = sp_verification_failure(found, i, plan->arena)) == NULL)
+            return sp_fail_memory(err);
+    }
+    plan->proof->state = count == 0 ? "proved" : "undecided";
+    plan->proof->nodes = sp_verification_nodes(found);
+    plan->proof->elements = sp_verification_elements(found);
+    plan->proof->reason_count = count;
+    plan->proof->reasons = reasons;
+    return reasons != NULL ? SP_OK : sp_fail_memory(err);
+}
+
+/* A brief look, and where it decides nothing another one, of what may be a small model. What it refutes is looked at
+   without its bounds. */
+static enum sp_status look(const struct sp_subject *subject, const struct sp_watch *watch, struct sp_proof **ret_proof,
+                           struct sp_error *err)
+{
+    struct sp_proof_options options = {.watch = watch, .number_bytes = MAX_NUMBER_BYTES, .is_brief = true};
+    struct sp_proof *brief = NULL;
+    struct sp_error ignored = {0};
+    const enum sp_status status = sp_proof_create(subject, &options, &brief, err);
+    if (status != SP_OK && status != SP_ERR_MEMORY)
+        return status;
+    const enum sp_verdict verdict = brief != NULL ? sp_verification_verdict(brief->verification) : SP_UNDECIDED;
+    options.is_brief = false;
+    if (verdict == SP_REFUTED)
+        options.number_bytes = 0;
+    if (verdict == SP_PROVED || sp_proof_create(subject, &options, ret_proof, &ignored) != SP_OK) {
+        *ret_proof = brief;
+        return status;
+    }
+    sp_proof_destroy(brief);
+    sp_error_clear(err);
+    return SP_OK;
+}
+
+enum sp_status sp_plan_prove(struct sp_job *job, struct sp_plan *plan, const struct sp_watch *watch,
+                             struct sp_error *err)
+{
+    struct annotations kept = {0};
+    struct sp_subject *subject = NULL;
+    struct sp_proof *proof = NULL;
+    struct sp_error why = {0};
+    if (plan->model == NULL)
+        return SP_OK;
+    plan->proof = SP_NEW(plan->arena, struct sp_plan_proof);
+    if (plan->proof == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = keep_annotations(job->model, &kept, &why);
+    if (status == SP_OK)
+        status = sp_subject_from_plan(job, plan, &subject, &why);
+    const uint64_t count = status == SP_OK ? count_nodes(subject) : 0;
+    if (status == SP_OK && count <= SP_MAX_PROOF_NODES)
+        status = look(subject, watch, &proof, &why);
+    status = status != SP_OK ? tell_error(plan, &why, err)
+             : proof != NULL ? tell_found(plan, proof->verification, err)
+                             : tell_size(plan, count, err);
+    sp_proof_destroy(proof);
+    sp_subject_destroy(subject);
+    put_back_annotations(&kept);
+    return status;
 }

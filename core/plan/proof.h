@@ -10,11 +10,27 @@
 
 struct sp_proof;
 
+#define SP_MAX_PROOF_NODES 65536 /* of all devices together, of a plan that sp_plan_prove() looks at */
+
 /* Errors: those of sp_realize_simulation() and sp_verify(); SP_ERR_REQUEST for a graph of costs, which has no operators. The
    caller destroys the proof before the subject. */
-enum sp_status sp_proof_create(const struct sp_subject *subject, const struct sp_watch *watch,
+struct sp_proof_options {
+    const struct sp_watch *watch;
+    size_t number_bytes; /* that the verification may take beside what the nodes do; 0: SP_DEFAULT_JOB_BYTES in all */
+    bool is_brief;       /* sp_verify_request.is_brief */
+};
+enum sp_status sp_proof_create(const struct sp_subject *subject, const struct sp_proof_options *options,
                                struct sp_proof **ret_proof, struct sp_error *err);
 void sp_proof_destroy(struct sp_proof *proof); /* NULL is allowed */
+
+/*
+ * Verifies a plan that was made, and keeps what came of it as plan->proof, whose seconds the caller sets. The look is a brief
+ * one: its memory is bounded, and so are the nodes (SP_MAX_PROOF_NODES); what it refutes is looked at again at length.
+ * SP_ERR_INTERNAL "PLAN_REFUTED", with the report: the plan must not be used. Whatever else prevents a proof (the watch,
+ * too) is a reason of an undecided one. Of a graph of costs there is none.
+ */
+enum sp_status sp_plan_prove(struct sp_job *job, struct sp_plan *plan, const struct sp_watch *watch,
+                             struct sp_error *err);
 
 /* What was found; lives as long as the proof. */
 const struct sp_verification *sp_proof_verification(const struct sp_proof *proof);

@@ -78,6 +78,33 @@ void sp_verification_json(const struct sp_verification *all, struct sp_json *jso
     sp_json_end_object(json);
 }
 
+uint64_t sp_verification_nodes(const struct sp_verification *verification)
+{
+    return verification->nodes;
+}
+
+uint64_t sp_verification_elements(const struct sp_verification *verification)
+{
+    return verification->compared;
+}
+
+uint32_t sp_verification_failures(const struct sp_verification *verification)
+{
+    return verification->failures.count;
+}
+
+const char *sp_verification_failure(const struct sp_verification *verification, uint32_t i, struct sp_arena *arena)
+{
+    const struct sp_verify_failure *failure = &verification->failures.items[i];
+    char label[256];
+    if (failure->node != NULL)
+        return sp_arena_printf(arena, "Node %s: %s", sp_node_label(failure->node, label, sizeof label),
+                               failure->message);
+    if (failure->output != NULL)
+        return sp_arena_printf(arena, "Output '%s': %s", failure->output, failure->message);
+    return sp_arena_printf(arena, "%s", failure->message);
+}
+
 static void put_failure_text(struct sp_buf *buf, const struct sp_verify_failure *failure)
 {
     char label[256];

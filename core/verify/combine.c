@@ -74,6 +74,29 @@ static void aim(struct sp_strides *walk, uint32_t k, const struct sp_numbers *x,
             i + x->rank < rank || x->axes[i + x->rank - rank].extent == 1 ? 0 : strides[i + x->rank - rank];
 }
 
+/* The inverse of each number in the field that has one, 0 for the others: with a single inversion for all of them. */
+static enum sp_status invert_all(struct sp_arena *arena, const struct sp_numbers *x, uint64_t **ret,
+                                 struct sp_error *err)
+{
+    uint64_t *inverses = SP_NEW_ARRAY(arena, x->count, uint64_t), product = 1;
+    if (inverses == NULL)
+        return sp_fail_memory(err);
+    for (uint64_t i = 0; i < x->count; i++) { /* the product of all before it */
+        const uint64_t own = x->items[i].field;
+        inverses[i] = product;
+        product = sp_field_is_finite(own) && own != 0 ? sp_field_multiply(product, own) : product;
+    }
+    product = sp_field_inverse(product);
+    for (uint64_t i = x->count; i-- > 0;) { /* the inverse of the product of all up to it */
+        const uint64_t own = x->items[i].field;
+        const bool has_inverse = sp_field_is_finite(own) && own != 0;
+        inverses[i] = has_inverse ? sp_field_multiply(inverses[i], product) : 0;
+        product = has_inverse ? sp_field_multiply(product, own) : product;
+    }
+    *ret = inverses;
+    return SP_OK;
+}
+
 enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers *a, const struct sp_numbers *b,
                                  enum sp_dtype dtype, sp_number2 function, struct sp_numbers **ret,
                                  struct sp_error *err)
@@ -96,8 +119,15 @@ enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers
         walk.counts[i] = axes[i].count;
     aim(&walk, 0, a, rank);
     aim(&walk, 1, b, rank);
-    for (uint64_t i = 0; i < out->count; i++, sp_strides_step(&walk))
-        out->items[i] = function(a->items[walk.index[0]], b->items[walk.index[1]]);
+    uint64_t *inverses = NULL;
+    if (function == sp_number_divide)
+        status = invert_all(arena, b, &inverses, err);
+    for (uint64_t i = 0; status == SP_OK && i < out->count; i++, sp_strides_step(&walk)) {
+        const struct sp_number x = a->items[walk.index[0]], y = b->items[walk.index[1]];
+        out->items[i] = inverses != NULL ? sp_number_divide_by(x, y, inverses[walk.index[1]]) : function(x, y);
+    }
+    if (status != SP_OK)
+        return status;
     out->is_known = a->is_known && b->is_known;
     *ret = out;
     return SP_OK;

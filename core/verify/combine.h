@@ -17,6 +17,8 @@ struct sp_number sp_number_add(struct sp_number a, struct sp_number b);
 struct sp_number sp_number_subtract(struct sp_number a, struct sp_number b);
 struct sp_number sp_number_multiply(struct sp_number a, struct sp_number b);
 struct sp_number sp_number_divide(struct sp_number a, struct sp_number b);
+/* The same where the inverse of b in the field is known. */
+struct sp_number sp_number_divide_by(struct sp_number a, struct sp_number b, uint64_t inverse);
 struct sp_number sp_number_max(struct sp_number a, struct sp_number b);
 struct sp_number sp_number_min(struct sp_number a, struct sp_number b);
 struct sp_number sp_integer_add(struct sp_number a, struct sp_number b);

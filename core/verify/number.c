@@ -122,12 +122,17 @@ struct sp_number sp_number_multiply(struct sp_number a, struct sp_number b)
                               a.real * b.real};
 }
 
+struct sp_number sp_number_divide_by(struct sp_number a, struct sp_number b, uint64_t inverse)
+{
+    const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field) && b.field != 0;
+    return (struct sp_number){are_finite ? sp_field_multiply(a.field, inverse) : sp_field_of_real(a.real / b.real),
+                              a.real / b.real};
+}
+
 struct sp_number sp_number_divide(struct sp_number a, struct sp_number b)
 {
     const bool are_finite = sp_field_is_finite(a.field) && sp_field_is_finite(b.field) && b.field != 0;
-    return (struct sp_number){are_finite ? sp_field_multiply(a.field, sp_field_inverse(b.field))
-                                         : sp_field_of_real(a.real / b.real),
-                              a.real / b.real};
+    return sp_number_divide_by(a, b, are_finite ? sp_field_inverse(b.field) : 0);
 }
 
 struct sp_number sp_number_max(struct sp_number a, struct sp_number b)

@@ -41,6 +41,23 @@ static enum sp_status read_model(struct sp_verification *all, struct sp_verify_r
     return status;
 }
 
+/* What a rank's dimension is: that of the original's input of the same name that has it, or as assumed. */
+static int64_t extent_of(const struct sp_verification *all, const struct sp_model *model, uint32_t symbol)
+{
+    const struct sp_graph *own = model->graph, *whole = all->original.model != NULL ? all->original.model->graph : NULL;
+    for (uint32_t i = 0; whole != NULL && i < own->input_count; i++) {
+        const struct sp_shape *shape = &own->inputs[i]->type.shape;
+        const struct sp_value *other = sp_original_value(all, own->inputs[i]->name);
+        for (uint32_t k = 0; other != NULL && other->type.shape.rank == shape->rank && k < shape->rank; k++) {
+            uint32_t index;
+            const int64_t extent = sp_dim_estimate(other->type.shape.dims[k]);
+            if (sp_dim_is_symbol(model->dims, shape->dims[k], &index) && index == symbol && extent >= 0)
+                return extent;
+        }
+    }
+    return sp_dims_symbol_is_fresh(model->dims, symbol) ? -1 : ASSUMED_EXTENT;
+}
+
 /* The options with each dimension bound that the model's file names and nobody gives; false where there is none. */
 static bool bind_open(struct sp_verification *all, const struct sp_model *model, struct sp_read_options *options)
 {
@@ -56,10 +73,8 @@ static bool bind_open(struct sp_verification *all, const struct sp_model *model,
         values[i] = options->binding_values[i];
     }
     for (uint32_t i = 0; i < symbols; i++) {
-        if (sp_dims_symbol_is_fresh(model->dims, i))
-            continue;
-        names[count] = sp_dims_symbol_name(model->dims, i);
-        values[count++] = ASSUMED_EXTENT;
+        if ((values[count] = extent_of(all, model, i)) >= 0)
+            names[count++] = sp_dims_symbol_name(model->dims, i);
     }
     const bool has_any = count > options->binding_count;
     options->binding_count = count;

@@ -7,9 +7,12 @@
 #include "verify/programs.h"
 #include "verify/sources.h"
 
+#define LEAST_PARTS 8 /* of an axis, where nobody says how many there are */
+
 static enum sp_status run_original(struct sp_verification *all, struct sp_error *err)
 {
     const struct sp_graph *graph;
+    const uint32_t parts = all->run_count < LEAST_PARTS ? LEAST_PARTS : all->run_count;
     enum sp_status status = sp_run_open(all, &all->original, all->request->bytes, all->request->size, err);
     if (status != SP_OK)
         return status;
@@ -17,7 +20,8 @@ static enum sp_status run_original(struct sp_verification *all, struct sp_error 
     all->sets.arena = all->arena;
     status = sp_original_index(all, err);
     if (status == SP_OK)
-        status = sp_index_sets_learn(&all->sets, all->original.model, all->run_count, err);
+        status = sp_index_sets_learn(&all->sets, all->original.model, parts, all->request->cuts, all->request->is_brief,
+                                     err);
     for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++) {
         struct sp_outcome outcome = {0};
         struct sp_numbers *numbers = NULL;

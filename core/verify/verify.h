@@ -47,6 +47,8 @@
 #include "base/json_writer.h"
 #include "graph/given.h"
 
+struct sp_index_cuts;
+
 enum sp_verdict { SP_PROVED, SP_REFUTED, SP_UNDECIDED };
 
 /* A model that a rank runs. Strings and bytes are the caller's, and stay while the verification is there. */
@@ -68,8 +70,11 @@ struct sp_verify_request {
     uint32_t binding_count;                   /* --dim NAME=N */
     const char *const *binding_names;
     const int64_t *binding_values;
-    const struct sp_given *given; /* --value INPUT=V: of the original (graph/given.h), or NULL */
-    size_t memory_budget;         /* bytes; 0: SP_DEFAULT_JOB_BYTES */
+    const struct sp_given *given;     /* --value INPUT=V: of the original (graph/given.h), or NULL */
+    size_t memory_budget;             /* bytes; 0: SP_DEFAULT_JOB_BYTES */
+    const struct sp_index_cuts *cuts; /* all that the ranks cut (verify/index_sets.h); NULL: not known */
+    bool is_brief; /* few indices of each axis, however small the model is: costs little, and may leave undecided
+                             what a longer look proves */
     const struct sp_watch *watch;
     bool explains; /* collectives are told with what they make */
 };
@@ -90,6 +95,12 @@ enum sp_verdict sp_verification_verdict(const struct sp_verification *verificati
  *  "failures": [{"verdict", "rank", "program", "node", "operator", "output", "message", "expected", "nearest"}]}
  */
 void sp_verification_json(const struct sp_verification *all, struct sp_json *json);
+/* Nodes of the ranks that were evaluated, and elements of outputs that were compared. */
+uint64_t sp_verification_nodes(const struct sp_verification *verification);
+uint64_t sp_verification_elements(const struct sp_verification *verification);
+/* What was found wrong or is undecided: how many, and the message of each with where it is; NULL without memory. */
+uint32_t sp_verification_failures(const struct sp_verification *verification);
+const char *sp_verification_failure(const struct sp_verification *verification, uint32_t i, struct sp_arena *arena);
 /* For people: the verdict, and a paragraph for each failure. */
 void sp_verification_text(const struct sp_verification *all, struct sp_buf *buf);
 

@@ -399,7 +399,7 @@ class Plan(Case):
         path = self.mlp(8, 2048, 512)
         first, second = self.plan(path, 4), self.plan(path, 4)
         for plan in (first, second):
-            del plan["search"]["seconds"]
+            del plan["search"]["seconds"], plan["proof"]["seconds"]
         self.assertEqual(first, second)
         self.assertNotEqual(first["id"], self.plan(path, 3)["id"])
         self.assertNotEqual(first["id"], self.plan(path, 4, "--objective", "latency")["id"])
@@ -800,7 +800,7 @@ class Devices(Case):
         named, by_file = (self.json("plan", model, "--devices", "2", "--device", device)
                           for device in ("l4-24gb", path))
         for plan in (named, by_file):
-            plan.pop("search")
+            plan.pop("search"), plan.pop("proof")
         self.assertEqual(by_file, named)
         self.file("mine.json", data.replace(b'"memory_bandwidth": 300e9', b'"memory_bandwidth": 600e9')
                                .replace(b'"l4-24gb"', b'"mine"'))
@@ -959,7 +959,7 @@ class Server(DaemonCase):
         local = self.plan(RESNET, 4)
         remote = self.plan(RESNET, 4, "--server", self.url + "/")
         for plan in (local, remote):
-            del plan["search"]["seconds"]
+            del plan["search"]["seconds"], plan["proof"]["seconds"]
         self.assertEqual(remote, local)
 
     def test_files_are_the_same(self):

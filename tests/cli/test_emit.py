@@ -505,7 +505,7 @@ class Server(Emits, test_cli.DaemonCase):
                     self.assertEqual(self.read("local-" + name, file), self.read("remote-" + name, file), file)
                 local, remote = (json.loads(self.read(f"{place}-{name}", "plan.json")) for place in ("local", "remote"))
                 for plan in (local, remote):
-                    del plan["search"]["seconds"]
+                    del plan["search"]["seconds"], plan["proof"]["seconds"]
                 self.assertEqual(local, remote)
 
     def test_weights_are_not_on_a_server(self):

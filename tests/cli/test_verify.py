@@ -110,6 +110,86 @@ class Verify(test_cli.Case):
         return answer["failures"]
 
 
+class Plans(Verify):
+    """What a plan says of its own proof."""
+
+    def plan(self, model, *options):
+        """Operators are split over both devices."""
+        return self.json("plan", model, "--devices", "2", "--device", "a100-sxm4-80gb", "--strategy", "tensor", "--objective",
+                         "latency", *options)
+
+    def test_a_plan_is_proved(self):
+        model = self.mlp(4, 4096, 512)
+        plan = self.plan(model)
+        proof = plan["proof"]
+        self.assertEqual((proof["state"], proof["undecided"]), ("proved", []))
+        self.assertGreater(proof["compared_elements"], 0)
+        self.assertGreater(proof["nodes"], plan["model"]["node_count"])  # on two devices
+        self.assertGreaterEqual(proof["seconds"], 0)
+        text = self.done("plan", model, "--devices", "2", "--device", "a100-sxm4-80gb").stdout.decode()
+        self.assertIn("\nProof       the devices compute what the model computes, up to the order of sums\n", text)
+
+    def test_none_is_asked_for(self):
+        model = self.mlp(8, 64, 16)
+        plan = self.plan(model, "--no-proof")
+        self.assertNotIn("proof", plan)
+        proved = self.plan(model)
+        self.assertEqual(proved["id"], plan["id"])
+        del proved["proof"], proved["search"]["seconds"], plan["search"]["seconds"]
+        self.assertEqual(proved, plan)
+        self.assertNotIn(b"Proof", self.done("plan", model, "--devices", "2", "--no-proof").stdout)
+
+    def test_open_dimensions_are_bound(self):
+        for options in (), ("--batch", "16"), ("--dim", "batch=5"):
+            self.assertEqual(self.plan(self.mlp(2, 64, "batch"), *options)["proof"]["state"], "proved", options)
+
+    def test_what_is_undecided_says_why(self):
+        graph = [make.graph_input("x", [4, 8]), make.node("Bernoulli", ["x"], ["y"]), make.graph_output("y", [4, 8])]
+        path = self.file("random.onnx", bytes_of(*graph))
+        proof = self.plan(path)["proof"]
+        self.assertEqual(proof["state"], "undecided")
+        self.assertIn("Bernoulli", proof["undecided"][0])
+        text = self.done("plan", path, "--devices", "2").stdout.decode()
+        self.assertIn("\nProof       undecided: ", text)
+
+    def test_convolutions_take_few_places(self):
+        """Around the borders of parts: a whole image would take a hundred times the numbers."""
+        for devices in "2", "8":
+            plan = self.json("plan", test_cli.RESNET, "--devices", devices, "--device",
+                             "h100-sxm-80gb", "--objective", "latency")
+            self.assertEqual(plan["proof"]["state"], "proved", plan["proof"])
+            self.assertLess(plan["proof"]["seconds"], 10)  # some hundredths on a free machine
+
+
+class Windows(Verify):
+    """A convolution whose places are cut: each rank has a halo of its neighbour's."""
+
+    PLACES, CHANNELS = 4096, 600  # large enough to be evaluated at some indices only
+
+    def rank(self, rank, ranks, before=1, after=1):
+        size = self.PLACES // ranks
+        first, last = rank == 0, rank == ranks - 1
+        begin = rank * size - (0 if first else before)
+        end = (rank + 1) * size + (0 if last else after)
+        pads = [1 if first else 0, 1 if last else 0]
+        return bytes_of(make.graph_input("x", [1, self.CHANNELS, self.PLACES]), ints("b", begin), ints("e", end),
+                        ints("axis", 2), Weight(4, self.CHANNELS, 3).proto("w"),
+                        make.node("Slice", ["x", "b", "e", "axis"], ["part"]),
+                        make.node("Conv", ["part", "w"], ["y"], pads=pads), make.graph_output("y", [1, 4, size]))
+
+    def test_halos(self):
+        original = bytes_of(make.graph_input("x", [1, self.CHANNELS, self.PLACES]),
+                            Weight(4, self.CHANNELS, 3).proto("w"),
+                            make.node("Conv", ["x", "w"], ["c"], pads=[1, 1]),
+                            make.node("Expand", ["c", "s"], ["large"]), ints("s", 2048, 4, self.PLACES),
+                            make.node("ReduceMax", ["large"], ["y"], axes=[0], keepdims=1),
+                            make.graph_output("y", [1, 4, self.PLACES]))
+        answer = self.answer(original, [self.rank(rank, 2) for rank in range(2)], PROVED)
+        self.assertEqual(answer["indices"], "some")
+        for wrong in ({"before": 2, "after": 0}, {"before": 0, "after": 2}):
+            self.answer(original, [self.rank(rank, 2, **wrong) for rank in range(2)], REFUTED)
+
+
 HIDDEN, INNER, ROWS = 8, 16, 3
 
 

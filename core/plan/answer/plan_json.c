@@ -466,6 +466,25 @@ static void write_search(struct sp_plan_json *c, double seconds)
     sp_json_end_object(json);
 }
 
+/* No member where nothing was to be proved. */
+static void write_proof(const struct sp_plan_proof *proof, struct sp_json *json)
+{
+    if (proof == NULL)
+        return;
+    sp_json_key(json, "proof");
+    sp_json_begin_object(json);
+    sp_json_member_string(json, "state", proof->state);
+    sp_json_member_double(json, "seconds", proof->seconds);
+    sp_json_member_int(json, "nodes", (int64_t)proof->nodes);
+    sp_json_member_int(json, "compared_elements", (int64_t)proof->elements);
+    sp_json_key(json, "undecided");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < proof->reason_count; i++)
+        sp_json_string(json, proof->reasons[i]);
+    sp_json_end_array(json);
+    sp_json_end_object(json);
+}
+
 void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struct sp_json *json)
 {
     struct sp_arena_mark mark = sp_arena_mark(plan->arena);
@@ -493,6 +512,7 @@ void sp_plan_write_json(const struct sp_plan *plan, double search_seconds, struc
         sp_plan_json_collectives(&c);
         write_diagnostics(&c);
         write_search(&c, search_seconds);
+        write_proof(plan->proof, json);
         sp_placement_record_write(plan, json);
         sp_variants_write_json(plan, json);
         sp_replan_write_json(plan, json);

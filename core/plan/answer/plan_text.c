@@ -416,6 +416,19 @@ static void estimate(const struct sp_plan *plan, struct sp_buf *cell, struct sp_
     sp_text_wrapped(buf, plan->bottleneck, 12, SP_TEXT_COLUMNS);
 }
 
+static void proof(const struct sp_plan *plan, struct sp_buf *cell, struct sp_buf *buf)
+{
+    if (plan->proof == NULL)
+        return;
+    sp_buf_text(buf, "Proof       ");
+    if (plan->proof->reason_count == 0)
+        sp_buf_text(cell, "the devices compute what the model computes, up to the order of sums");
+    else
+        sp_buf_printf(cell, "undecided: %s", plan->proof->reasons[0]);
+    sp_text_wrapped(buf, sp_buf_failed(cell) ? "" : cell->data, 12, SP_TEXT_COLUMNS);
+    sp_buf_clear(cell);
+}
+
 static void notes(const struct sp_plan *plan, struct sp_buf *buf)
 {
     for (uint32_t i = 0; i < plan->note_count && i < SP_TEXT_NOTES; i++) {
@@ -450,6 +463,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf)
         collectives(plan, &cell, buf);
         alternatives(plan, &cell, buf);
         estimate(plan, &cell, buf);
+        proof(plan, &cell, buf);
         sp_assumptions_write_text(plan, buf);
         sp_why_write_text(plan, buf);
         sp_answers_write_text(plan, buf);

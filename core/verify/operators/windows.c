@@ -2,15 +2,16 @@
  * Operators on windows of places: Conv and pools.
  *
  * The places that an output needs are a table: for each of its indices and each tap of the window where the item is
- * along the input's axis, or PADDING. An output place of which a tap is not looked at is not looked at either.
+ * along the input's axis, or PADDING, or MISSING (verify/window_steps.h).
  */
 #include <string.h>
 
 #include "base/limits.h"
 #include "verify/operators/evaluate.h"
+#include "verify/window_steps.h"
 
-#define PADDING    (-1)
-#define MAX_PLACES 6 /* axes of places */
+#define PADDING (-1)
+#define MISSING (-2) /* inside, and not looked at */
 
 struct window {
     struct sp_index_axis axis; /* of the output */
@@ -18,96 +19,73 @@ struct window {
     int64_t *items; /* axis.count x taps */
 };
 
-static enum sp_status window_room(struct sp_call *call, int64_t extent, uint32_t taps, struct window *window)
+/* `kernel`: the taps that are looked at. */
+static enum sp_status make_window(struct sp_call *call, const struct sp_index_axis *own, struct sp_window_steps along,
+                                  const struct sp_index_axis *kernel, struct window *window)
 {
-    if (extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS || taps > SP_MAX_EVALUATED_NUMBERS)
+    const bool rounds_up = sp_node_int(call->node, "ceil_mode", 0) != 0;
+    const int64_t extent = sp_window_places(along, own->extent, rounds_up);
+    if (extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS)
         return sp_call_refuse(call, "a window does not fit its input");
     int64_t *at = SP_NEW_ARRAY(call->arena, (size_t)extent, int64_t);
-    *window = (struct window){{extent, 0, at}, taps, SP_NEW_ARRAY(call->arena, (size_t)extent * taps, int64_t)};
-    return at == NULL || window->items == NULL ? sp_fail_memory(call->err) : SP_OK;
-}
-
-struct steps_along {
-    int64_t kernel, stride, dilation, low, high;
-};
-
-static enum sp_status make_window(struct sp_call *call, const struct sp_index_axis *own, struct steps_along along,
-                                  bool rounds_up, struct window *window)
-{
-    const int64_t reach = (along.kernel - 1) * along.dilation + 1, room = own->extent + along.low + along.high - reach;
-    if (along.kernel < 1 || along.stride < 1 || along.dilation < 1 || (rounds_up ? room <= -along.stride : room < 0))
-        return sp_call_refuse(call, "a window does not fit its input");
-    int64_t extent = (rounds_up ? (room + along.stride - 1) / along.stride : room / along.stride) + 1;
-    if (rounds_up && (extent - 1) * along.stride >= own->extent + along.low)
-        extent--;
-    enum sp_status status = window_room(call, extent, (uint32_t)along.kernel, window);
-    int64_t *at = status == SP_OK ? (int64_t *)(uintptr_t)window->axis.at : NULL;
-    for (int64_t place = 0; status == SP_OK && place < extent; place++) {
-        int64_t *items = &window->items[(size_t)window->axis.count * window->taps];
-        bool is_there = true;
-        for (uint32_t tap = 0; tap < window->taps; tap++) {
-            const int64_t index = place * along.stride - along.low + tap * along.dilation;
-            const bool is_inside = index >= 0 && index < own->extent;
-            items[tap] = is_inside ? sp_index_find(own, index) : PADDING;
-            is_there = is_there && (!is_inside || items[tap] >= 0);
-        }
-        if (is_there)
+    *window = (struct window){{extent, 0, at}, kernel->count, NULL};
+    if (at == NULL)
+        return sp_fail_memory(call->err);
+    for (int64_t place = 0; place < extent; place++) {
+        const int64_t anchor = sp_window_anchor(along, own->extent, place);
+        if (anchor < 0 || sp_index_find(own, sp_window_index(along, place, anchor)) >= 0)
             at[window->axis.count++] = place;
     }
-    if (status == SP_OK && window->axis.count == extent)
-        window->axis.at = NULL;
-    return status;
-}
-
-/* Kernel, strides, dilations and pads of all axes of places, as attributes say. */
-static enum sp_status read_windows(struct sp_call *call, const struct sp_numbers *x, const int64_t *kernel,
-                                   struct window *windows, struct steps_along *ret_steps)
-{
-    uint32_t counts[3];
-    const uint32_t places = x->rank - 2;
-    const int64_t *strides = sp_node_ints(call->node, "strides", &counts[0]),
-                  *dilations = sp_node_ints(call->node, "dilations", &counts[1]),
-                  *pads = sp_node_ints(call->node, "pads", &counts[2]);
-    const char *automatic = sp_node_string(call->node, "auto_pad", "NOTSET");
-    enum sp_status status = SP_OK;
-    if ((strides != NULL && counts[0] != places) || (dilations != NULL && counts[1] != places) ||
-        (pads != NULL && counts[2] != 2 * places))
-        return sp_call_refuse(call, "its attributes are for other axes");
-    for (uint32_t i = 0; status == SP_OK && i < places; i++) {
-        struct steps_along along = {kernel[i], strides != NULL ? strides[i] : 1, dilations != NULL ? dilations[i] : 1,
-                                    pads != NULL ? pads[i] : 0, pads != NULL ? pads[places + i] : 0};
-        const int64_t extent = x->axes[i + 2].extent;
-        if (strncmp(automatic, "SAME", 4) == 0 && along.stride > 0) {
-            const int64_t out = (extent + along.stride - 1) / along.stride;
-            const int64_t all = (out - 1) * along.stride + (along.kernel - 1) * along.dilation + 1 - extent;
-            const int64_t pad = all > 0 ? all : 0;
-            along.low = strcmp(automatic, "SAME_UPPER") == 0 ? pad / 2 : pad - pad / 2;
-            along.high = pad - along.low;
-        } else if (strcmp(automatic, "VALID") == 0) {
-            along.low = along.high = 0;
+    window->items = SP_NEW_ARRAY(call->arena, (size_t)window->axis.count * window->taps, int64_t);
+    if (window->items == NULL)
+        return sp_fail_memory(call->err);
+    for (uint32_t i = 0; i < window->axis.count; i++) {
+        for (uint32_t tap = 0; tap < window->taps; tap++) {
+            const int64_t index = sp_window_index(along, at[i], sp_index_at(kernel, tap)),
+                          item = index >= 0 && index < own->extent ? sp_index_find(own, index) : PADDING;
+            window->items[(size_t)i * window->taps + tap] =
+                index >= 0 && index < own->extent && item < 0 ? MISSING : item;
         }
-        if (along.low < -SP_MAX_EVALUATED_NUMBERS || along.low > SP_MAX_EVALUATED_NUMBERS ||
-            along.high < -SP_MAX_EVALUATED_NUMBERS || along.high > SP_MAX_EVALUATED_NUMBERS ||
-            along.kernel > SP_MAX_EVALUATED_NUMBERS || along.dilation > SP_MAX_EVALUATED_NUMBERS)
-            return sp_call_refuse(call, "a window does not fit its input");
-        status = make_window(call, &x->axes[i + 2], along, sp_node_int(call->node, "ceil_mode", 0) != 0, &windows[i]);
-        ret_steps[i] = along;
     }
+    if (window->axis.count == extent)
+        window->axis.at = NULL;
+    return SP_OK;
+}
+
+/* The windows of all axes of places, as attributes say. */
+static enum sp_status read_windows(struct sp_call *call, const struct sp_numbers *x,
+                                   const struct sp_index_axis *kernels, struct window *windows)
+{
+    struct sp_window_steps steps[SP_WINDOW_AXES];
+    int64_t extents[SP_WINDOW_AXES] = {0}, kernel[SP_WINDOW_AXES] = {0};
+    const uint32_t places = x->rank - 2;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; i < places; i++) {
+        extents[i] = x->axes[i + 2].extent;
+        kernel[i] = kernels[i].extent;
+    }
+    const char *why = sp_window_steps(call->node, places, extents, kernel, steps);
+    if (why != NULL)
+        return sp_call_refuse(call, why);
+    for (uint32_t i = 0; status == SP_OK && i < places; i++)
+        status = make_window(call, &x->axes[i + 2], steps[i], &kernels[i], &windows[i]);
     return status;
 }
 
-/* Goes over the taps of all axes at an output place: where the item is, or PADDING. */
+/* Where the item of a tap of all axes is at an output place, or PADDING, or MISSING. */
 static int64_t tap_at(uint32_t places, const struct window *windows, const int64_t *strides, const uint32_t *place,
                       const uint32_t *tap)
 {
     int64_t item = 0;
+    bool is_missing = false;
     for (uint32_t i = 0; i < places; i++) {
         const int64_t at = windows[i].items[(size_t)place[i] * windows[i].taps + tap[i]];
         if (at == PADDING)
             return PADDING;
+        is_missing = is_missing || at == MISSING;
         item += at * strides[i + 2];
     }
-    return item;
+    return is_missing ? MISSING : item;
 }
 
 static bool advance(uint32_t count, uint32_t *digits, const struct window *windows, bool of_taps)
@@ -133,7 +111,7 @@ static struct sp_number convolve_at(const struct convolution *work, const int64_
                                     uint32_t channel, const uint32_t *place)
 {
     const struct sp_numbers *w = work->w;
-    uint32_t tap[MAX_PLACES] = {0};
+    uint32_t tap[SP_WINDOW_AXES] = {0};
     uint64_t taps = 1, t = 0;
     struct sp_number sum = {0, 0};
     const uint32_t group = (uint32_t)(sp_index_at(&w->axes[0], channel) / work->per_group_out);
@@ -141,7 +119,7 @@ static struct sp_number convolve_at(const struct convolution *work, const int64_
         taps *= work->windows[i].taps;
     do {
         const int64_t at = tap_at(work->places, work->windows, x_strides, place, tap);
-        for (uint32_t c = 0; at != PADDING && c < w->axes[1].count; c++) {
+        for (uint32_t c = 0; at >= 0 && c < w->axes[1].count; c++) {
             const uint32_t from = work->channels[group * w->axes[1].count + c];
             if (from == UINT32_MAX)
                 continue;
@@ -158,12 +136,11 @@ static struct sp_number convolve_at(const struct convolution *work, const int64_
 enum sp_status sp_evaluate_conv(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0), *w = sp_call_in(call, 1), *b = sp_call_in(call, 2);
-    struct window windows[MAX_PLACES];
-    struct steps_along along[MAX_PLACES];
+    struct window windows[SP_WINDOW_AXES];
     struct sp_index_axis axes[SP_MAX_RANK];
-    int64_t kernel[MAX_PLACES], x_strides[SP_MAX_RANK];
+    int64_t x_strides[SP_MAX_RANK];
     const int64_t groups = sp_node_int(call->node, "group", 1);
-    if (x == NULL || w == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || w->rank != x->rank)
+    if (x == NULL || w == NULL || x->rank < 3 || x->rank - 2 > SP_WINDOW_AXES || w->rank != x->rank)
         return sp_evaluate_by_rule(call);
     const bool is_float = sp_dtype_is_float(x->dtype);
     struct convolution work = {.x = x, .w = w, .places = x->rank - 2, .windows = windows};
@@ -172,11 +149,6 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
     if (groups < 1 || groups > w->axes[0].extent || w->axes[0].extent % groups != 0 ||
         x->axes[1].extent != w->axes[1].extent * groups)
         return sp_call_refuse(call, "its channels do not fit its weight");
-    for (uint32_t i = 0; i < work.places; i++) {
-        kernel[i] = w->axes[i + 2].extent;
-        if (w->axes[i + 2].count != kernel[i])
-            return sp_call_refuse(call, "a kernel is not looked at as a whole");
-    }
     work.per_group_in = w->axes[1].extent;
     work.per_group_out = w->axes[0].extent / groups;
     uint32_t *channels = SP_NEW_ARRAY(call->arena, (size_t)groups * w->axes[1].count, uint32_t);
@@ -189,7 +161,7 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
         }
     }
     work.channels = channels;
-    enum sp_status status = read_windows(call, x, kernel, windows, along);
+    enum sp_status status = read_windows(call, x, &w->axes[2], windows);
     axes[0] = x->axes[0];
     axes[1] = w->axes[0];
     for (uint32_t i = 0; status == SP_OK && i < work.places; i++)
@@ -204,7 +176,7 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
     uint64_t n = 0;
     for (uint32_t image = 0; image < axes[0].count; image++) {
         for (uint32_t channel = 0; channel < axes[1].count; channel++) {
-            uint32_t place[MAX_PLACES] = {0};
+            uint32_t place[SP_WINDOW_AXES] = {0};
             do
                 call->out[0]->items[n++] = convolve_at(&work, x_strides, image, channel, place);
             while (advance(work.places, place, windows, false));
@@ -269,13 +241,14 @@ static bool is_larger(const struct pool *pool, struct sp_number a, struct sp_num
 static struct sp_number pool_at(const struct pool *pool, int64_t base, const uint32_t *place,
                                 struct sp_number *ret_where)
 {
-    uint32_t tap[MAX_PLACES] = {0}, items = 0, taps = 0;
+    uint32_t tap[SP_WINDOW_AXES] = {0}, items = 0, taps = 0, inside = 0;
     struct sp_number sum = {0, 0};
     *ret_where = (struct sp_number){0, 0};
     do {
         const int64_t at = tap_at(pool->places, pool->windows, pool->strides, place, tap);
         taps++;
-        if (at == PADDING)
+        inside += at != PADDING;
+        if (at < 0)
             continue;
         const struct sp_number item = pooled(pool, pool->x->items[base + at]);
         if (pool->is_max) {
@@ -299,7 +272,7 @@ static struct sp_number pool_at(const struct pool *pool, int64_t base, const uin
         return sp_number_function(sp_tag("Sqrt"), sqrt, false, sum);
     return pool->power > 0
                ? (struct sp_number){sp_field_hash(sp_tag("Root"), sum.field), pow(sum.real, 1 / (double)pool->power)}
-               : sp_number_divide(sum, sp_number_of_int(pool->counts_pads ? taps : items));
+               : sp_number_divide(sum, sp_number_of_int(pool->counts_pads ? taps : inside));
 }
 
 static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
@@ -320,7 +293,7 @@ static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
                       first = (sp_index_at(&x->axes[0], (uint32_t)image) * x->axes[1].extent +
                                sp_index_at(&x->axes[1], (uint32_t)channel)) *
                               plane_size;
-        uint32_t place[MAX_PLACES] = {0};
+        uint32_t place[SP_WINDOW_AXES] = {0};
         do {
             struct sp_number where;
             out->items[n] = pool_at(pool, base, place, &where);
@@ -336,12 +309,11 @@ enum sp_status sp_evaluate_pool(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0);
     const char name = sp_evaluated_name(call->node)[0];
-    struct window windows[MAX_PLACES];
-    struct steps_along along[MAX_PLACES];
+    struct window windows[SP_WINDOW_AXES];
     struct sp_index_axis axes[SP_MAX_RANK];
     uint32_t count;
     const int64_t *kernel = sp_node_ints(call->node, "kernel_shape", &count);
-    if (x == NULL || x->rank < 3 || x->rank - 2 > MAX_PLACES || kernel == NULL || count != x->rank - 2 ||
+    if (x == NULL || x->rank < 3 || x->rank - 2 > SP_WINDOW_AXES || kernel == NULL || count != x->rank - 2 ||
         (name != 'M' && !sp_dtype_is_float(x->dtype)))
         return sp_evaluate_by_rule(call);
     struct pool pool = {.x = x,
@@ -354,7 +326,13 @@ enum sp_status sp_evaluate_pool(struct sp_call *call)
                         .power = name == 'L' ? sp_node_int(call->node, "p", 2) : 0};
     if (pool.power < 0 || (name == 'L' && pool.power == 0))
         return sp_evaluate_by_rule(call);
-    enum sp_status status = read_windows(call, x, kernel, windows, along);
+    struct sp_index_axis kernels[SP_WINDOW_AXES] = {{0}};
+    for (uint32_t i = 0; i < pool.places; i++) {
+        if (kernel[i] < 1 || kernel[i] > SP_MAX_EVALUATED_NUMBERS)
+            return sp_call_refuse(call, "a window does not fit its input");
+        kernels[i] = sp_index_all(kernel[i]);
+    }
+    enum sp_status status = read_windows(call, x, kernels, windows);
     axes[0] = x->axes[0];
     axes[1] = x->axes[1];
     for (uint32_t i = 0; status == SP_OK && i < pool.places; i++)
