@@ -16,7 +16,7 @@
 #include "recount.h"
 #include "search/joint/bounds.h"
 
-#define PROBLEMS      400 /* usually, and */
+#define PROBLEMS      200 /* usually, and */
 #define MANY_PROBLEMS 2000
 #define MAX_NODES     6
 
@@ -218,7 +218,7 @@ Test(joint_random, equals_the_best_of_all_plans)
 
 /* ---- with pins --------------------------------------------------------------------------------------------------- */
 
-#define PINNED_PROBLEMS 150 /* usually; the others as MANY_PROBLEMS */
+#define PINNED_PROBLEMS 80 /* usually; the others as MANY_PROBLEMS */
 
 /* Pins of one to three nodes to stages or devices that there are, now and then a group and a limit of stages. */
 static void draw_pins(struct problem *problem)

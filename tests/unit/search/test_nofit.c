@@ -293,7 +293,7 @@ Test(nofit, a_watch_ends_the_bisection)
 {
     uint32_t told = 0, untold = 0;
     bool stopped = true;
-    for (uint32_t ticks = 1; stopped; ticks += 1 + ticks / how_many(3, 10)) {
+    for (uint32_t ticks = 1; stopped; ticks += 1 + ticks / how_many(2, 10)) {
         struct question q = {.arena = sp_arena_create(NULL)};
         struct sp_error err = {0}, again = {0};
         uint32_t left = ticks;
@@ -343,7 +343,7 @@ static void expect_peaks(const struct question *q, const struct sp_search_result
 
 Test(nofit, what_is_alive_adds_up_to_the_peak_of_whole_operators)
 {
-    for (uint32_t round = 0; round < how_many(100, 300); round++) {
+    for (uint32_t round = 0; round < how_many(40, 300); round++) {
         struct question q = {.arena = sp_arena_create(NULL)};
         struct sp_search_result *result;
         struct sp_error err = {0};
