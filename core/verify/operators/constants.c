@@ -94,14 +94,15 @@ static enum sp_status evaluate_fill(struct sp_call *call)
 static enum sp_status evaluate_range(struct sp_call *call)
 {
     const struct sp_numbers *start = sp_call_in(call, 0), *limit = sp_call_in(call, 1), *step = sp_call_in(call, 2);
-    if (start == NULL || limit == NULL || step == NULL || start->count != 1 || limit->count != 1 || step->count != 1 ||
-        !start->is_known || !limit->is_known || !step->is_known || step->items[0].real == 0)
+    if (start == NULL || limit == NULL || start->count != 1 || limit->count != 1 || !start->is_known ||
+        !limit->is_known || (step != NULL && (step->count != 1 || !step->is_known || step->items[0].real == 0)))
         return sp_call_refuse(call, "its bounds are not known");
-    const double length = ceil((limit->items[0].real - start->items[0].real) / step->items[0].real);
+    const double by = step != NULL ? step->items[0].real : 1;
+    const double length = ceil((limit->items[0].real - start->items[0].real) / by);
     const int64_t count = length > 0 ? (int64_t)fmin(length, 2.0 * SP_MAX_EVALUATED_NUMBERS) : 0;
     enum sp_status status = sp_numbers_create_full(call->arena, start->dtype, 1, &count, &call->out[0], call->err);
     for (int64_t i = 0; status == SP_OK && i < count; i++) {
-        const double real = start->items[0].real + (double)i * step->items[0].real;
+        const double real = start->items[0].real + (double)i * by;
         call->out[0]->items[i] =
             sp_dtype_is_float(start->dtype) ? sp_number_of_real(real) : sp_number_of_int((int64_t)real);
     }

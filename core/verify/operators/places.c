@@ -419,6 +419,7 @@ static enum sp_status evaluate_cumulative(struct sp_call *call)
 
 const struct sp_evaluator_entry sp_evaluators_places[] = {
     {"Gather", evaluate_gather},
+    {"TorchEmbedding", evaluate_gather},
     {"GatherElements", evaluate_elements},
     {"ScatterElements", evaluate_elements},
     {"Scatter", evaluate_elements},

@@ -186,6 +186,55 @@ static enum sp_status evaluate_regressor(struct sp_call *call)
     return steps.status;
 }
 
+/* The label of the largest score of each row; each part of the numbers has its own. */
+static enum sp_status give_labels(struct sp_call *call, const struct sp_numbers *scores,
+                                  const struct sp_attribute *labels)
+{
+    const uint32_t classes = scores->axes[1].count;
+    enum sp_status status = sp_numbers_create(call->arena, SP_DTYPE_INT64, 1, scores->axes, &call->out[0], call->err);
+    for (uint64_t row = 0; status == SP_OK && row < call->out[0]->count; row++) {
+        const struct sp_number *own = &scores->items[row * classes];
+        uint32_t best[2] = {0, 0};
+        for (uint32_t i = 1; i < classes; i++) {
+            best[0] = sp_field_is_less(own[best[0]].field, own[i].field) ? i : best[0];
+            best[1] = own[best[1]].real < own[i].real ? i : best[1];
+        }
+        call->out[0]->items[row] = (struct sp_number){(uint64_t)labels->ints[best[0]], (double)labels->ints[best[1]]};
+    }
+    return status;
+}
+
+/* ai.onnx.ml's, with a row of coefficients for each of its labels, which are integers. */
+static enum sp_status evaluate_classifier(struct sp_call *call)
+{
+    const struct sp_attribute *labels = sp_node_attribute(call->node, "classlabels_ints"),
+                              *list = sp_node_attribute(call->node, "coefficients"),
+                              *more = sp_node_attribute(call->node, "intercepts");
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    const char *transform = sp_node_string(call->node, "post_transform", "NONE");
+    struct sp_steps steps = {call, SP_OK};
+    if (x == NULL || x->rank != 2 || !sp_dtype_is_float(x->dtype) || labels == NULL || labels->ints == NULL ||
+        labels->count < 2 || list == NULL || (int64_t)list->count != x->axes[1].extent * labels->count ||
+        (more != NULL && more->count != labels->count) || call->out_count < 2)
+        return sp_evaluate_by_rule(call);
+    const struct sp_numbers *w = listed(&steps, "coefficients", SP_DTYPE_FLOAT, labels->count),
+                            *b = listed(&steps, "intercepts", SP_DTYPE_FLOAT, 1);
+    const struct sp_labelled operands[] = {{x, {M, K}}, {w, {N, K}}};
+    struct sp_numbers *y = sp_step_product(&steps, &operands[0], &operands[1], 2, (const uint8_t[]){M, N});
+    if (b != NULL)
+        y = sp_step(&steps, y, b, sp_number_add);
+    if (steps.status == SP_OK)
+        steps.status = give_labels(call, y, labels);
+    if (strcmp(transform, "LOGISTIC") == 0)
+        y = sp_step_apply(&steps, y, "Sigmoid", sp_real_sigmoid);
+    else if (strcmp(transform, "SOFTMAX") == 0)
+        y = sp_step_softmax(&steps, y, 2);
+    else if (strcmp(transform, "NONE") != 0)
+        return sp_evaluate_by_rule(call);
+    call->out[1] = y;
+    return steps.status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_products[] = {
     {"MatMul", evaluate_matmul},
     {"FusedMatMul", evaluate_matmul},
@@ -193,5 +242,6 @@ const struct sp_evaluator_entry sp_evaluators_products[] = {
     {"Gemm", evaluate_gemm},
     {"Einsum", evaluate_einsum},
     {"LinearRegressor", evaluate_regressor},
+    {"LinearClassifier", evaluate_classifier},
     {NULL, NULL},
 };

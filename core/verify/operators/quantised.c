@@ -491,6 +491,7 @@ const struct sp_evaluator_entry sp_evaluators_quantised[] = {
     {"DequantizeLinear", evaluate_dequantize},
     {"DynamicQuantizeLinear", evaluate_dynamic},
     {"MatMulInteger", evaluate_matmul_integer},
+    {"MatMulInteger16", evaluate_matmul_integer},
     {"QLinearMatMul", evaluate_matmul_quantised},
     {"MatMulIntegerToFloat", evaluate_matmul_to_float},
     {"DynamicQuantizeMatMul", evaluate_dynamic_matmul},

@@ -53,7 +53,7 @@ static enum sp_status evaluate_reduce(struct sp_call *call)
         return status;
     if (!is_float && strcmp(name, "Sum") != 0 && strcmp(name, "Max") != 0 && strcmp(name, "Min") != 0 &&
         strcmp(name, "Prod") != 0 && strcmp(name, "Mean") != 0 && strcmp(name, "SumSquare") != 0 &&
-        strcmp(name, "L1") != 0)
+        strcmp(name, "SumInteger") != 0 && strcmp(name, "L1") != 0)
         return sp_evaluate_by_rule(call);
     struct sp_numbers *out = NULL;
     if (strcmp(name, "Max") == 0)
@@ -159,6 +159,7 @@ static enum sp_status evaluate_hardmax(struct sp_call *call)
 
 const struct sp_evaluator_entry sp_evaluators_reductions[] = {
     {"ReduceSum", evaluate_reduce},
+    {"ReduceSumInteger", evaluate_reduce},
     {"ReduceMean", evaluate_reduce},
     {"ReduceMax", evaluate_reduce},
     {"ReduceMin", evaluate_reduce},
