@@ -46,11 +46,14 @@ static enum sp_status read_box(struct sp_arena *arena, const json_t *json, const
         const json_t *axis = json_array_get(json, i);
         const bool is_list = json_is_array(json_array_get(axis, 0));
         const size_t count = is_list ? json_array_size(axis) : 1;
+        const bool is_empty = json_is_array(axis) && json_array_size(axis) == 0; /* no range: no elements */
         is_sound = count <= UINT32_MAX;
         box[i] = (struct sp_axis_ranges){(uint32_t)count, SP_NEW_ARRAY(arena, count, struct sp_range)};
         if (box[i].ranges == NULL)
             return sp_fail_memory(err);
-        for (size_t k = 0; is_sound && k < count; k++)
+        if (is_empty)
+            box[i].ranges[0] = (struct sp_range){0, 0};
+        for (size_t k = 0; is_sound && !is_empty && k < count; k++)
             is_sound = read_range(is_list ? json_array_get(axis, k) : axis, whole->axes[i].extent, &box[i].ranges[k]);
     }
     *ret = box;

@@ -52,7 +52,8 @@ static bool is_evaluated(const struct sp_node *node)
     if (node->domain[0] == '\0' || has_channels_last(node))
         return true;
     if (strcmp(node->domain, "ai.onnx.ml") == 0)
-        return strcmp(node->op_type, "LinearRegressor") == 0 || strcmp(node->op_type, "LinearClassifier") == 0;
+        return strcmp(node->op_type, "LinearRegressor") == 0 || strcmp(node->op_type, "LinearClassifier") == 0 ||
+               strcmp(node->op_type, "Scaler") == 0;
     if (strcmp(node->domain, "ai.onnx.preview") == 0)
         return strcmp(node->op_type, "FlexAttention") == 0;
     for (const char *const *name = contrib; strcmp(node->domain, "com.microsoft") == 0 && *name != NULL; name++) {

@@ -23,16 +23,35 @@ static enum sp_status scale(struct sp_call *call, const struct sp_numbers *x, do
     return sp_numbers_binary(call->arena, x, number, x->dtype, sp_number_multiply, ret, call->err);
 }
 
+/* With the first axis moved behind those of batches: [m, b.., k] as [b.., m, k]. */
+static enum sp_status turn_batch(struct sp_call *call, const struct sp_numbers **x)
+{
+    uint32_t perm[32];
+    struct sp_numbers *turned;
+    const uint32_t rank = (*x)->rank;
+    if (rank < 3 || rank > 32)
+        return SP_OK;
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = i + 2 < rank ? i + 1 : i + 2 == rank ? 0 : i;
+    enum sp_status status = sp_numbers_transpose(call->arena, *x, perm, &turned, call->err);
+    *x = status == SP_OK ? turned : *x;
+    return status;
+}
+
 /* MatMul, and FusedMatMul with turned operands and a factor. */
 static enum sp_status evaluate_matmul(struct sp_call *call)
 {
     const struct sp_numbers *a = sp_call_in(call, 0), *b = sp_call_in(call, 1);
-    struct sp_labelled operands[2] = {{.x = a}, {.x = b}};
     uint8_t labels[SP_LABELS];
     uint32_t rank = 0;
-    if (a == NULL || b == NULL || a->rank == 0 || b->rank == 0 || a->rank > 32 || b->rank > 32 ||
-        sp_node_int(call->node, "transBatchA", 0) != 0 || sp_node_int(call->node, "transBatchB", 0) != 0)
+    if (a == NULL || b == NULL || a->rank == 0 || b->rank == 0 || a->rank > 32 || b->rank > 32)
         return sp_call_refuse(call, "its operands have no axes");
+    enum sp_status turned = sp_node_int(call->node, "transBatchA", 0) != 0 ? turn_batch(call, &a) : SP_OK;
+    if (turned == SP_OK && sp_node_int(call->node, "transBatchB", 0) != 0)
+        turned = turn_batch(call, &b);
+    if (turned != SP_OK)
+        return turned;
+    struct sp_labelled operands[2] = {{.x = a}, {.x = b}};
     const bool turned_a = sp_node_int(call->node, "transA", 0) != 0 && a->rank > 1,
                turned_b = sp_node_int(call->node, "transB", 0) != 0 && b->rank > 1;
     const uint32_t batch_a = a->rank > 2 ? a->rank - 2 : 0, batch_b = b->rank > 2 ? b->rank - 2 : 0,
@@ -235,6 +254,19 @@ static enum sp_status evaluate_classifier(struct sp_call *call)
     return steps.status;
 }
 
+/* ai.onnx.ml's: what is left of each feature less its offset, times its scale. */
+static enum sp_status evaluate_scaler(struct sp_call *call)
+{
+    struct sp_steps steps = {call, SP_OK};
+    const struct sp_numbers *x = sp_call_in(call, 0), *offset = listed(&steps, "offset", SP_DTYPE_FLOAT, 1),
+                            *factor = listed(&steps, "scale", SP_DTYPE_FLOAT, 1);
+    if (x == NULL || !sp_dtype_is_float(x->dtype) || x->rank == 0 || offset == NULL || factor == NULL)
+        return sp_evaluate_by_rule(call);
+    const struct sp_numbers *distance = sp_step(&steps, x, offset, sp_number_subtract);
+    call->out[0] = sp_step(&steps, distance, factor, sp_number_multiply);
+    return steps.status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_products[] = {
     {"MatMul", evaluate_matmul},
     {"FusedMatMul", evaluate_matmul},
@@ -242,6 +274,7 @@ const struct sp_evaluator_entry sp_evaluators_products[] = {
     {"Gemm", evaluate_gemm},
     {"Einsum", evaluate_einsum},
     {"LinearRegressor", evaluate_regressor},
+    {"Scaler", evaluate_scaler},
     {"LinearClassifier", evaluate_classifier},
     {NULL, NULL},
 };
