@@ -603,24 +603,28 @@ static enum sp_status open_cut(const struct sp_model_file *file, const struct sp
     struct sp_arena *arena = sp_arena_create(&budget);
     struct sp_micro_batches micro;
     struct sp_plan_options cut;
-    struct sp_job *whole = NULL;
+    struct sp_job *whole = NULL, *part = NULL;
     if (arena == NULL)
         return sp_fail_memory(err);
     enum sp_status status = open_for_plan(file, job_options, options, &whole, bindings, err);
     if (status == SP_OK)
         status = sp_micro_find(
             arena, &(struct sp_micro_request){file, whole->hash_seed, whole->watch, whole->model, count}, &micro, err);
+    if (status == SP_OK)
+        status = sp_micro_note_constants(arena, whole->model, &micro, err);
     sp_job_destroy(whole);
     if (status == SP_OK)
         status = sp_micro_options(arena, options, &micro, &cut, err);
     if (status == SP_OK)
-        status = open_for_plan(file, job_options, &cut, ret_job, bindings, err);
-    if (status == SP_OK) {
-        (*ret_job)->micro = sp_micro_copy((*ret_job)->arena, &micro);
-        status = (*ret_job)->micro != NULL ? SP_OK : sp_fail_memory(err);
-        if (status != SP_OK)
-            sp_job_destroy(*ret_job);
-    }
+        status = open_for_plan(file, job_options, &cut, &part, bindings, err);
+    if (status == SP_OK)
+        status = sp_micro_check_constants(&micro, part->model, err);
+    if (status == SP_OK && (part->micro = sp_micro_copy(part->arena, &micro)) == NULL)
+        status = sp_fail_memory(err);
+    if (status == SP_OK)
+        *ret_job = part;
+    else
+        sp_job_destroy(part);
     sp_arena_destroy(arena);
     return status;
 }

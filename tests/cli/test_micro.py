@@ -113,6 +113,26 @@ class Micro(test_cli.Case):
         self.assertNotIn("micro_batches", plan)
         self.assertIn("MICRO_BATCHES_ONE", [note["code"] for note in plan["diagnostics"]])
 
+    def test_what_is_computed_of_the_size_of_the_batch_is_named(self):
+        """The mean over all elements, written out; and numbers of rows. A number of columns is no matter."""
+        def tail(axis):
+            return [node("shape", "Shape", ["last"], ["s"], start=axis, end=axis + 1), node("cast", "Cast", ["s"], ["f"], to=1),
+                    node("divide", "Div", ["last", "f"], ["y"])]
+        rows = [node("shape", "Shape", ["last"], ["s"], start=0, end=1), node("zero", "Sub", ["s", "s"], ["z"]),
+                node("count", "Squeeze", ["s"], ["n"]), node("from", "Squeeze", ["z"], ["a"]),
+                node("step", "Div", ["n", "n"], ["one"]), node("range", "Range", ["a", "n", "one"], ["r"]),
+                node("cast", "Cast", ["r"], ["rf"], to=1), node("column", "Unsqueeze", ["rf", "axes"], ["c"]),
+                node("add", "Add", ["last", "c"], ["y"])]
+        cluster, words = self.cluster(), ("--batch", "8", "--micro-batches", "2")
+        message = self.refused("MICRO_BATCHES_MIXED", self.layers(tail=tail(0)), "--cluster", cluster, *words)
+        self.assertIn("node 'divide' takes 'f'", message)
+        self.assertEqual(self.json("plan", self.layers(tail=tail(1)), "--cluster", cluster, *words)["micro_batches"]["count"], 2)
+        rows[-2] = node("column", "Reshape", ["rf", "to"], ["c"])
+        rows.insert(-2, node("to", "Concat", ["s", "one_axis"], ["to"], axis=0))
+        rows.insert(-3, node("one_axis", "Unsqueeze", ["one", "z"], ["one_axis"]))
+        message = self.refused("MICRO_BATCHES_MIXED", self.layers(tail=rows), "--cluster", cluster, *words)
+        self.assertIn("node 'add' takes 'c'", message)
+
     def test_what_cannot_be_cut_is_refused(self):
         cluster, model = self.cluster(), self.layers()
         self.assertIn("batch of 6", self.refused("MICRO_BATCHES_UNEVEN", model, "--cluster", cluster, "--batch", "6",

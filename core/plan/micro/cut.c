@@ -333,6 +333,8 @@ struct sp_micro_batches *sp_micro_copy(struct sp_arena *arena, const struct sp_m
     if (copy == NULL)
         return NULL;
     *copy = *micro;
+    copy->constant_count = 0;
+    copy->constants = NULL;
     copy->dimension = sp_arena_string(arena, micro->dimension, strlen(micro->dimension));
     copy->cuts.inputs = copy_tensors(arena, micro->cuts.input_count, micro->cuts.inputs);
     copy->cuts.outputs = copy_tensors(arena, micro->cuts.output_count, micro->cuts.outputs);

@@ -37,11 +37,20 @@ struct sp_micro_trial {
     bool is_chosen;
 };
 
+/* Known elements of a tensor that is computed at load, and that a node takes. */
+struct sp_micro_constant {
+    const char *name, *node;
+    uint32_t count;
+    const double *numbers;
+};
+
 struct sp_micro_batches {
     struct sp_request_cuts cuts;
-    int64_t batch;         /* of a request; a micro-batch has batch / cuts.count */
-    const char *dimension; /* the symbol */
-    uint32_t trial_count;  /* of "auto", ascending; else 0 */
+    int64_t batch;           /* of a request; a micro-batch has batch / cuts.count */
+    const char *dimension;   /* the symbol */
+    uint32_t constant_count; /* of the whole model; not copied */
+    const struct sp_micro_constant *constants;
+    uint32_t trial_count; /* of "auto", ascending; else 0 */
     const struct sp_micro_trial *trials;
 };
 
@@ -61,6 +70,13 @@ struct sp_micro_request {
  */
 enum sp_status sp_micro_find(struct sp_arena *arena, const struct sp_micro_request *request,
                              struct sp_micro_batches *ret_micro, struct sp_error *err);
+
+/* What is computed of the size of the batch has to be the same of a part as of the whole, where it is not a size itself:
+   notes what is there of the whole, and compares the model of one part with that. SP_ERR_REQUEST "MICRO_BATCHES_MIXED". */
+enum sp_status sp_micro_note_constants(struct sp_arena *arena, const struct sp_model *whole,
+                                       struct sp_micro_batches *micro, struct sp_error *err);
+enum sp_status sp_micro_check_constants(const struct sp_micro_batches *micro, const struct sp_model *part,
+                                        struct sp_error *err);
 
 /* A copy in another arena; NULL without memory. */
 struct sp_micro_batches *sp_micro_copy(struct sp_arena *arena, const struct sp_micro_batches *micro);
