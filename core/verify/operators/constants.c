@@ -111,7 +111,38 @@ static enum sp_status evaluate_range(struct sp_call *call)
     return status;
 }
 
+/* Sums of cosines, by the published coefficients. */
+static enum sp_status evaluate_window(struct sp_call *call)
+{
+    static const double hann[] = {0.5, 0.5, 0}, hamming[] = {25.0 / 46, 1 - 25.0 / 46, 0},
+                        blackman[] = {0.42, 0.5, 0.08};
+    const struct sp_numbers *size = sp_call_in(call, 0);
+    const char *name = call->node->op_type;
+    const double *a = name[0] == 'B' ? blackman : name[2] == 'm' ? hamming : hann;
+    const int64_t to = sp_node_int(call->node, "output_datatype", SP_DTYPE_FLOAT);
+    if (size == NULL || size->count != 1 || !size->is_known || to <= 0 || to >= SP_DTYPE_COUNT ||
+        !sp_dtype_is_float((enum sp_dtype)to))
+        return sp_call_refuse(call, "its size is not known");
+    const int64_t count = sp_numbers_int(size, 0);
+    const double period = (double)(count - (sp_node_int(call->node, "periodic", 1) == 0));
+    enum sp_status status = sp_numbers_create_full(call->arena, (enum sp_dtype)to, 1, &count, &call->out[0], call->err);
+    for (int64_t i = 0; status == SP_OK && i < count; i++) {
+        const double angle = period > 0 ? 2 * M_PI * (double)i / period : 0;
+        call->out[0]->items[i] = sp_number_of_real((float)(a[0] - a[1] * cos(angle) + a[2] * cos(2 * angle)));
+    }
+    if (status == SP_OK)
+        call->out[0]->is_known = true;
+    return status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_constants[] = {
-    {"Shape", evaluate_shape},          {"Size", evaluate_size},   {"Constant", evaluate_constant},
-    {"ConstantOfShape", evaluate_fill}, {"Range", evaluate_range}, {NULL, NULL},
+    {"Shape", evaluate_shape},
+    {"Size", evaluate_size},
+    {"Constant", evaluate_constant},
+    {"ConstantOfShape", evaluate_fill},
+    {"Range", evaluate_range},
+    {"HannWindow", evaluate_window},
+    {"HammingWindow", evaluate_window},
+    {"BlackmanWindow", evaluate_window},
+    {NULL, NULL},
 };

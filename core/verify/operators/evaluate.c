@@ -53,7 +53,7 @@ static bool is_evaluated(const struct sp_node *node)
         return true;
     if (strcmp(node->domain, "ai.onnx.ml") == 0)
         return strcmp(node->op_type, "LinearRegressor") == 0 || strcmp(node->op_type, "LinearClassifier") == 0 ||
-               strcmp(node->op_type, "Scaler") == 0;
+               strcmp(node->op_type, "Scaler") == 0 || strcmp(node->op_type, "Normalizer") == 0;
     if (strcmp(node->domain, "ai.onnx.preview") == 0)
         return strcmp(node->op_type, "FlexAttention") == 0;
     for (const char *const *name = contrib; strcmp(node->domain, "com.microsoft") == 0 && *name != NULL; name++) {

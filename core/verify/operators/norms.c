@@ -227,6 +227,35 @@ static enum sp_status evaluate_lp_norm(struct sp_call *call)
     return steps.status;
 }
 
+/* ai.onnx.ml's: a row by the sum of its sizes, or the root of that of its squares; by 1 where that is 0. */
+static enum sp_status evaluate_normalizer(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    struct sp_steps steps = {call, SP_OK};
+    const bool is_l1 = strcmp(sp_node_string(call->node, "norm", "MAX"), "L1") == 0;
+    struct sp_numbers *own = NULL;
+    if (x == NULL || x->rank == 0 || (!is_l1 && strcmp(sp_node_string(call->node, "norm", "MAX"), "L2") != 0))
+        return sp_evaluate_by_rule(call);
+    steps.status = sp_numbers_create(call->arena, SP_DTYPE_FLOAT, x->rank, x->axes, &own, call->err);
+    for (uint64_t i = 0; steps.status == SP_OK && i < x->count; i++)
+        own->items[i] = sp_dtype_is_float(x->dtype)
+                            ? x->items[i]
+                            : (struct sp_number){sp_field_of_int((int64_t)x->items[i].field), x->items[i].real};
+    if (steps.status == SP_OK)
+        own->is_known = x->is_known;
+    struct sp_numbers *sum = sp_step_fold(
+        &steps, is_l1 ? sp_step_apply(&steps, own, "Abs", fabs) : sp_step(&steps, own, own, sp_number_multiply),
+        UINT64_C(1) << (x->rank - 1), sp_number_add);
+    if (!is_l1)
+        sum = sp_step_apply(&steps, sum, "Sqrt", sqrt);
+    for (uint64_t i = 0; steps.status == SP_OK && i < sum->count; i++) {
+        sum->items[i].field += sum->items[i].field == 0;
+        sum->items[i].real += sum->items[i].real == 0;
+    }
+    call->out[0] = sp_step(&steps, own, sum, sp_number_divide);
+    return steps.status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_norms[] = {
     {"LayerNormalization", evaluate_layer_norm},
     {"RMSNormalization", evaluate_layer_norm},
@@ -238,5 +267,6 @@ const struct sp_evaluator_entry sp_evaluators_norms[] = {
     {"SkipSimplifiedLayerNormalization", evaluate_skip_norm},
     {"MeanVarianceNormalization", evaluate_mean_variance},
     {"LpNormalization", evaluate_lp_norm},
+    {"Normalizer", evaluate_normalizer},
     {NULL, NULL},
 };

@@ -143,11 +143,25 @@ static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers 
     return steps.status;
 }
 
+/* The factors that operator set 7 has as an attribute. */
+static const struct sp_numbers *listed_scales(struct sp_call *call)
+{
+    const struct sp_attribute *list = sp_node_attribute(call->node, "scales");
+    const int64_t count = list != NULL && list->floats != NULL ? list->count : 0;
+    struct sp_numbers *out = NULL;
+    if (count == 0 || sp_numbers_create_full(call->arena, SP_DTYPE_FLOAT, 1, &count, &out, call->err) != SP_OK)
+        return NULL;
+    for (int64_t i = 0; i < count; i++)
+        out->items[i] = sp_number_of_real(list->floats[i]);
+    out->is_known = true;
+    return out;
+}
+
 static enum sp_status evaluate_resize(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0);
     const bool is_old = call->version < 11;
-    const struct sp_numbers *scales = sp_call_in(call, is_old ? 1 : 2);
+    const struct sp_numbers *scales = call->in_count == 1 ? listed_scales(call) : sp_call_in(call, is_old ? 1 : 2);
     const char *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
     const int64_t *sizes = NULL;
     struct sp_numbers *out;
