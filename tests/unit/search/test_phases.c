@@ -17,7 +17,7 @@
 #include "search/joint/stage_options.h"
 #include "search/phases.h"
 
-#define PROBLEMS      500
+#define PROBLEMS      250
 #define MANY_PROBLEMS 2000
 #define MAX_NODES     6
 #define MAX_STAGES    3
