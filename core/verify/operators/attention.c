@@ -186,8 +186,9 @@ static enum sp_status attend(struct sp_steps *steps, const struct attention *att
     if (steps->status == SP_OK && stages[BIASED]->rank != 4)
         return sp_call_refuse(steps->call, "its mask does not fit its scores");
     stages[WEIGHTS] = weigh(steps, stages[BIASED]);
-    struct sp_numbers *weights =
-        steps->status == SP_OK ? grouped(steps, stages[WEIGHTS], attention->v->axes[1].extent) : NULL;
+    if (steps->status != SP_OK || attention->v == NULL)
+        return steps->status;
+    struct sp_numbers *weights = grouped(steps, stages[WEIGHTS], attention->v->axes[1].extent);
     const struct sp_labelled a = {weights, {B, H, G, S, T}}, b = {attention->v, {B, H, T, D}};
     struct sp_numbers *y = ungrouped(steps, sp_step_product(steps, &a, &b, 5, (const uint8_t[]){B, H, G, S, D}));
     return give(steps, attention, y, stages[mode < PRODUCTS || mode > WEIGHTS ? PRODUCTS : mode]);

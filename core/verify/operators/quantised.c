@@ -438,9 +438,13 @@ static struct sp_numbers *rows_at(struct sp_steps *steps, const struct sp_number
     int64_t extents[2 * SP_MAX_RANK];
     uint32_t rank = 0;
     struct sp_numbers *out = NULL;
-    uint32_t *from = steps->status == SP_OK ? SP_NEW_ARRAY(steps->call->arena, indices->count, uint32_t) : NULL;
-    if (steps->status == SP_OK && from == NULL)
+    if (steps->status != SP_OK)
+        return NULL;
+    uint32_t *from = SP_NEW_ARRAY(steps->call->arena, indices->count, uint32_t);
+    if (from == NULL) {
         steps->status = sp_fail_memory(steps->call->err);
+        return NULL;
+    }
     for (uint64_t i = 0; steps->status == SP_OK && i < indices->count; i++) {
         const int64_t own = sp_numbers_int(indices, i), at = own < 0 ? own + x->axes[axis].extent : own;
         if (at < 0 || at >= x->axes[axis].extent)
