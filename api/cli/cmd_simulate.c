@@ -84,8 +84,9 @@ static enum sp_status print_answer(const struct common *common, const struct sp_
 }
 
 static int answer(const struct common *common, const char *source, const char *trace_path,
-                  struct sp_simulate_question *question)
+                  const struct sp_simulate_question *asked)
 {
+    struct sp_simulate_question question = *asked;
     struct sp_error err = {0};
     struct sp_buf text = {0};
     struct sp_trace trace;
@@ -101,13 +102,13 @@ static int answer(const struct common *common, const char *source, const char *t
         status = read_small_file(trace_path, SP_MAX_TRACE_BYTES, "SP_MAX_TRACE_BYTES", &text, &err);
         if (status == SP_OK)
             status = sp_trace_parse(arena, text.size > 0 ? text.data : "", text.size, &trace, &err);
-        question->trace = &trace;
+        question.trace = &trace;
     }
     progress_init(&progress, 0);
-    question->plan = plan;
-    question->watch = &progress.watch;
+    question.plan = plan;
+    question.watch = &progress.watch;
     if (status == SP_OK)
-        status = sp_service_simulate(arena, question, &simulated, &err);
+        status = sp_service_simulate(arena, &question, &simulated, &err);
     progress_clear(&progress);
     if (status == SP_OK)
         status = print_answer(common, &simulated, &err);

@@ -133,7 +133,8 @@ static double days_to(int year, int month, int day)
     const int y = year - (month <= 2);
     const int era = y / 400, of_era = y - era * 400;
     const int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097.0 + (of_era * 365 + of_era / 4 - of_era / 100 + of_year) - 719468;
+    const int of_years = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    return era * 146097.0 + of_years - 719468;
 }
 
 /* So many digits at *at, which is then behind them; -1 where there are fewer. */

@@ -1,5 +1,6 @@
 #include "plan/service/llm.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define MOST_MICRO_BATCHES 16
@@ -175,6 +176,7 @@ enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, i
         status = sp_llm_find_step(llm, copy, concurrency, sp_llm_step_past(llm), &step, err);
     if (status != SP_OK)
         return status;
+    assert(step.group != NULL); /* one group at least was tried */
     figures.decode = step.group;
     figures.micro_batches = step.micro_batches;
     const struct sp_llm_times times = {step.seconds, figures.prefill->interval_seconds,

@@ -1,4 +1,5 @@
 /* Services whose prompts and decode steps have devices of their own. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -392,6 +393,7 @@ enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct
         sp_copy_destroy(steps.copy);
         return status;
     }
+    assert(limits.times != NULL); /* as when the pools were searched */
     *times = *limits.times;
     times->of.prompt_count = of_prompt.times->of.prompt_count;
     times->of.prompts = of_prompt.times->of.prompts;

@@ -1,5 +1,6 @@
 #include "plan/service/simulate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -236,6 +237,7 @@ static enum sp_status begin(struct simulating *s)
     enum sp_status status = read_plan(s);
     if (status != SP_OK)
         return status;
+    assert(s->traffic != NULL && s->copies > 0);
     s->rate = question->is_closed_loop ? 0 : question->rate > 0 ? question->rate : s->traffic->rate_per_second;
     s->arrivals = trace != NULL ? SP_ARRIVALS_TRACE : s->rate > 0 ? SP_ARRIVALS_POISSON : SP_ARRIVALS_CLOSED;
     if (s->prompt_copies > 0 && s->arrivals == SP_ARRIVALS_CLOSED)
