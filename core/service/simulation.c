@@ -162,7 +162,7 @@ static bool end_request(struct simulating *s, struct copy *copy, uint32_t reques
         s->tokens += s->of->requests[request].output;
     }
     if (times != NULL) {
-        times->end = at - s->came[request];
+        times->end = fmax(at - s->came[request], times->first); /* sums of the same seconds may differ by a rounding */
         s->window_end = fmax(s->window_end, at);
         s->left--;
     }
