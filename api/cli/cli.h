@@ -176,6 +176,7 @@ struct emit {
     bool is_large;                     /* weights should not be written more often than they have to be */
     bool with_simulation;              /* emit_file() writes one behind emit_devices(): where it is large, the
                                           simulation refers to the weights of the devices; set by the caller */
+    bool has_phases;                   /* devices have models of several phases of a service; set by emit_devices() */
     struct sp_arena *arena;
     struct sp_weight_places *places; /* in the data files of the devices */
     bool is_told;                    /* that they are not there */
@@ -189,7 +190,8 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
 void emit_release(struct emit *emit);
 /* One file, made by `format` of export/files.h; "-" is standard output. */
 enum sp_status emit_file(struct emit *emit, const char *path, const char *format, struct sp_error *err);
-/* manifest.json and the models of all devices, with what their weights lie in. */
+/* manifest.json and the models of all devices, with what their weights lie in; of the plan of a service those of each
+   phase. */
 enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err);
 /* Prints the notes. */
 void emit_print_notes(const struct emit *emit);

@@ -3,7 +3,8 @@
  *
  * Weights that are in the model's file go into the files that are written. Weights that lie beside the model go into
  * data files beside what is written (NAME.onnx.data); where they are not there, what is written refers to them. Where a
- * plan's simulation would repeat many of the devices' weights, these lie in data files, and it refers to them.
+ * plan's simulation would repeat many of the devices' weights, these lie in data files, and it refers to them. Where a
+ * device has models of several phases, their weights lie in one data file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "cli.h"
 #include "export/routes.h"
+#include "plan/service/service.h"
 
 #define NAME_SIZE          (SP_DEVICE_MODEL_NAME_SIZE + 8)
 #define LARGEST_INNER_DATA ((int64_t)1 << 30)  /* bytes of weights that one model's file holds */
@@ -71,7 +73,8 @@ enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, st
 /* Whether files of weights are written for what stands in a folder together. */
 static bool uses_data_in_folder(const struct emit *emit)
 {
-    return emit->uses_data || (emit->is_large && emit->with_simulation);
+    const bool has_all = emit->external == SP_EXTERNAL_INLINE;
+    return emit->uses_data || (emit->is_large && emit->with_simulation) || (emit->has_phases && has_all);
 }
 
 /* For what has weights in it. */
@@ -206,47 +209,92 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 
 /* ---- the devices' models ---- */
 
-static enum sp_status emit_device(struct emit *emit, const char *folder, const struct sp_realize_request *plain,
-                                  const struct sp_device_plan *plan, int64_t device, struct sp_error *err)
+/* What is made of one subject: the plan, or one of its phases. */
+struct realized {
+    struct sp_subject *owned; /* of a phase */
+    struct sp_file_request file;
+    struct sp_links links;
+    struct sp_realize_request request;
+    struct sp_device_plan *plan;
+};
+
+/* All of them: the plan's own first. */
+struct realized_phases {
+    uint32_t count;
+    struct realized *items;
+    uint32_t phase_count;
+    struct sp_phase_models *phases; /* of the manifest */
+};
+
+/* The models of a device on one subject; what is in `data` already is referred to. */
+static enum sp_status emit_models(struct emit *emit, const char *folder, const struct realized *of, int64_t device,
+                                  const char *data_name, struct sp_recipe *data, struct sp_error *err)
 {
-    const uint32_t parts = sp_device_plan_parts(plan, device);
-    struct sp_realize_request request = *plain;
-    char data_name[NAME_SIZE], name[SP_DEVICE_MODEL_NAME_SIZE];
+    const uint32_t parts = sp_device_plan_parts(of->plan, device);
+    struct sp_realize_request request = of->request;
+    char name[SP_DEVICE_MODEL_NAME_SIZE];
     struct sp_recipe **recipes = calloc(parts > 0 ? parts : 1, sizeof *recipes);
-    struct sp_recipe *data = sp_recipe_create();
-    enum sp_status status = recipes != NULL && data != NULL ? SP_OK : sp_fail_memory(err);
-    (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
+    enum sp_status status = recipes != NULL ? SP_OK : sp_fail_memory(err);
     if (uses_data_in_folder(emit)) {
         request.data_name = data_name;
         request.data = data;
         request.places = emit->places;
     }
     if (status == SP_OK && parts > 0)
-        status = sp_realize_device(&request, plan, device, recipes, err);
-    if (status == SP_OK && sp_recipe_size(data) > 0)
-        status = write_in(emit, folder, data_name, data, err);
+        status = sp_realize_device(&request, of->plan, device, recipes, err);
     for (uint32_t i = 0; status == SP_OK && recipes != NULL && i < parts; i++)
-        status = recipes[i] == NULL ? SP_OK /* nobody needs anything of this part */
-                                    : write_in(emit, folder, sp_device_plan_model(device, i, name), recipes[i], err);
+        status = recipes[i] == NULL /* nobody needs anything of this part */
+                     ? SP_OK
+                     : write_in(emit, folder, sp_device_plan_model(request.phase, device, i, name), recipes[i], err);
     for (uint32_t i = 0; recipes != NULL && i < parts; i++)
         sp_recipe_destroy(recipes[i]);
-    sp_recipe_destroy(data);
     free(recipes);
     return status;
 }
 
-static enum sp_status emit_manifest(struct emit *emit, const char *folder, const char *format,
-                                    const struct sp_device_plan *plan, struct sp_error *err)
+/* The models of a device on all of them, and the file in which their weights lie. */
+static enum sp_status emit_device(struct emit *emit, const char *folder, uint32_t count, const struct realized *of,
+                                  int64_t device, struct sp_error *err)
+{
+    char data_name[NAME_SIZE];
+    struct sp_recipe *data = sp_recipe_create();
+    enum sp_status status = data != NULL ? SP_OK : sp_fail_memory(err);
+    (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++)
+        status = emit_models(emit, folder, &of[i], device, data_name, data, err);
+    if (status == SP_OK && sp_recipe_size(data) > 0)
+        status = write_in(emit, folder, data_name, data, err);
+    sp_recipe_destroy(data);
+    return status;
+}
+
+static enum sp_status emit_manifest(struct emit *emit, const char *folder, const struct realized_phases *of,
+                                    struct sp_error *err)
 {
     struct sp_recipe *recipe = NULL;
-    struct sp_file_request file = file_request(emit, format);
+    struct sp_file_request file = of->items[0].file;
     file.device = SP_FILE_NO_DEVICE;
-    enum sp_status status = sp_file_has_routes(emit->subject) ? sp_file_create(&file, &recipe, err)
-                                                              : sp_file_manifest(emit->subject, plan, &recipe, err);
+    enum sp_status status =
+        sp_file_has_routes(emit->subject)
+            ? sp_file_create(&file, &recipe, err)
+            : sp_file_manifest(emit->subject, of->items[0].plan, of->phase_count, of->phases, &recipe, err);
     if (status == SP_OK)
         status = write_in(emit, folder, "manifest.json", recipe, err);
     sp_recipe_destroy(recipe);
     return status;
+}
+
+/* What the models of a subject are made of; `one` stays where it is. */
+static enum sp_status realize(struct emit *emit, struct sp_arena *arena, const struct sp_subject *subject,
+                              const char *format, enum sp_realize_target target, struct realized *one,
+                              struct sp_error *err)
+{
+    one->file = file_request(emit, format);
+    one->file.subject = subject;
+    const char *phase = one->request.phase;
+    one->request = sp_file_realization(&one->file, &one->links);
+    one->request.phase = phase;
+    return sp_device_plan_create(arena, &one->request, target, &one->plan, err);
 }
 
 /* The models of devices that are on other routes than the first one, each as on its first route. */
@@ -257,52 +305,78 @@ static enum sp_status emit_other_routes(struct emit *emit, const char *folder, c
     enum sp_status status = SP_OK;
     for (int64_t device = 0; status == SP_OK && device < whole->device_count; device++) {
         const uint32_t route = sp_file_route_of(whole, device);
-        struct sp_file_request file = file_request(emit, format);
-        struct sp_subject *subject = NULL;
-        struct sp_device_plan *plan = NULL;
-        struct sp_links links;
+        struct realized other = {0};
         if (route == 0)
             continue;
         struct sp_arena *arena = sp_arena_create(sp_arena_budget(whole->arena));
-        status = arena != NULL ? sp_subject_on_route(whole, route, &subject, err) : sp_fail_memory(err);
-        if (status == SP_OK) {
-            file.subject = subject;
-            const struct sp_realize_request request = sp_file_realization(&file, &links);
-            status = sp_device_plan_create(arena, &request, target, &plan, err);
-            if (status == SP_OK)
-                status = emit_device(emit, folder, &request, plan, device, err);
-        }
-        sp_subject_destroy(subject);
+        status = arena != NULL ? sp_subject_on_route(whole, route, &other.owned, err) : sp_fail_memory(err);
+        if (status == SP_OK)
+            status = realize(emit, arena, other.owned, format, target, &other, err);
+        if (status == SP_OK)
+            status = emit_device(emit, folder, 1, &other, device, err);
+        sp_subject_destroy(other.owned);
         sp_arena_destroy(arena);
     }
     return status;
 }
 
+/* The plan, and those phases of its service that have models of their own. */
+static enum sp_status realize_all(struct emit *emit, struct sp_arena *arena, const char *format,
+                                  enum sp_realize_target target, struct realized_phases *all, struct sp_error *err)
+{
+    const struct sp_plan *plan = emit->subject->plan;
+    const struct sp_service *service = plan != NULL ? plan->service : NULL;
+    const uint32_t most = service != NULL ? service->phase_count : 0;
+    all->items = SP_NEW_ARRAY(arena, most + 1, struct realized);
+    all->phases = SP_NEW_ARRAY(arena, most, struct sp_phase_models);
+    if (all->items == NULL || all->phases == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = realize(emit, arena, emit->subject, format, target, &all->items[all->count++], err);
+    for (uint32_t i = 0; status == SP_OK && i < most; i++) {
+        const struct sp_service_phase *phase = &service->phases[i];
+        struct sp_phase_models *models = &all->phases[all->phase_count];
+        struct realized *own = &all->items[all->count];
+        if (phase->configuration == NULL)
+            continue; /* it could not be planned beside the others */
+        models->phase = phase;
+        all->phase_count++;
+        if (phase->plan == NULL)
+            continue;
+        status = sp_subject_from_plan(phase->job, phase->plan, &own->owned, err);
+        if (status != SP_OK)
+            break;
+        all->count++;
+        own->request.phase = phase->file_name;
+        status = realize(emit, arena, own->owned, format, target, own, err);
+        models->plan = own->plan;
+    }
+    emit->has_phases = all->count > 1;
+    return status;
+}
+
 enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err)
 {
-    const struct sp_file_request file = file_request(emit, format);
-    struct sp_links links;
-    const struct sp_realize_request request = sp_file_realization(&file, &links);
-    struct sp_device_plan *plan = NULL;
     enum sp_realize_target target = SP_TARGET_ORT;
+    struct realized_phases all = {0};
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(emit->subject->arena));
     json_t *before = emitted_models(folder);
     tell_about_weights(emit);
     (void)sp_file_is_of_devices(format, &target);
+    enum sp_status status = arena != NULL ? realize_all(emit, arena, format, target, &all, err) : sp_fail_memory(err);
     if (uses_data_in_folder(emit) && json_object_size(before) > 0)
         emitted_remove_simulation(folder, emit->with_simulation);
-    enum sp_status status =
-        arena != NULL ? sp_device_plan_create(arena, &request, target, &plan, err) : sp_fail_memory(err);
     for (int64_t device = 0; status == SP_OK && device < emit->subject->device_count; device++)
-        status = emit_device(emit, folder, &request, plan, device, err);
+        status = emit_device(emit, folder, all.count, all.items, device, err);
     if (status == SP_OK && sp_file_has_routes(emit->subject))
         status = emit_other_routes(emit, folder, format, target, err);
     if (status == SP_OK)
-        status = emit_manifest(emit, folder, format, plan, err);
+        status = emit_manifest(emit, folder, &all, err);
     if (status == SP_OK)
         emitted_remove(folder, before);
     else
         json_decref(before);
+    for (uint32_t i = 0; i < all.count; i++)
+        sp_subject_destroy(all.items[i].owned);
     sp_arena_destroy(arena);
     return status;
 }

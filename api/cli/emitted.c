@@ -6,20 +6,26 @@
 
 #include "cli.h"
 
-/* device-3.onnx, device-3.part-1.onnx: a manifest that anybody wrote must not have other files removed. */
+/* device-3.onnx, device-3.part-1.onnx, device-3.prefill.part-1.onnx: a manifest that anybody wrote must not have other
+   files removed. */
 static bool is_device_model(const char *name)
 {
-    static const char head[] = "device-", part[] = ".part-", tail[] = ".onnx";
+    static const char head[] = "device-", part[] = ".part-", tail[] = ".onnx", digit[] = "0123456789";
+    static const char plain[] = "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (strncmp(name, head, sizeof head - 1) != 0)
         return false;
     name += sizeof head - 1;
-    size_t digits = strspn(name, "0123456789");
+    size_t digits = strspn(name, digit);
     if (digits == 0)
         return false;
     name += digits;
+    const size_t phase = name[0] == '.' ? strspn(name + 1, plain) : 0;
+    if (phase > 0 && phase <= SP_PHASE_FILE_NAME_SIZE && name[1 + phase] == '.' &&
+        strncmp(name, part, sizeof part - 1) != 0)
+        name += 1 + phase;
     if (strncmp(name, part, sizeof part - 1) == 0) {
         name += sizeof part - 1;
-        digits = strspn(name, "0123456789");
+        digits = strspn(name, digit);
         if (digits == 0)
             return false;
         name += digits;
@@ -27,17 +33,11 @@ static bool is_device_model(const char *name)
     return strcmp(name, tail) == 0;
 }
 
-json_t *emitted_models(const char *folder)
+static void add_models(const json_t *devices, json_t *names)
 {
-    struct sp_error ignored = {0};
-    struct sp_buf text = {0};
-    json_t *names = json_object(), *manifest = NULL, *device, *part;
-    char *path = path_in(folder, "manifest.json");
+    json_t *device, *part;
     size_t i, k;
-    if (path != NULL &&
-        read_small_file(path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, &ignored) == SP_OK)
-        manifest = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, NULL);
-    json_array_foreach(json_object_get(manifest, "devices"), i, device)
+    json_array_foreach(devices, i, device)
     {
         json_array_foreach(json_object_get(device, "parts"), k, part)
         {
@@ -45,6 +45,23 @@ json_t *emitted_models(const char *folder)
             if (name != NULL && is_device_model(name))
                 (void)json_object_set_new(names, name, json_true());
         }
+    }
+}
+
+json_t *emitted_models(const char *folder)
+{
+    struct sp_error ignored = {0};
+    struct sp_buf text = {0};
+    json_t *names = json_object(), *manifest = NULL, *phase;
+    char *path = path_in(folder, "manifest.json");
+    size_t i;
+    if (path != NULL &&
+        read_small_file(path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, &ignored) == SP_OK)
+        manifest = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, NULL);
+    add_models(json_object_get(manifest, "devices"), names);
+    json_array_foreach(json_object_get(manifest, "phases"), i, phase)
+    {
+        add_models(json_object_get(phase, "devices"), names);
     }
     json_decref(manifest);
     sp_buf_release(&text);

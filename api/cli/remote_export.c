@@ -51,7 +51,7 @@ static enum sp_status download_part(struct client *client, const char *id, const
     const json_int_t k = json_integer_value(number), p = json_integer_value(index);
     char name[SP_DEVICE_MODEL_NAME_SIZE], route[MAX_PATH];
     if (!json_is_integer(number) || !json_is_integer(index) || k < 0 || p < 0 || p > UINT32_MAX || told == NULL ||
-        strcmp(told, sp_device_plan_model(k, (uint32_t)p, name)) != 0)
+        strcmp(told, sp_device_plan_model(NULL, k, (uint32_t)p, name)) != 0)
         return bad_manifest(err);
     (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=%s&part=%lld", id, (long long)k, format,
                    (long long)p);

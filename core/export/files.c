@@ -5,6 +5,7 @@
 #include "plan/cost_graph.h"
 #include "plan/explain/streamed.h"
 #include "plan/micro/micro.h"
+#include "plan/service/service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -145,7 +146,32 @@ static void write_copies(const struct sp_subject *subject, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+/* Which models are run in which phase. */
+static void write_phases(uint32_t count, const struct sp_phase_models *phases, struct sp_json *json)
+{
+    if (count == 0)
+        return;
+    sp_json_key(json, "phases");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sp_service_phase *phase = phases[i].phase;
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "name", phase->name);
+        sp_json_member_string(json, "configuration", phase->configuration);
+        sp_json_key(json, "dims");
+        sp_json_begin_object(json);
+        for (uint32_t d = 0; d < phase->sizes.dim_count; d++)
+            sp_json_member_int(json, phase->sizes.dim_names[d], phase->sizes.dim_values[d]);
+        sp_json_end_object(json);
+        if (phases[i].plan != NULL)
+            sp_device_plan_manifest(phases[i].plan, json);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+                                uint32_t phase_count, const struct sp_phase_models *phases,
                                 struct sp_recipe **ret_recipe, struct sp_error *err)
 {
     struct sp_buf buf;
@@ -161,6 +187,7 @@ enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct s
     write_copies(subject, &json);
     if (subject->plan != NULL && subject->plan->micro != NULL && subject->plan->micro->cuts.count > 1)
         sp_cuts_write(&subject->plan->micro->cuts, &json);
+    write_phases(phase_count, phases, &json);
     sp_json_end_object(&json);
     struct sp_recipe *recipe = sp_recipe_create();
     enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);
@@ -219,8 +246,9 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
     if (status == SP_OK)
-        status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(request->subject, plan, ret_recipe, err)
-                                                      : create_model(request, realize, plan, ret_recipe, err);
+        status = request->device == SP_FILE_NO_DEVICE
+                     ? sp_file_manifest(request->subject, plan, 0, NULL, ret_recipe, err)
+                     : create_model(request, realize, plan, ret_recipe, err);
     sp_arena_destroy(arena);
     return status;
 }

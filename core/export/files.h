@@ -57,6 +57,13 @@ enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_r
 /* The member "estimate" of a manifest. */
 void sp_file_write_estimate(const struct sp_plan *plan, struct sp_json *json);
 
-/* The manifest of the devices' models alone; likewise. */
+/* The devices' models of a phase of a service (plan/service/service.h). */
+struct sp_phase_models {
+    const struct sp_service_phase *phase;
+    const struct sp_device_plan *plan; /* NULL: they are those of the plan */
+};
+
+/* The manifest of the devices' models alone, with those of the plan's phases; likewise. */
 enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+                                uint32_t phase_count, const struct sp_phase_models *phases,
                                 struct sp_recipe **ret_recipe, struct sp_error *err);

@@ -78,7 +78,7 @@ struct sp_change_set {
     const struct sp_model *model;
     const unsigned char *bytes;
     enum sp_change change;
-    const struct sp_annotations *annotations; /* ANNOTATE */
+    const struct sp_annotations *annotations; /* ANNOTATE: the first one */
     struct sp_record record;                  /* the file's */
     bool is_first_completion;                 /* ANNOTATE that completes: the file was not completed before */
     struct sp_error *err;

@@ -166,8 +166,8 @@ static bool is_in_file(const struct sp_model *model, const struct sp_node *node)
     return graph == model->graph;
 }
 
-static enum sp_status check_annotations(const struct sp_model *model, const struct sp_annotations *annotations,
-                                        struct sp_error *err)
+static enum sp_status check_one(const struct sp_model *model, const struct sp_annotations *annotations,
+                                struct sp_error *err)
 {
     const char *name = annotations->configuration;
     const size_t size = name == NULL ? 0 : strlen(name);
@@ -185,6 +185,21 @@ static enum sp_status check_annotations(const struct sp_model *model, const stru
                            "file, at most one for each.");
     }
     return SP_OK;
+}
+
+static enum sp_status check_annotations(const struct sp_model *model, const struct sp_annotations *annotations,
+                                        struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (const struct sp_annotations *one = annotations; status == SP_OK && one != NULL; one = one->next) {
+        status = check_one(model, one, err);
+        for (const struct sp_annotations *other = annotations; status == SP_OK && other != one; other = other->next) {
+            if (strcmp(other->configuration, one->configuration) == 0)
+                status = sp_fail(err, SP_ERR_REQUEST, "BAD_CONFIGURATION_NAME",
+                                 "Two configurations cannot both have the name '%.200s'.", one->configuration);
+        }
+    }
+    return status;
 }
 
 /* Raises ir_version. In place where the field is as every writer writes it: once, in one byte. */
@@ -232,16 +247,13 @@ static enum sp_status add_opsets(struct sp_change_set *set, struct sp_record *re
                                      : insert_edit(set, set->model->size, 0, literal, set->literals.size - literal);
 }
 
-/* How inputs and weights are held under other configurations stays, and under this one where it is completed. */
-static enum sp_status keep_stored(const struct sp_change_set *set, struct sp_record *record)
+static enum sp_status store(const struct sp_change_set *set, const struct sp_annotations *annotations,
+                            struct sp_record *record)
 {
-    const struct sp_annotations *annotations = set->annotations;
-    record->stored = set->record.stored != NULL ? json_copy(set->record.stored) : json_object();
     json_t *own =
         annotations->is_completing ? json_copy(json_object_get(record->stored, annotations->configuration)) : NULL;
     own = own != NULL ? own : json_object();
-    if (record->stored == NULL || own == NULL ||
-        (annotations->stored != NULL && json_object_update(own, annotations->stored) != 0) ||
+    if (own == NULL || (annotations->stored != NULL && json_object_update(own, annotations->stored) != 0) ||
         json_object_set(record->stored, annotations->configuration, own) != 0) {
         json_decref(own);
         return sp_fail_memory(set->err);
@@ -249,11 +261,31 @@ static enum sp_status keep_stored(const struct sp_change_set *set, struct sp_rec
     if (json_object_size(own) == 0)
         (void)json_object_del(record->stored, annotations->configuration);
     json_decref(own);
-    if (json_object_size(record->stored) > 0)
-        return SP_OK;
+    return SP_OK;
+}
+
+/* How inputs and weights are held under other configurations stays, and under this one where it is completed. */
+static enum sp_status keep_stored(const struct sp_change_set *set, struct sp_record *record)
+{
+    enum sp_status status = SP_OK;
+    record->stored = set->record.stored != NULL ? json_copy(set->record.stored) : json_object();
+    if (record->stored == NULL)
+        return sp_fail_memory(set->err);
+    for (const struct sp_annotations *one = set->annotations; status == SP_OK && one != NULL; one = one->next)
+        status = store(set, one, record);
+    if (status != SP_OK || json_object_size(record->stored) > 0)
+        return status;
     json_decref(record->stored);
     record->stored = NULL;
     return SP_OK;
+}
+
+static bool is_written(const struct sp_change_set *set, const char *name)
+{
+    const struct sp_annotations *one = set->annotations;
+    while (one != NULL && strcmp(one->configuration, name) != 0)
+        one = one->next;
+    return one != NULL;
 }
 
 static enum sp_status fill_record(const struct sp_change_set *set, struct sp_record *record)
@@ -267,14 +299,14 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
     record->opsets_added = old->opsets_added;
     const bool is_completing = set->annotations->is_completing;
     for (uint32_t i = 0; i < old->count; i++) {
-        if (!is_completing && strcmp(old->names[i], name) == 0)
+        if (!is_completing && is_written(set, old->names[i]))
             continue;
         if ((record->names[record->count] = strdup(old->names[i])) == NULL)
             return sp_fail_memory(set->err);
         record->count++;
     }
     /* One that is replaced now cannot be given back any more. */
-    const bool stays = old->completed != NULL && (is_completing || strcmp(old->completed, name) != 0);
+    const bool stays = old->completed != NULL && (is_completing || !is_written(set, old->completed));
     if (set->is_first_completion || stays) {
         record->completed = strdup(stays ? old->completed : name);
         if (record->completed == NULL)
@@ -286,12 +318,14 @@ static enum sp_status fill_record(const struct sp_change_set *set, struct sp_rec
     }
     if (is_completing)
         return note_widths(set, record);
-    if (record->count == SP_RECORD_MAX_CONFIGURATIONS)
-        return sp_fail(set->err, SP_ERR_REQUEST, "TOO_MANY_CONFIGURATIONS",
-                       "The model holds %d configurations of ours already.", SP_RECORD_MAX_CONFIGURATIONS);
-    if ((record->names[record->count] = strdup(name)) == NULL)
-        return sp_fail_memory(set->err);
-    record->count++;
+    for (const struct sp_annotations *one = set->annotations; one != NULL; one = one->next) {
+        if (record->count == SP_RECORD_MAX_CONFIGURATIONS)
+            return sp_fail(set->err, SP_ERR_REQUEST, "TOO_MANY_CONFIGURATIONS",
+                           "The model would hold more than %d configurations of ours.", SP_RECORD_MAX_CONFIGURATIONS);
+        if ((record->names[record->count] = strdup(one->configuration)) == NULL)
+            return sp_fail_memory(set->err);
+        record->count++;
+    }
     return note_widths(set, record);
 }
 
@@ -300,8 +334,10 @@ static enum sp_status add_tail(struct sp_change_set *set, struct sp_record *reco
 {
     const size_t literal = set->literals.size;
     enum sp_status status = SP_OK;
-    if (!set->annotations->is_completing)
-        status = sp_encode_configuration(set->annotations, set->scratch, &set->literals, set->err);
+    for (const struct sp_annotations *one = set->annotations; status == SP_OK && one != NULL; one = one->next) {
+        if (!one->is_completing)
+            status = sp_encode_configuration(one, set->scratch, &set->literals, set->err);
+    }
     if (status == SP_OK)
         status = sp_record_write(record, &set->literals, set->err);
     if (status == SP_OK)
@@ -330,6 +366,7 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
 {
     struct sp_record record = {0};
     struct sp_change_set set;
+    uint32_t wanted = 0;
     enum sp_status status = check_annotations(model, annotations, err);
     if (status != SP_OK)
         return status;
@@ -339,7 +376,9 @@ enum sp_status sp_onnx_annotate(const struct sp_model *model, const struct sp_an
         status = begin_completion(&set);
     if (status == SP_OK)
         status = sp_change_walk(&set);
-    if (status == SP_OK && set.written != annotations->count)
+    for (const struct sp_annotations *one = annotations; one != NULL; one = one->next)
+        wanted += one->count;
+    if (status == SP_OK && set.written != wanted)
         status = sp_fail(err, SP_ERR_INTERNAL, "LOST_ANNOTATION", "An annotated node was not found in the file again.");
     if (status == SP_OK)
         status = finish_boxes(&set);

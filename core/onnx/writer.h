@@ -9,6 +9,8 @@
  * sp_onnx_strip() can give the original back byte for byte. All other bytes, unknown fields included, come out as they
  * went in. A length prefix that was longer than needed keeps its width.
  *
+ * Several configurations may be written at once: a model that runs in phases has one for each way to lay its activations.
+ *
  * Existing annotations of the same configuration name are replaced, in subgraphs and functions too; other
  * configurations are kept. A replaced annotation that was not ours cannot be given back by sp_onnx_strip().
  *
@@ -46,6 +48,9 @@ struct sp_annotations {
     /* {TENSOR: SPEC}, or NULL: how devices hold inputs and weights of the main graph before the first node, where no
        node says it. Kept in the metadata entry; infer/assignment.h reads it. */
     json_t *stored;
+    /* Another configuration that is written together with this one, or NULL; neither completes one. All have names of
+       their own. */
+    const struct sp_annotations *next;
 };
 
 /* The annotated model as a splice over the model's bytes; the caller destroys it. */

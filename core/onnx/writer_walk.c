@@ -66,6 +66,15 @@ static bool is_named(const char *name, const unsigned char *text, size_t size)
     return strlen(name) == size && memcmp(name, text, size) == 0;
 }
 
+/* Those that are written for the configuration of this name; NULL: none are. */
+static const struct sp_annotations *written_for(const struct sp_change_set *set, const unsigned char *text, size_t size)
+{
+    const struct sp_annotations *one = set->annotations;
+    while (one != NULL && !is_named(one->configuration, text, size))
+        one = one->next;
+    return one;
+}
+
 /* A configuration of the model. Ours go when they are stripped or replaced; one that is completed stays. */
 static enum sp_status meet_configuration(struct sp_change_set *set, const struct sp_wire_field *field, uint64_t end)
 {
@@ -76,7 +85,7 @@ static enum sp_status meet_configuration(struct sp_change_set *set, const struct
     const unsigned char *text = set->bytes + name.offset;
     bool goes = set->record.is_present ? sp_record_has(&set->record, text, name.size) : true;
     if (set->change == SP_CHANGE_ANNOTATE)
-        goes = !set->annotations->is_completing && is_named(set->annotations->configuration, text, name.size);
+        goes = !set->annotations->is_completing && written_for(set, text, name.size) != NULL;
     return goes ? sp_change_edit(set, field->at, end - field->at, 0, 0) : SP_OK;
 }
 
@@ -179,7 +188,7 @@ static enum sp_status meet_entry(struct sp_change_set *set, struct open *open, c
     const uint64_t added = is_ours ? size : is_longer ? size - entry_size(entry.kept_end - field->payload.offset) : 0;
     box->original -= added;
     if (set->change == SP_CHANGE_ANNOTATE) {
-        if (!is_named(set->annotations->configuration, text, entry.name.size))
+        if (written_for(set, text, entry.name.size) == NULL)
             return SP_OK;
         if (set->annotations->is_completing) {
             const struct sp_annotation *annotation = find_annotation(set->annotations, open->span.offset);
@@ -259,19 +268,22 @@ static enum sp_status enter(struct sp_change_set *set, struct open *stack, uint3
     return SP_OK;
 }
 
-/* The annotation of the node that ends here, behind everything else of it. */
+/* The annotations of the node that ends here, behind everything else of it. */
 static enum sp_status annotate_node(struct sp_change_set *set, const struct open *open)
 {
     const size_t before = set->literals.size;
+    enum sp_status status = SP_OK;
     if (set->change != SP_CHANGE_ANNOTATE || open->is_annotated)
         return SP_OK;
-    const struct sp_annotation *annotation = find_annotation(set->annotations, open->span.offset);
-    if (annotation == NULL)
-        return SP_OK;
-    set->written++;
-    enum sp_status status = sp_encode_node_configuration(set->annotations->configuration, &annotation->configuration,
-                                                         set->scratch, &set->literals, set->err);
-    if (status != SP_OK)
+    for (const struct sp_annotations *one = set->annotations; status == SP_OK && one != NULL; one = one->next) {
+        const struct sp_annotation *annotation = find_annotation(one, open->span.offset);
+        if (annotation == NULL)
+            continue;
+        set->written++;
+        status = sp_encode_node_configuration(one->configuration, &annotation->configuration, set->scratch,
+                                              &set->literals, set->err);
+    }
+    if (status != SP_OK || set->literals.size == before)
         return status;
     set->boxes[open->box].result += set->literals.size - before;
     return sp_change_edit(set, open->span.offset + open->span.size, 0, before, set->literals.size - before);

@@ -48,6 +48,7 @@ struct sp_job {
     struct sp_search_result *result; /* of the plan that was made, or NULL */
     struct sp_micro_batches *micro;  /* the model is bound to one of these; NULL: to a whole request */
 
+    struct sp_job *next;                /* of a phase of the same service, which goes with this one; or NULL */
     struct sp_job *base;                /* whose model and file it plans; NULL: its own */
     uint32_t users;                     /* of a base: jobs that plan its model, which stays until they are gone, too */
     struct sp_bindings bindings;        /* of a base: what its model was opened with */

@@ -20,7 +20,7 @@
 /* Canonical options of a plan, as JSON. */
 #define SP_OPTIONS_BYTES ((size_t)64 << 20)
 
-void sp_job_destroy(struct sp_job *job)
+static void destroy(struct sp_job *job)
 {
     while (job != NULL) {
         struct sp_job *base = job->base;
@@ -36,6 +36,15 @@ void sp_job_destroy(struct sp_job *job)
         free(job->name);
         free(job);
         job = base;
+    }
+}
+
+void sp_job_destroy(struct sp_job *job)
+{
+    while (job != NULL) {
+        struct sp_job *next = job->next;
+        destroy(job);
+        job = next;
     }
 }
 
@@ -489,6 +498,7 @@ static enum sp_status make_plan(struct sp_job *job, const struct sp_cluster *clu
             return status;
     }
     plan->arena = job->arena;
+    plan->configuration = SP_PLAN_CONFIGURATION;
     plan->model = job->model;
     plan->file = &job->file;
     plan->cluster = cluster;

@@ -16,7 +16,9 @@
 #include "plan/model_file.h"
 #include "search/joint/joint.h"
 
-#define SP_PLAN_CONFIGURATION "shardplan" /* the DeviceConfiguration that the annotated model carries */
+#define SP_PLAN_CONFIGURATION                                                                                          \
+    "shardplan" /* the DeviceConfiguration that the annotated model carries; a phase of a
+                                             service that lays its tensors in another way has "shardplan.PHASE" */
 
 struct sp_plan_note {
     const char *code;          /* stable, e.g. "DIMENSION_ASSUMED" */
@@ -38,6 +40,7 @@ struct sp_plan_proof {
 
 struct sp_plan {
     struct sp_arena *arena;
+    const char *configuration;        /* that the annotated model has for it */
     const struct sp_model *model;     /* NULL: the file is a graph of costs */
     const struct sp_model_file *file; /* what the model was read from; NULL: a file that the caller has as it is */
     const struct sp_workload *workload;
@@ -127,6 +130,7 @@ void sp_plan_write_text(const struct sp_plan *plan, struct sp_buf *buf);
  * The model with the plan's configuration, stages and placement specs; see onnx/writer.h. The configuration names the
  * devices that are used ("a100-sxm4-80gb:2" is device 2 of the cluster), numbered in the cluster's order. Each node of
  * the main graph gets its stage and, for each of its inputs and outputs, the device that holds the whole tensor for it.
+ * The plan of a service has a configuration more for each phase whose tensors lie in another way (plan/service/service.h).
  * *ret_splice is the caller's to destroy.
  */
 enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **ret_splice, struct sp_error *err);

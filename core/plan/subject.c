@@ -89,7 +89,9 @@ static enum sp_status find_configuration(const struct sp_model *model, const cha
                        "infer', or give a plan.");
     if (name == NULL && model->configuration_count > 1)
         return sp_fail(err, SP_ERR_REQUEST, "WHICH_CONFIGURATION",
-                       "The model has %u configurations; say which one is meant.", model->configuration_count);
+                       "The model has %u configurations; say which one is meant: '%.100s', '%.100s'%s.",
+                       model->configuration_count, model->configurations[0].name, model->configurations[1].name,
+                       model->configuration_count > 2 ? ", .." : "");
     for (uint32_t i = 0; i < model->configuration_count; i++) {
         const struct sp_device_configuration *configuration = &model->configurations[i];
         if (name != NULL && strcmp(configuration->name, name) != 0)

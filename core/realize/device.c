@@ -167,6 +167,7 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
     *plan = (struct sp_device_plan){.arena = arena,
                                     .target = target,
                                     .model = request->partition.model,
+                                    .phase = request->phase,
                                     .device_count = request->partition.assignment->device_count};
     plan->devices = SP_NEW_ARRAY(arena, (size_t)plan->device_count, struct sp_device_state);
     plan->notes = sp_intern_create(arena, 0);

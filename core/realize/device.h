@@ -63,6 +63,7 @@ struct sp_device_plan {
     struct sp_arena *arena;
     struct sp_intern *notes; /* their messages, each with a sp_device_note as its mark */
     enum sp_realize_target target;
+    const char *phase; /* of the request */
     int64_t device_count;
     struct sp_device_state *devices;
     uint32_t world_count;

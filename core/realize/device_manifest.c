@@ -82,7 +82,7 @@ static void put_device(struct sp_json *json, const struct sp_device_plan *plan, 
             continue;
         sp_json_begin_object(json);
         sp_json_member_int(json, "part", i);
-        sp_json_member_string(json, "model", sp_device_plan_model(device, i, text));
+        sp_json_member_string(json, "model", sp_device_plan_model(plan->phase, device, i, text));
         put_ports(json, "inputs", &state->parts[i]->inputs, false);
         put_ports(json, "outputs", &state->parts[i]->outputs, true);
         sp_json_end_object(json);
@@ -104,7 +104,7 @@ static void put_together(struct sp_json *json, const struct sp_device_plan *plan
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < world->size; i++) {
         if (sp_device_plan_has(plan, world->devices[i], part))
-            sp_json_string(json, sp_device_plan_model(world->devices[i], part, text));
+            sp_json_string(json, sp_device_plan_model(plan->phase, world->devices[i], part, text));
     }
     sp_json_end_array(json);
 }

@@ -135,12 +135,13 @@ enum sp_status sp_device_copy_box(struct sp_arena *arena, const struct sp_box *b
 
 /* ---- the manifest ------------------------------------------------------------------------------------------------ */
 
-const char *sp_device_plan_model(int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE])
+const char *sp_device_plan_model(const char *phase, int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE])
 {
-    if (part == 0)
-        (void)snprintf(text, SP_DEVICE_MODEL_NAME_SIZE, "device-%" PRId64 ".onnx", device);
-    else
-        (void)snprintf(text, SP_DEVICE_MODEL_NAME_SIZE, "device-%" PRId64 ".part-%" PRIu32 ".onnx", device, part);
+    char number[24] = "";
+    if (part != 0)
+        (void)snprintf(number, sizeof number, ".part-%" PRIu32, part);
+    (void)snprintf(text, SP_DEVICE_MODEL_NAME_SIZE, "device-%" PRId64 "%s%.*s%s.onnx", device, phase != NULL ? "." : "",
+                   SP_PHASE_FILE_NAME_SIZE, phase != NULL ? phase : "", number);
     return text;
 }
 

@@ -33,8 +33,9 @@ enum sp_realize_external {
                                out by a node, and a note says so */
 };
 
-/* Which boxes of weights the data files of one folder hold. Models of devices have to be complete without the files of
-   other devices: they add to it. A simulation refers to what is there, and its own data file has only the rest. */
+/* Which boxes of weights the data files of one folder hold, of one model's file. Models of devices have to be complete
+   without the files of other devices: they add to it, and refer to what their own data file has already, where a device
+   has models of several phases. A simulation refers to what is there, and its own data file has only the rest. */
 struct sp_weight_places;
 struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena); /* lives there; NULL without memory */
 
@@ -57,7 +58,8 @@ struct sp_realize_request {
     const char *data_name;
     struct sp_recipe *data;
     bool declares_boxes;                /* tensors of the model say which box of the original's they are (SP_BOX_KEY) */
-    struct sp_weight_places *places;    /* with data; NULL: nothing is shared. Of one model */
+    struct sp_weight_places *places;    /* with data; NULL: nothing is shared */
+    const char *phase;                  /* in the names of the devices' models; NULL: none */
     const struct sp_request_cuts *cuts; /* the model is bound to one part of a request, and the simulation is of all of
                                            them; NULL: a request is whole */
     /* Notes of the partition; may be NULL. */
@@ -143,9 +145,12 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
 /* Parts of a device: 0 where it has nothing to do. A part that nobody needs anything of has no model. */
 uint32_t sp_device_plan_parts(const struct sp_device_plan *plan, int64_t device);
 bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint32_t part);
-/* "device-3.onnx", "device-3.part-1.onnx"; returns `text`. */
-#define SP_DEVICE_MODEL_NAME_SIZE 64
-const char *sp_device_plan_model(int64_t device, uint32_t part, char text[SP_DEVICE_MODEL_NAME_SIZE]);
+/* "device-3.onnx", "device-3.part-1.onnx"; of a phase "device-3.prefill.onnx", "device-3.prefill.part-1.onnx", NULL:
+   of none. Returns `text`. */
+#define SP_PHASE_FILE_NAME_SIZE   48 /* at most, of the phase's name */
+#define SP_DEVICE_MODEL_NAME_SIZE 128
+const char *sp_device_plan_model(const char *phase, int64_t device, uint32_t part,
+                                 char text[SP_DEVICE_MODEL_NAME_SIZE]);
 /* The members of the manifest, within an object that the caller begins and ends. */
 void sp_device_plan_manifest(const struct sp_device_plan *plan, struct sp_json *json);
 

@@ -73,7 +73,9 @@ static struct place *place_of(struct sp_weight_places *places, const struct sp_t
 {
     struct sp_buf key;
     sp_buf_init(&key, SP_MAX_RECORD_BYTES * 16);
-    sp_weight_key(&key, tensor, tensor->rank, axes);
+    /* Another reading of the same file has the tensor elsewhere in memory. */
+    const void *what = tensor->span.size > 0 ? (const void *)(uintptr_t)tensor->span.offset : tensor;
+    sp_weight_key(&key, what, tensor->rank, axes);
     const char *box = sp_buf_failed(&key) ? NULL : sp_intern_text(places->boxes, key.data, key.size);
     sp_buf_release(&key);
     if (box == NULL)
@@ -204,7 +206,8 @@ static enum sp_status put_payload(struct sp_weights *weights, struct sp_recipe *
         place = place_of(weights->places, tensor, axes);
         if (place == NULL)
             return sp_fail_memory(err);
-        if (weights->shares && place->location != NULL) {
+        const bool is_own = place->location != NULL && strcmp(place->location, weights->data_name) == 0;
+        if (is_own || (weights->shares && place->location != NULL)) {
             put_place(out, place->location, place->offset, size);
             return SP_OK;
         }

@@ -9,7 +9,8 @@
  *
  * External data. INLINE reads the other file when the result is read. REFER names it in the result: then a box must be
  * one run of bytes. With a data file, what is larger than SP_WEIGHT_INLINE_BYTES goes there and is referred to, unless a
- * place is known that holds the same box.
+ * place is known that holds the same box: in this file, which models of several phases may share, or in another one
+ * where `shares` says so.
  */
 #include "partition/partition.h"
 #include "realize/realize.h"

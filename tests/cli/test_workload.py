@@ -5,6 +5,8 @@ import json
 import math
 import os
 import random
+import re
+import subprocess
 import sys
 import unittest
 
@@ -192,6 +194,71 @@ class Workload(test_cli.Case):
         note, = (note for note in plan["diagnostics"] if note["code"] == "WORKLOAD_SYMBOLS")
         self.assertEqual(note["severity"], "warning")
 
+    def test_each_phase_alone(self):
+        """What a plan for one phase takes, and what the other takes on it, as a plan of that phase has it."""
+        slow = {"memory_bandwidth": 1e8, "link_bandwidth": 1e9}
+        plan = self.served(LLM, "--objective", "latency", count=4, **slow)
+        phases = plan["service"]["phases"]
+        words = [word for phase in phases for word in phase["dims"].items()]
+        self.assertGreater(len(words), 0)
+        devices = plan["service"]["devices"] // plan["service"]["copies"]
+        for phase, other in (phases, phases[::-1]):
+            alone, = [phase["alone"]]
+            self.assertLessEqual(alone["latency_seconds"], phase["latency_seconds"] * (1.02 + 1e-9))
+            self.assertEqual([row["name"] for row in alone["others"]], [other["name"]])
+            options = [word for name, value in phase["dims"].items() for word in ("--dim", f"{name}={value}")]
+            step = self.json("plan", self.model, "--cluster", self.cluster(devices, **slow), "--objective", "latency",
+                             *options)
+            self.assertEqual(step["estimate"]["latency_seconds"], alone["latency_seconds"])
+
+    def test_an_8b_model_serves_both_phases(self):
+        """One placement of weights for prefill and decode of Llama-3 8B on four devices."""
+        model = self.graph("8b.json", **decoder_graph.LLAMA3_8B, dtype="float16")
+        workload = self.workload({"llm": {"input": 512, "output": 128}, "concurrency": 8})
+        plan = json.loads(self.done("plan", model, "--devices", "4", "--device", "a100-sxm4-80gb", "--runtime", "vllm",
+                                    "--objective", "latency", "--workload", workload, "--json").stdout)
+        self.assertEqual(plan["service"]["copies"], 1)
+        for device in plan["devices"]:
+            self.assertGreater(device["memory"]["weight_bytes"], 4.0e9 * 0.99)
+            self.assertLess(device["memory"]["weight_bytes"], 6.5e9)
+        for phase in plan["service"]["phases"]:
+            self.assertEqual(phase["moved_weight_bytes"], 0)
+            self.assertIn("alone", phase)
+
+    def test_models_and_devices_that_nobody_has_heard_of(self):
+        """Decoders with caches of any order of axes, on devices of the catalog that few have, and a described one."""
+        random_decoder = os.path.join(test_cli.TOP, "tests/tools/random_decoder.py")
+        described = self.file("device.json", json.dumps({**DEVICE, "memory_bytes": 1e9}).encode())
+        devices = ["a40-48gb", "rtx-pro-6000-server-96gb", described]
+        for seed in range(30 if os.environ.get("SHARDPLAN_TEST_THOROUGH") else 5):
+            model = self.path(f"random-{seed}.onnx")
+            subprocess.run([sys.executable, random_decoder, str(seed), model], check=True)
+            with open(model + ".json", encoding="utf-8") as file:
+                told = json.load(file)
+            if "batch" not in told["dims"]:
+                continue  # one sequence: no workload of sequences in flight
+            state = {} if told["is_known"] else {"state": told["states"]}
+            workload = {**LLM, **state}
+            with self.subTest(seed):
+                plan = self.json("plan", model, "--devices", "2", "--device", devices[seed % 3], "--workload",
+                                 self.workload(workload))
+                service = plan["service"]
+                prefill, decode = (phase["dims"] for phase in service["phases"])
+                batch, positions, past = (told["dims"][name] for name in ("batch", "positions", "past"))
+                self.assertEqual((prefill[batch], prefill[positions], prefill[past]), (1, 40, 0))
+                self.assertEqual((decode[positions], decode[past]), (1, 50))
+                self.assertEqual([phase["moved_weight_bytes"] for phase in service["phases"]], [0, 0])
+                each = 4 * len(told["states"])
+                for size in told["shape"]:
+                    each *= size if isinstance(size, int) else {"past": 51}.get(size, 1)
+                held = decode[batch] * service["copies"] * service["micro_batches"]
+                self.assertEqual(service["cache_bytes"], each * held)
+                for name in ("ttft", "tpot", "request"):
+                    bar = service[name + "_range"]
+                    self.assertTrue(0 < bar["low"] <= bar["value"] <= bar["high"] < 1)
+                self.assertLess(service["tpot_seconds"], service["request_seconds"])
+                self.assertLess(service["ttft_seconds"], service["request_seconds"])
+
     # ---- limits ----
 
     def test_the_concurrency_that_memory_allows(self):
@@ -226,8 +293,40 @@ class Workload(test_cli.Case):
             self.expect_generation(service, LLM)
 
     def test_a_limit_that_nothing_keeps(self):
-        error = self.refused({**LLM, "limits": {"tpot_seconds": 1e-9}}, "LIMIT_NOT_KEPT", status=3)
-        self.assertIn("tpot_seconds", error["message"])
+        limits = {"tpot_seconds": 1e-9, "ttft_seconds": 1e-9, "request_seconds": 1e9}
+        error = self.refused({**LLM, "limits": limits}, "LIMIT_NOT_KEPT", status=3)
+        self.assertIn("tpot_seconds 1e-09", error["message"])
+        self.assertIn("ttft_seconds 1e-09", error["message"])
+        self.assertNotIn("request_seconds", error["message"])
+        self.assertIn("more or faster devices", error["message"])
+
+    def test_what_would_keep_a_limit(self):
+        """The error names as many sequences as keep it, and not one more; and as many devices as serve a rate."""
+        one, many = (self.served({**LLM, "concurrency": count}, count=1)["service"] for count in (1, 40))
+        limits = {"tpot_seconds": 0.5 * (one["tpot_seconds"] + many["tpot_seconds"])}
+        message = self.refused_on_one({**LLM, "concurrency": 40, "limits": limits})["message"]
+        count = int(re.search(r"With (\d+) sequences in flight it keeps them", message)[1])
+        self.served({**LLM, "concurrency": count, "limits": limits}, count=1)
+        self.refused_on_one({**LLM, "concurrency": count + 1 + count // 128, "limits": limits})
+        most = self.served({**LLM, "concurrency": "best"}, count=1)["service"]["capacity_per_second"]
+        workload = {"llm": LLM["llm"], "rate_per_second": 2.5 * most}
+        message = self.refused_on_one(workload)["message"]
+        devices = int(re.search(r"copies like it, on (\d+) devices, serve that rate", message)[1])
+        self.served(workload, count=devices)
+        self.assertGreater(devices, 1)
+
+    def test_what_if(self):
+        """A better cluster brings no worse service; each row is that of the changed cluster."""
+        plan = self.served(LLM, "--what-if", count=1)
+        rows = {row["change"]: row for row in plan["what_if"]}
+        for name, row in rows.items():
+            if name.startswith(("one more", "links", "twice")):
+                self.assertGreaterEqual(row["gain"], 0, name)
+        more = self.served(LLM, count=2)["service"]
+        row, = (row for name, row in rows.items() if name.startswith("one more"))
+        if not row["kept"]:
+            self.assertAlmostEqual(row["interval_seconds"] * more["requests_per_second"], 1)
+        self.assertLess(rows["half the memory on every device"]["gain"], 0.02)
 
     def test_a_rate(self):
         """The fewest sequences that serve it; what is asked of more is refused."""
@@ -372,9 +471,6 @@ class Workload(test_cli.Case):
                 ({"phases": [{"name": "a"}], "concurrency": 1}, "MEMBER_UNKNOWN", "/concurrency")):
             with self.subTest(workload):
                 self.refused(workload, code, where)
-        done = test_cli.run("plan", self.model, "--devices", "2", "--what-if", "--workload", self.workload(LLM))
-        self.assertEqual(done.returncode, 2)
-
     def test_files_of_a_service(self):
         """The plan is made again from its JSON, and its text says what users see."""
         plan = self.path("plan.json")
@@ -384,6 +480,38 @@ class Workload(test_cli.Case):
         for words in ("Users see first token after", "tokens per second", "sequences in flight", "prefill", "decode"):
             self.assertIn(words, text)
         self.done("export", plan, "--model", self.model, "--format", "csv", "-o", self.path("plan.csv"))
+
+    def test_models_of_phases(self):
+        """Each phase has models of the devices, in its configuration of one annotated model; other files go with a new plan."""
+        out = self.path("out")
+        slow = {"memory_bandwidth": 1e8, "link_bandwidth": 1e9}
+        words = ("--cluster", self.cluster(4, **slow), "--emit", out, "--no-simulation", "--objective", "latency")
+        self.done("plan", self.model, *words, "--workload", self.workload(LLM))
+        with open(os.path.join(out, "plan.json"), encoding="utf-8") as file:
+            phases = json.load(file)["service"]["phases"]
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        self.assertEqual([phase["name"] for phase in manifest["phases"]], ["prefill", "decode"])
+        for phase, listed in zip(phases, manifest["phases"]):
+            self.assertEqual((phase["configuration"], phase["dims"]), (listed["configuration"], listed["dims"]))
+            self.assertEqual("devices" in listed, not phase["planned"])
+            for device in listed.get("devices", manifest["devices"]):
+                for part in device["parts"]:
+                    self.assertTrue(os.path.exists(os.path.join(out, part["model"])))
+        annotated = os.path.join(out, "annotated.onnx")
+        names = {"shardplan", *(phase["configuration"] for phase in phases)}
+        found = {one["name"] for one in self.json("inspect", annotated)["configurations"]}
+        self.assertEqual(found, names)
+        self.done("check", annotated)
+        if len(names) > 1:
+            done = test_cli.run("export", annotated, "--format", "csv", "-o", self.path("one.csv"))
+            self.assertIn(b"'shardplan.", done.stderr)
+        other, = (phase["name"] for phase in phases if not phase["planned"])
+        before = set(os.listdir(out))
+        self.assertTrue(any(name.endswith(f".{other}.onnx") for name in before), before)
+        sizes = [word for name, value in phases[1]["dims"].items() for word in ("--dim", f"{name}={value}")]
+        self.done("plan", self.model, *words, *sizes)
+        self.assertFalse(any(name.endswith(f".{other}.onnx") for name in os.listdir(out)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ function varint(value) {
     if (isLast) return Buffer.from(bytes);
   }
 }
-const message = (number, ...payloads) => {
+export const message = (number, ...payloads) => {
   const payload = Buffer.concat(payloads.map((item) => Buffer.from(item)));
   return Buffer.concat([varint(number * 8 + 2), varint(payload.length), payload]);
 };
@@ -44,7 +44,7 @@ function renameRecord(bytes, nameField, prefix, inner = {}) {
   return Buffer.concat(parts);
 }
 
-function* rawFields(bytes) {
+export function* rawFields(bytes) {
   let at = 0;
   for (const [number, payload] of fields(bytes)) {
     // The end of a field follows from its payload where it has one, else it is found again.

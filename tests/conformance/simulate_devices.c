@@ -42,7 +42,7 @@ static enum sp_status write_device(const struct sp_realize_request *request, con
     for (uint32_t i = 0; status == SP_OK && i < parts; i++) {
         if (recipes[i] == NULL)
             continue;
-        (void)snprintf(path, sizeof(path), "%s.%s", prefix, sp_device_plan_model(device, i, model));
+        (void)snprintf(path, sizeof(path), "%s.%s", prefix, sp_device_plan_model(NULL, device, i, model));
         status = simulate_stream(recipes[i], request->partition.model, path, err);
     }
     for (uint32_t i = 0; i < parts; i++)

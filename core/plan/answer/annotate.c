@@ -1,8 +1,10 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/sorted.h"
 #include "plan/cost_graph.h"
+#include "plan/service/service.h"
 
 #define SP_DEVICE_LABEL_SIZE (SP_DEVICE_NAME_SIZE + 16)
 
@@ -240,7 +242,7 @@ static enum sp_status annotate_node(struct context *c, uint32_t index, struct sp
     struct sp_node_configuration *configuration = &annotation->configuration;
     enum sp_status status = SP_OK;
     annotation->node = node;
-    configuration->configuration_id = SP_PLAN_CONFIGURATION;
+    configuration->configuration_id = c->plan->configuration;
     configuration->has_stage = true;
     configuration->stage = (int32_t)stage;
     configuration->specs =
@@ -271,13 +273,54 @@ enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotat
     if (plan->model->is_sorted)
         qsort(nodes, graph->node_count, sizeof *nodes, sp_annotation_by_place);
     *ret_annotations = (struct sp_annotations){
-        .configuration = SP_PLAN_CONFIGURATION,
+        .configuration = plan->configuration,
         .num_devices = (int32_t)c.device_count,
         .device_names = c.device_names,
         .count = graph->node_count,
         .nodes = nodes,
     };
     return SP_OK;
+}
+
+/* ---- phases of a service ---------------------------------------------------------------------------------------- */
+
+static bool is_listed(const struct sp_annotations *first, const char *configuration)
+{
+    while (first != NULL && strcmp(first->configuration, configuration) != 0)
+        first = first->next;
+    return first != NULL;
+}
+
+/* Behind those of the plan those of its phases that lay their tensors in other ways. They are of other readings of the
+   same file: a node is the plan's of the same number. */
+static enum sp_status add_phases(const struct sp_plan *plan, struct sp_annotations *first, struct sp_error *err)
+{
+    const struct sp_service *service = plan->service;
+    struct sp_annotations *last = first;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && service != NULL && i < service->phase_count; i++) {
+        const struct sp_service_phase *phase = &service->phases[i];
+        if (phase->plan == NULL || is_listed(first, phase->configuration))
+            continue;
+        struct sp_annotations *own = SP_NEW(plan->arena, struct sp_annotations);
+        struct sp_annotation *nodes;
+        if (own == NULL)
+            return sp_fail_memory(err);
+        status = sp_plan_annotations(phase->plan, own, err);
+        if (status != SP_OK)
+            return status;
+        nodes = SP_NEW_ARRAY(plan->arena, own->count, struct sp_annotation);
+        if (nodes == NULL || own->nodes == NULL)
+            return sp_fail_memory(err);
+        for (uint32_t n = 0; n < own->count; n++) {
+            nodes[n] = own->nodes[n];
+            nodes[n].node = &plan->model->graph->nodes[own->nodes[n].node->index];
+        }
+        own->nodes = nodes;
+        last->next = own;
+        last = own;
+    }
+    return status;
 }
 
 enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **ret_splice, struct sp_error *err)
@@ -287,6 +330,8 @@ enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **r
     struct sp_arena_mark mark = sp_arena_mark(plan->arena);
     struct sp_annotations annotations;
     enum sp_status status = sp_plan_annotations(plan, &annotations, err);
+    if (status == SP_OK)
+        status = add_phases(plan, &annotations, err);
     if (status == SP_OK)
         status = sp_onnx_annotate(plan->model, &annotations, ret_splice, err);
     if (status == SP_OK && plan->file != NULL)

@@ -27,7 +27,9 @@ static struct sp_job_options beside(const struct sp_copy_question *question, con
 {
     struct sp_job_options rest = *question->job_options;
     const size_t limit = rest.memory_budget != 0 ? rest.memory_budget : SP_DEFAULT_JOB_BYTES;
-    const size_t used = held != NULL ? held->budget.used : 0;
+    size_t used = 0;
+    for (; held != NULL; held = held->next)
+        used += held->budget.used;
     rest.memory_budget = limit > used ? limit - used : 1;
     rest.skip_minimum_memory = true;
     return rest;
@@ -211,17 +213,39 @@ static enum sp_status take_figures(struct sp_arena *arena, const struct sp_plan 
 }
 
 /* The same model at other sizes, on the same placement. */
-static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_phase_figures *figures,
-                           struct sp_error *err)
+static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_sizes *sizes, double *ret_moved_bytes,
+                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
 {
     const struct sp_plan *planned = copy->plan;
     const struct sp_placed_model placed = {planned->workload, planned->result};
-    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = &figures->moved_bytes};
+    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = ret_moved_bytes};
     const struct sp_plan_options options = options_of(copy->question, sizes);
     const struct sp_job_options job_options = beside(copy->question, copy->job);
+    return sp_job_plan_from(&job_options, copy->cluster, &options, &found, ret_job, ret_plan, err);
+}
+
+enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_job **ret_job,
+                                 struct sp_plan **ret_plan, struct sp_error *err)
+{
+    struct sp_job *last = copy->job;
+    double moved;
+    *ret_plan = NULL;
+    if (same_sizes(sizes, &copy->sizes))
+        return SP_OK;
+    enum sp_status status = plan_like(copy, sizes, &moved, ret_job, ret_plan, err);
+    while (status == SP_OK && last->next != NULL)
+        last = last->next;
+    if (status == SP_OK)
+        last->next = *ret_job;
+    return status;
+}
+
+static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_phase_figures *figures,
+                           struct sp_error *err)
+{
     struct sp_job *job = NULL;
     struct sp_plan *plan;
-    enum sp_status status = sp_job_plan_from(&job_options, copy->cluster, &options, &found, &job, &plan, err);
+    enum sp_status status = plan_like(copy, sizes, &figures->moved_bytes, &job, &plan, err);
     if (status == SP_OK)
         status = take_figures(copy->question->arena, plan, figures, err);
     sp_job_destroy(job);

@@ -54,9 +54,14 @@ void sp_copy_destroy(struct sp_copy *copy); /* NULL is allowed */
 enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_sizes *sizes,
                                 const struct sp_phase_figures **ret_figures, struct sp_error *err);
 
+/* The plan of a phase at these sizes, in a job of its own that goes with the copy's: the model's tensors where the phase has
+   them, on the copy's weights. *ret_plan NULL: the sizes are those that were planned. */
+enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_job **ret_job,
+                                 struct sp_plan **ret_plan, struct sp_error *err);
+
 const struct sp_plan *sp_copy_plan_of(const struct sp_copy *copy);
 
-/* The copy's job and plan become the caller's; the copy has no more use than to be destroyed. */
+/* The copy's job, with those of its phases, and its plan become the caller's; the copy has no more use than to be destroyed. */
 void sp_copy_take(struct sp_copy *copy, struct sp_job **ret_job, struct sp_plan **ret_plan);
 
 /* The sizes of the options with `count` dims more; a dim that both have is the phase's. `values` of the phase, where it

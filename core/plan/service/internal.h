@@ -42,6 +42,11 @@ struct sp_trial_figures {
     bool fits;
 };
 
+/* ---- service.c ---- */
+
+/* What copies are planned by: the options of a service, with the objective of one copy. */
+struct sp_plan_options sp_service_copy_options(const struct sp_plan_options *options);
+
 /* ---- limits.c ---- */
 
 /* The largest of figure / limit, 0 where there are none; fills in the limits of the service. */
@@ -116,3 +121,10 @@ enum sp_status sp_serve_llm_times(const struct sp_trial *trial, const struct sp_
 enum sp_status sp_serve_llm_phases(const struct sp_trial *trial, const struct sp_trial_figures *figures,
                                    struct sp_service *service, struct sp_error *err);
 enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err);
+
+/* ---- phase_plans.c ---- */
+
+/* Makes the plan of each phase of the chosen trial, and says in which configurations of the annotated model they are. One
+   for which the memory of a job does not suffice has none. */
+enum sp_status sp_serve_phase_plans(const struct sp_trial *trial, struct sp_service_phase *phases, uint32_t count,
+                                    struct sp_error *err);

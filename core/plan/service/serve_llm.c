@@ -230,9 +230,7 @@ static struct sp_service_phase phase_of(const char *name, const struct sp_phase_
                                         const struct sp_sizes *sizes)
 {
     return (struct sp_service_phase){.name = name,
-                                     .dim_count = sizes->dim_count,
-                                     .dim_names = sizes->dim_names,
-                                     .dim_values = sizes->dim_values,
+                                     .sizes = *sizes,
                                      .latency_seconds = figures->latency_seconds,
                                      .interval_seconds = figures->interval_seconds,
                                      .memory_bytes = figures->memory_bytes,

@@ -99,9 +99,7 @@ enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_se
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
         const double runs = runs_of(&traffic->phases[i]);
         phases[i] = (struct sp_service_phase){.name = traffic->phases[i].name,
-                                              .dim_count = serving->phases[i].dim_count,
-                                              .dim_names = serving->phases[i].dim_names,
-                                              .dim_values = serving->phases[i].dim_values,
+                                              .sizes = serving->phases[i],
                                               .runs = runs,
                                               .latency_seconds = figures[i]->latency_seconds,
                                               .interval_seconds = figures[i]->interval_seconds,

@@ -46,6 +46,7 @@ struct choosing {
     bool pools_are_best;
     double closest;            /* of those that fit memory and break a limit: the smallest ratio */
     struct sp_service nearest; /* this one */
+    struct sp_trial near;      /* and its copy, while there is no best one; else NULL */
     struct sp_error nofit;     /* of the first copy that does not fit, or SP_OK */
 };
 
@@ -101,9 +102,12 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, st
     }
     figures.service.devices = devices;
     *ret_figures = figures;
-    if (figures.fits && !keeps && (c->closest <= 0 || figures.limit_ratio < c->closest)) {
+    if (figures.fits && !keeps && c->best.copy == NULL && (c->closest <= 0 || figures.limit_ratio < c->closest)) {
         c->closest = figures.limit_ratio;
         c->nearest = figures.service;
+        sp_copy_destroy(c->near.copy);
+        c->near = *trial;
+        return SP_OK;
     }
     if (!figures.fits || !keeps ||
         (c->best.copy != NULL && !sp_service_is_better(&c->serving, &figures.service, &c->figures.service))) {
@@ -111,6 +115,8 @@ static enum sp_status judge(struct choosing *c, const struct sp_trial *trial, st
         return SP_OK;
     }
     sp_copy_destroy(c->best.copy);
+    sp_copy_destroy(c->near.copy);
+    c->near.copy = NULL;
     c->best = *trial;
     c->figures = figures;
     c->devices = devices;
@@ -312,6 +318,8 @@ static enum sp_status try_pools(struct choosing *c, struct sp_error *err)
         if (c->closest <= 0 || c->pools.limit_ratio < c->closest) {
             c->closest = c->pools.limit_ratio;
             c->nearest = *service;
+            sp_copy_destroy(c->near.copy);
+            c->near.copy = NULL;
         }
         return SP_OK;
     }
@@ -325,34 +333,92 @@ static enum sp_status try_pools(struct choosing *c, struct sp_error *err)
 
 /* ---- the answer --------------------------------------------------------------------------------------------------- */
 
+/* "tpot_seconds 0.05 (it has 0.062, 24 % over)" for each limit that the closest service breaks. */
+static void list_broken(const struct sp_service *nearest, struct sp_buf *buf)
+{
+    for (uint32_t i = 0; i < nearest->limit_count; i++) {
+        const struct sp_service_limit *limit = &nearest->limits[i];
+        const bool is_rate = strcmp(limit->name, "rate_per_second") == 0;
+        const double off = is_rate ? 1 - limit->figure.value / limit->limit : limit->figure.value / limit->limit - 1;
+        if (limit->state == SP_LIMIT_BROKEN)
+            sp_buf_printf(buf, "%s%s %.4g (it has %.4g, %.3g %% %s)", buf->size > 0 ? " and " : "", limit->name,
+                          limit->limit, limit->figure.value, 100 * off, is_rate ? "too few" : "over");
+    }
+}
+
+/* So many times the copies of the closest service serve the rate, where it keeps all other limits. */
+static bool add_copies(const struct choosing *c, struct sp_buf *buf)
+{
+    const struct sp_service *nearest = &c->nearest;
+    const double of_copy = nearest->capacity_per_second.value / nearest->copies;
+    const double copies = floor(nearest->rate_per_second / of_copy) + 1;
+    for (uint32_t i = 0; i < nearest->limit_count; i++) {
+        const bool is_rate = strcmp(nearest->limits[i].name, "rate_per_second") == 0;
+        if (strcmp(nearest->limits[i].name, "budget_per_hour") == 0) /* which more copies need more of */
+            return false;
+        if (is_rate == (nearest->limits[i].state != SP_LIMIT_BROKEN))
+            return false;
+    }
+    if (!nearest->has_rate || !(copies <= SP_MAX_DEVICES))
+        return false;
+    sp_buf_printf(buf, " %.0f copies like it, on %.0f devices, serve that rate.", copies,
+                  copies * sp_plan_devices_used(sp_copy_plan_of(c->near.copy)));
+    return true;
+}
+
+/* What would do, as far as the closest service says it. */
+static enum sp_status add_remedy(const struct choosing *c, struct sp_buf *buf, struct sp_error *err)
+{
+    const struct sp_traffic *traffic = c->serving.traffic;
+    struct sp_service at = {0};
+    enum sp_status status = SP_OK;
+    if (c->near.copy != NULL && add_copies(c, buf))
+        return SP_OK;
+    if (c->near.copy != NULL && traffic->is_llm && traffic->rate_per_second <= 0)
+        status = sp_serve_llm_limits(&c->near, &at, err);
+    if (at.limit_concurrency > 0)
+        sp_buf_printf(buf, " With %lld sequences in flight it keeps them.", (long long)at.limit_concurrency);
+    else
+        sp_buf_text(buf, " Give it more or faster devices, or change the limits.");
+    return status;
+}
+
+static enum sp_status refuse_limits(const struct choosing *c, struct sp_error *err)
+{
+    const struct sp_service *nearest = &c->nearest;
+    struct sp_buf broken, remedy;
+    sp_buf_init(&broken, SP_ERROR_MESSAGE_SIZE);
+    sp_buf_init(&remedy, SP_ERROR_MESSAGE_SIZE);
+    list_broken(nearest, &broken);
+    enum sp_status status = add_remedy(c, &remedy, err);
+    if (status == SP_OK && (sp_buf_failed(&broken) || sp_buf_failed(&remedy)))
+        status = sp_fail_memory(err);
+    if (status == SP_OK && nearest->is_llm)
+        status = sp_fail(err, SP_ERR_NOFIT, "LIMIT_NOT_KEPT",
+                         "No plan keeps the limits. The closest, %u copies of the model with %lld sequences in flight, "
+                         "breaks %s.%s",
+                         nearest->copies, (long long)nearest->concurrency, broken.data, remedy.data);
+    else if (status == SP_OK)
+        status = sp_fail(err, SP_ERR_NOFIT, "LIMIT_NOT_KEPT",
+                         "No plan keeps the limits. The closest, %u copies of the model, breaks %s.%s", nearest->copies,
+                         broken.data, remedy.data);
+    sp_buf_release(&broken);
+    sp_buf_release(&remedy);
+    return status;
+}
+
 /* Nothing keeps the limits, or fits. */
 static enum sp_status refuse(const struct choosing *c, struct sp_error *err)
 {
-    const struct sp_service_limit *worst = NULL;
-    double ratio = 0;
-    for (uint32_t i = 0; i < c->nearest.limit_count; i++) {
-        const struct sp_service_limit *limit = &c->nearest.limits[i];
-        const bool is_rate = strcmp(limit->name, "rate_per_second") == 0;
-        const double of = is_rate ? limit->limit / limit->figure.value : limit->figure.value / limit->limit;
-        if (of > ratio) {
-            ratio = of;
-            worst = limit;
-        }
-    }
-    if (worst == NULL) {
-        if (err != NULL)
-            *err = c->nofit;
-        return c->nofit.status != SP_OK
-                   ? c->nofit.status
-                   : sp_fail(err, SP_ERR_NOFIT, "SERVICE_NO_MEMORY",
-                             "Plans of one phase fit the devices, but none has memory for all phases of the workload: "
-                             "give it more devices, or fewer sequences in flight.");
-    }
-    return sp_fail(err, SP_ERR_NOFIT, "LIMIT_NOT_KEPT",
-                   "No plan keeps %s %.4g: the closest has %.4g (%.3g %% off), with %u copies of the model and %lld "
-                   "sequences in flight. Give it more or faster devices, or change the limit.",
-                   worst->name, worst->limit, worst->figure.value, 100 * (ratio - 1), c->nearest.copies,
-                   (long long)c->nearest.concurrency);
+    if (c->closest > 0)
+        return refuse_limits(c, err);
+    if (err != NULL)
+        *err = c->nofit;
+    return c->nofit.status != SP_OK
+               ? c->nofit.status
+               : sp_fail(err, SP_ERR_NOFIT, "SERVICE_NO_MEMORY",
+                         "Plans of one phase fit the devices, but none has memory for all phases of the workload: "
+                         "give it more devices, or fewer sequences in flight.");
 }
 
 /* What a reader of the plan has to know of it. */
@@ -407,6 +473,11 @@ static enum sp_status deliver(struct choosing *c, struct sp_job **ret_job, struc
         struct sp_service_phase *phase = (struct sp_service_phase *)(uintptr_t)&service->phases[i];
         phase->is_planned = strcmp(phase->name, serving->candidates[c->best_candidate].planned) == 0;
     }
+    if (!c->pools_are_best) /* whose phases are plans of their own */
+        status = sp_serve_phase_plans(&c->best, (struct sp_service_phase *)(uintptr_t)service->phases,
+                                      service->phase_count, err);
+    if (status != SP_OK)
+        return status;
     service->objective = serving->by_price ? "cost" : sp_objective_name(serving->objective);
     sp_copy_take(c->best.copy, ret_job, ret_plan);
     (*ret_plan)->service = service;
@@ -429,6 +500,19 @@ static enum sp_status begin(struct choosing *c, struct sp_error *err)
     return status;
 }
 
+struct sp_plan_options sp_service_copy_options(const struct sp_plan_options *options)
+{
+    struct sp_plan_options own = *options;
+    own.by_price = false;
+    if (options->traffic->is_llm)
+        own.objective = SP_OBJECTIVE_LATENCY;
+    else if (options->objective != SP_OBJECTIVE_LATENCY)
+        own.objective = SP_OBJECTIVE_THROUGHPUT;
+    if (options->traffic->states != NULL)
+        own.sizes.given.states = options->traffic->states;
+    return own;
+}
+
 enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_options *job_options,
                                const struct sp_cluster *cluster, const struct sp_plan_options *options,
                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
@@ -438,16 +522,9 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
                                      .cluster = cluster,
                                      .objective = options->objective,
                                      .tolerance = options->tolerance,
-                                     .options = *options}};
+                                     .by_price = options->by_price,
+                                     .options = sp_service_copy_options(options)}};
     c.serving.question = (struct sp_copy_question){arena, job_options, &c.serving.options};
-    c.serving.by_price = options->by_price;
-    c.serving.options.by_price = false;
-    if (options->traffic->is_llm)
-        c.serving.options.objective = SP_OBJECTIVE_LATENCY;
-    else if (options->objective != SP_OBJECTIVE_LATENCY)
-        c.serving.options.objective = SP_OBJECTIVE_THROUGHPUT;
-    if (options->traffic->states != NULL)
-        c.serving.options.sizes.given.states = options->traffic->states;
     enum sp_status status = begin(&c, err);
     if (status == SP_OK && options->traffic->pools != SP_POOLS_SEPARATE)
         status = try_all(&c, err);
@@ -459,5 +536,6 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
         status = deliver(&c, ret_job, ret_plan, err);
     if (status != SP_OK)
         sp_copy_destroy(c.best.copy);
+    sp_copy_destroy(c.near.copy);
     return status;
 }

@@ -22,6 +22,10 @@
  * then the request. Figures are means with the error bars of their times; a limit that the mean keeps and the upper end
  * of its bar does not is said to be uncertain.
  *
+ * Realised. Weights, states and stages of all phases are the plan's; in between, a phase may lay its tensors in a way of its
+ * own. The annotated model has a configuration for each such way ("shardplan" for the plan itself, "shardplan.prefill"),
+ * and each phase has models of the devices, which share the files of their weights.
+ *
  * Sources: service/generation.h, service/phases.h.
  */
 #include "plan/job.h"
@@ -57,13 +61,19 @@ struct sp_service_limit {
 };
 #define SP_SERVICE_LIMITS 5
 
+/* Of a phase, on the plan for one of them alone. */
+struct sp_service_alone {
+    double latency_seconds, interval_seconds;
+    bool fits;
+};
+
+#define SP_PHASE_NAME_IN_FILES 48 /* bytes of a phase's name that stands in names of files */
+
 /* A phase on the placement of the plan. */
 struct sp_service_phase {
     const char *name;
     bool is_planned; /* the plan is at these sizes */
-    uint32_t dim_count;
-    const char *const *dim_names;
-    const int64_t *dim_values;
+    struct sp_sizes sizes;
     double runs; /* of it that a request needs, in the mean */
     struct sp_error_bar latency_seconds, interval_seconds;
     double memory_bytes; /* of the fullest device */
@@ -71,6 +81,14 @@ struct sp_service_phase {
     double moved_bytes;  /* of weights that would have to lie elsewhere at these sizes: 0, but where an operator cannot
                             be split as the plan has it */
     const char *bottleneck;
+    /* What devices run in this phase: the plan at its sizes, with the plan's weights. */
+    const char *configuration; /* of the annotated model; NULL: it could not be written */
+    const char *file_name;     /* in the names of its models; NULL: they are those of the plan */
+    struct sp_job *job;        /* with file_name: of its plan. Both go with the plan's job */
+    const struct sp_plan *plan;
+    /* Per phase of the service, what it takes on the best plan for this phase alone on the devices of a copy; NULL: that was
+       not looked at. */
+    const struct sp_service_alone *alone;
 };
 
 /* One that was looked at. */
@@ -141,8 +159,9 @@ struct sp_service {
 
 /*
  * Plans the service that options->traffic asks for; the plan has `service` set. All of it is in `arena`, which must
- * outlive the plan. SP_ERR_NOFIT "LIMIT_NOT_KEPT": plans fit, and none keeps the limits; the message says which limit
- * the closest one breaks, and by how much. Other errors are those of sp_job_plan().
+ * outlive the plan. SP_ERR_NOFIT "LIMIT_NOT_KEPT": plans fit, and none keeps the limits; the message says which limits
+ * the closest one breaks, by how much, and how many sequences in flight, or copies of it, would keep them. Other errors
+ * are those of sp_job_plan().
  */
 enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_options *job_options,
                                const struct sp_cluster *cluster, const struct sp_plan_options *options,
@@ -155,6 +174,14 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
 enum sp_status sp_service_sweep(struct sp_arena *arena, const struct sp_job_options *job_options,
                                 const struct sp_sweep *sweep, const struct sp_plan_options *options,
                                 struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err);
+
+/*
+ * Sets `alone` of the phases of a plan, which is the job's: a search more for each of them that the plan is not for. One
+ * that the memory of a job or the time does not suffice for stays without.
+ */
+enum sp_status sp_service_look_alone(struct sp_arena *arena, const struct sp_job_options *job_options,
+                                     const struct sp_plan_options *options, const struct sp_job *job,
+                                     const struct sp_plan *plan, struct sp_error *err);
 
 /* The member "service" of a plan's JSON; nothing where there is none. */
 void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json);

@@ -48,8 +48,10 @@ static void take_states(struct finding *f)
         if (shape == NULL || state->axis == SP_STATE_FIXED || state->axis >= shape->rank)
             continue;
         take(f, SP_SYMBOL_PAST, shape->dims[state->axis]);
-        if (state->axis > 0)
-            take(f, SP_SYMBOL_BATCH, shape->dims[0]);
+        for (uint32_t a = 0; a < shape->rank; a++) { /* heads and their sizes are numbers */
+            if (a != state->axis && shape->dims[a].kind == SP_DIM_SYMBOLIC)
+                take(f, SP_SYMBOL_BATCH, shape->dims[a]);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
  * "past_seq_len"); what they are follows from the inputs:
  *
  *   past        the axis that grows of the inputs that are states (graph/states.h): past_key_values.* [batch, heads, past, dim]
- *   batch       the first axis of states, else of the tokens
+ *   batch       the first axis of states that is a symbol and does not grow, else the first one of the tokens
  *   positions   the second axis of the tokens: input_ids [batch, positions], position_ids, inputs_embeds; of inputs of
  *               two or three axes whose name says nothing, integers come first
  *   total       the second axis of a mask: attention_mask [batch, total], positions and past together, where it is

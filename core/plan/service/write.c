@@ -140,6 +140,32 @@ static void write_times(const struct sp_service_times *times, struct sp_json *js
     sp_json_end_object(json);
 }
 
+/* What the phases take on the best plan for this one alone. */
+static void write_alone(const struct sp_service *service, uint32_t index, struct sp_json *json)
+{
+    const struct sp_service_alone *alone = service->phases[index].alone;
+    if (alone == NULL)
+        return;
+    sp_json_key(json, "alone");
+    sp_json_begin_object(json);
+    write_figure(json, "latency_seconds", alone[index].latency_seconds);
+    write_figure(json, "interval_seconds", alone[index].interval_seconds);
+    sp_json_key(json, "others");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        if (i == index)
+            continue;
+        sp_json_begin_object(json);
+        sp_json_member_string(json, "name", service->phases[i].name);
+        write_figure(json, "latency_seconds", alone[i].latency_seconds);
+        write_figure(json, "interval_seconds", alone[i].interval_seconds);
+        sp_json_member_bool(json, "fits", alone[i].fits);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+    sp_json_end_object(json);
+}
+
 static void write_phases(const struct sp_service *service, struct sp_json *json)
 {
     sp_json_key(json, "phases");
@@ -151,9 +177,11 @@ static void write_phases(const struct sp_service *service, struct sp_json *json)
         sp_json_member_bool(json, "planned", phase->is_planned);
         sp_json_key(json, "dims");
         sp_json_begin_object(json);
-        for (uint32_t d = 0; d < phase->dim_count; d++)
-            sp_json_member_int(json, phase->dim_names[d], phase->dim_values[d]);
+        for (uint32_t d = 0; d < phase->sizes.dim_count; d++)
+            sp_json_member_int(json, phase->sizes.dim_names[d], phase->sizes.dim_values[d]);
         sp_json_end_object(json);
+        if (phase->configuration != NULL)
+            sp_json_member_string(json, "configuration", phase->configuration);
         write_figure(json, "runs_per_request", phase->runs);
         write_bar(json, "latency_seconds", "latency_range", &phase->latency_seconds);
         write_bar(json, "interval_seconds", "interval_range", &phase->interval_seconds);
@@ -161,6 +189,7 @@ static void write_phases(const struct sp_service *service, struct sp_json *json)
         write_figure(json, "time_share", phase->time_share);
         write_figure(json, "moved_weight_bytes", phase->moved_bytes);
         sp_json_member_string(json, "bottleneck", phase->bottleneck);
+        write_alone(service, i, json);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -404,6 +433,39 @@ static void name_cell(struct sp_buf *buf, struct sp_buf *cell, const char *name,
     sp_buf_clear(cell);
 }
 
+/* "9.8 ms (3 % less)" of what the plan takes. */
+static void text_change(struct sp_buf *buf, double seconds, double of_plan)
+{
+    const double share = 100 * (seconds / of_plan - 1);
+    sp_text_seconds(buf, seconds);
+    if (fabs(share) < 0.05)
+        sp_buf_text(buf, " (the same)");
+    else
+        sp_buf_printf(buf, " (%.3g %% %s)", fabs(share), share < 0 ? "less" : "more");
+}
+
+/* What a plan for the phase alone takes, and what the others would. */
+static void text_alone(const struct sp_service *service, uint32_t index, struct sp_buf *cell, struct sp_buf *buf)
+{
+    const struct sp_service_phase *phase = &service->phases[index];
+    if (phase->alone == NULL)
+        return;
+    sp_buf_text(cell, "A plan for this phase alone takes ");
+    text_change(cell, phase->alone[index].latency_seconds, phase->latency_seconds.value);
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        if (i == index)
+            continue;
+        sp_buf_printf(cell, ", '%.80s' then ", service->phases[i].name);
+        text_change(cell, phase->alone[i].latency_seconds, service->phases[i].latency_seconds.value);
+        if (!phase->alone[i].fits)
+            sp_buf_text(cell, ", for which memory does not suffice");
+    }
+    sp_buf_text(cell, ".");
+    sp_buf_text(buf, "  ");
+    sp_text_wrapped(buf, cell->data, 2, TEXT_COLUMNS);
+    sp_buf_clear(cell);
+}
+
 static void text_phases(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
 {
     sp_buf_printf(buf, "\n%-34s%12s%11s%11s%11s%7s\n", "Phase", "Runs/request", "Latency", "Interval", "Memory",
@@ -419,6 +481,7 @@ static void text_phases(const struct sp_service *service, struct sp_buf *cell, s
         sp_buf_printf(buf, "%6.0f%%%s\n", 100 * phase->time_share, phase->is_planned ? "  planned" : "");
         sp_buf_text(buf, "  ");
         sp_text_wrapped(buf, phase->bottleneck, 2, TEXT_COLUMNS);
+        text_alone(service, i, cell, buf);
     }
 }
 

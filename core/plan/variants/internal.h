@@ -25,7 +25,7 @@ struct sp_variants_run {
 
 /* ---- one_cluster.c ---- */
 
-/* sp_job_plan(), which shares with the run's other plans what they have in common. */
+/* sp_job_plan(), which shares with the run's other plans what they have in common; of a workload sp_service_plan(). */
 enum sp_status sp_variants_plan(struct sp_variants_run *run, const struct sp_job_options *job_options,
                                 const struct sp_cluster *cluster, struct sp_job **ret_job, struct sp_plan **ret_plan,
                                 struct sp_error *err);
@@ -48,8 +48,12 @@ enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_
 /* Like memcmp(); differences of rounding are none. */
 int sp_variants_compare_values(double a, double b);
 
+/* By which rows are compared: at a rate that is given, a service serves as many requests anyway, and the shortest one
+   decides. */
+enum sp_objective sp_variants_objective(const struct sp_plan_options *options);
+
 /* Below 0 where `a` is better by the objective, ties broken as the search does; differences of rounding are none. */
-int sp_variants_compare(enum sp_objective objective, const struct sp_variant *a, const struct sp_variant *b);
+int sp_variants_compare(const struct sp_plan_options *options, const struct sp_variant *a, const struct sp_variant *b);
 
 /* ---- what_if.c ---- */
 

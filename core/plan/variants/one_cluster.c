@@ -1,6 +1,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan/service/service.h"
+#include "plan/service/traffic.h"
 #include "plan/variants/internal.h"
 
 #define READING_SHARE 0.1 /* of a variant's progress: what comes before its search */
@@ -21,6 +23,19 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return !run->stopped;
 }
 
+/* Of all copies. */
+static enum sp_status take_service(struct sp_arena *arena, const struct sp_service *service, struct sp_variant *row,
+                                   struct sp_error *err)
+{
+    row->latency_seconds = service->request_seconds.value;
+    row->interval_seconds = 1 / service->requests_per_second.value;
+    row->devices_used = service->devices;
+    row->memory_bytes = service->memory_bytes;
+    row->price_per_hour = service->price_per_hour;
+    row->description = sp_arena_printf(arena, "%u x %s", service->copies, row->description);
+    return row->description != NULL ? SP_OK : sp_fail_memory(err);
+}
+
 enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_plan *plan, struct sp_variant *row,
                                         struct sp_error *err)
 {
@@ -39,7 +54,9 @@ enum sp_status sp_variants_take_figures(struct sp_arena *arena, const struct sp_
             description = plan->result->front[i].description;
     }
     row->description = sp_arena_string(arena, description, strlen(description));
-    return row->description != NULL ? SP_OK : sp_fail_memory(err);
+    if (row->description == NULL)
+        return sp_fail_memory(err);
+    return plan->service != NULL ? take_service(arena, plan->service, row, err) : SP_OK;
 }
 
 /* What a job may take beside the plan that is held, and beside a base; false: nothing. */
@@ -47,7 +64,9 @@ static bool budget_left(const struct sp_variants_run *run, size_t *ret_bytes)
 {
     const size_t limit = run->job_options.memory_budget != 0 ? run->job_options.memory_budget : SP_DEFAULT_JOB_BYTES;
     const struct sp_job *base = run->base != NULL ? run->base : run->held != NULL ? run->held->base : NULL;
-    const size_t held = (run->held != NULL ? run->held->budget.used : 0) + (base != NULL ? base->budget.used : 0);
+    size_t held = base != NULL ? base->budget.used : 0;
+    for (const struct sp_job *job = run->held; job != NULL; job = job->next)
+        held += job->budget.used;
     *ret_bytes = limit > held ? limit - held : 0;
     return limit > held;
 }
@@ -69,9 +88,14 @@ enum sp_status sp_variants_plan(struct sp_variants_run *run, const struct sp_job
 {
     struct sp_job_options own = *job_options;
     size_t left;
-    open_base(run, job_options);
+    if (run->options->traffic == NULL)
+        open_base(run, job_options);
     if (!budget_left(run, &left))
         return sp_fail_memory(err);
+    if (run->options->traffic != NULL) {
+        own.memory_budget = left;
+        return sp_service_plan(run->arena, &own, cluster, run->options, ret_job, ret_plan, err);
+    }
     if (run->base != NULL) {
         run->base->budget.limit = run->base->budget.used + left / STORE_PART;
         own.memory_budget = left - left / STORE_PART;
@@ -153,7 +177,13 @@ int sp_variants_compare_values(double a, double b)
     return a < b - slack ? -1 : a > b + slack;
 }
 
-int sp_variants_compare(enum sp_objective objective, const struct sp_variant *a, const struct sp_variant *b)
+enum sp_objective sp_variants_objective(const struct sp_plan_options *options)
+{
+    const bool has_rate = options->traffic != NULL && options->traffic->rate_per_second > 0;
+    return has_rate && options->objective == SP_OBJECTIVE_THROUGHPUT ? SP_OBJECTIVE_LATENCY : options->objective;
+}
+
+int sp_variants_compare(const struct sp_plan_options *options, const struct sp_variant *a, const struct sp_variant *b)
 {
     const int interval = sp_variants_compare_values(a->interval_seconds, b->interval_seconds);
     const int latency = sp_variants_compare_values(a->latency_seconds, b->latency_seconds);
@@ -164,9 +194,11 @@ int sp_variants_compare(enum sp_objective objective, const struct sp_variant *a,
         [SP_OBJECTIVE_LATENCY] = {latency, devices, interval, memory},
         [SP_OBJECTIVE_DEVICES] = {devices, interval, latency, memory},
     };
-    for (size_t i = 0; i < 4; i++) {
-        if (orders[objective][i] != 0)
-            return orders[objective][i];
+    const int price = options->by_price ? sp_variants_compare_values(a->price_per_hour, b->price_per_hour) : 0;
+    for (size_t i = 0; price == 0 && i < 4; i++) {
+        const int order = orders[sp_variants_objective(options)][i];
+        if (order != 0)
+            return order;
     }
-    return 0;
+    return price;
 }

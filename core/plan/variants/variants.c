@@ -61,7 +61,7 @@ static bool is_preferred_near_best(const struct sweeping *s, uint32_t a, uint32_
         return is_near_best(s, a);
     if (x->devices_available != y->devices_available)
         return x->devices_available < y->devices_available;
-    return sp_variants_compare(s->run->options->objective, x, y) < 0;
+    return sp_variants_compare(s->run->options, x, y) < 0;
 }
 
 static bool is_preferred(const struct sweeping *s, uint32_t a, uint32_t b)
@@ -69,7 +69,7 @@ static bool is_preferred(const struct sweeping *s, uint32_t a, uint32_t b)
     if (s->sweep->choice == SP_SWEEP_BEST && s->run->options->tolerance > 0)
         return is_preferred_near_best(s, a, b);
     const struct sp_variant *x = &s->rows->rows[a], *y = &s->rows->rows[b];
-    const int objective = sp_variants_compare(s->run->options->objective, x, y);
+    const int objective = sp_variants_compare(s->run->options, x, y);
     const int devices = sp_variants_compare_values(x->devices_available, y->devices_available);
     const bool smallest = s->sweep->choice == SP_SWEEP_SMALLEST;
     const int first = smallest ? devices : objective, second = smallest ? objective : devices;
@@ -121,7 +121,7 @@ static enum sp_status sweep_one(struct sweeping *s, uint32_t i, struct sp_error 
             *err = why;
         return status;
     }
-    if (s->job == NULL || sp_variants_compare(s->run->options->objective, row, &s->rows->rows[s->best]) < 0)
+    if (s->job == NULL || sp_variants_compare(s->run->options, row, &s->rows->rows[s->best]) < 0)
         s->best = i;
     if (s->job != NULL && !is_preferred(s, i, s->chosen)) {
         sp_job_destroy(job);
@@ -187,6 +187,33 @@ static enum sp_status plan_sweep(struct sp_variants_run *run, const struct sp_sw
     return SP_OK;
 }
 
+/* ---- a service -------------------------------------------------------------------------------------------------- */
+
+static enum sp_status plan_service(struct sp_variants_run *run, const struct sp_plan_target *target,
+                                   struct sp_job **ret_job, struct sp_plan **ret_plan,
+                                   const struct sp_cluster **ret_cluster, struct sp_error *err)
+{
+    const struct sp_sweep *sweep = target->sweep;
+    const struct sp_plan_options *options = run->options;
+    struct sp_job *job = NULL;
+    struct sp_plan *plan = NULL;
+    enum sp_status status =
+        sweep != NULL ? sp_service_sweep(run->arena, &run->job_options, sweep, options, &job, &plan, err)
+                      : sp_service_plan(run->arena, &run->job_options, target->cluster, options, &job, &plan, err);
+    if (status == SP_OK)
+        status = sp_service_look_alone(run->arena, &run->job_options, options, job, plan, err);
+    if (status != SP_OK || plan == NULL) {
+        sp_job_destroy(job);
+        return status;
+    }
+    for (uint32_t i = 0; sweep != NULL && i < sweep->count; i++)
+        if (plan->service->clusters[i].is_chosen)
+            *ret_cluster = sweep->clusters[i];
+    *ret_job = job;
+    *ret_plan = plan;
+    return SP_OK;
+}
+
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_options *job_options,
@@ -200,11 +227,6 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
     enum sp_status status;
     if (run == NULL)
         return sp_fail_memory(err);
-    if (options->traffic != NULL && options->what_if) {
-        (void)sp_fail(err, SP_ERR_REQUEST, "WORKLOAD_UNSUPPORTED",
-                      "What if is not looked at for workloads: leave it out, or compare clusters in a sweep.");
-        return sp_error_at(err, "/options/what_if");
-    }
     if (options->micro_batches > 1 && target->sweep != NULL) {
         (void)sp_fail(err, SP_ERR_REQUEST, "MICRO_BATCHES_UNSUPPORTED",
                       "Micro-batches are not for sweeps: leave them out, or name one cluster.");
@@ -212,13 +234,11 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
     }
     if (options->micro_batches > 1 && options->traffic == NULL && options->what_if)
         return sp_micro_check_options(options, false, err);
-    if (options->traffic != NULL && target->sweep != NULL)
-        return sp_service_sweep(arena, job_options, target->sweep, options, ret_job, ret_plan, err);
     *run = (struct sp_variants_run){.arena = arena, .job_options = *job_options, .options = options};
-    if (target->sweep != NULL)
+    if (options->traffic != NULL)
+        status = plan_service(run, target, &job, &plan, &cluster, err);
+    else if (target->sweep != NULL)
         status = plan_sweep(run, target->sweep, &job, &plan, &cluster, err);
-    else if (options->traffic != NULL)
-        status = sp_service_plan(arena, job_options, cluster, options, &job, &plan, err);
     else if (options->what_if)
         status = sp_variants_plan(run, job_options, cluster, &job, &plan, err);
     else if (options->micro_batches == SP_MICRO_BATCHES_AUTO)

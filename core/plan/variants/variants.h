@@ -21,6 +21,9 @@
  * loss. The other way round, what is found with less memory or one device fewer can run on the given cluster, too:
  * where it is better than the given plan, the row's message says so.
  *
+ * Of a service (plan/service/service.h) rows are its services: latency is that of a request, an interval the time between two
+ * requests of all copies, memory that of the fullest device in any phase. A change of the cluster brings another service.
+ *
  * The watch covers all: when it says stop, what was found so far is the answer, and rows that were not looked at say
  * so. Memory that runs out in a variant's job ends only that row; the plans that are held count against the same
  * budget.
@@ -43,6 +46,7 @@ struct sp_variant {
     double latency_seconds, interval_seconds;
     double memory_bytes; /* of the fullest device */
     uint32_t devices_used, stage_count;
+    double price_per_hour;   /* of a service; 0: not known */
     const char *description; /* "4 stages of 2 devices" */
     double gain;    /* what if: relative change of the objective, positive is better: of the throughput, the latency or
                        the number of devices */

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "cost/cluster/change.h"
+#include "plan/service/service.h"
 #include "plan/variants/internal.h"
 
 #define TWICE 2.0
@@ -163,6 +164,10 @@ static enum sp_status list_changes(struct changes *changes, bool estimates, stru
 
 static bool uses_device(const struct sp_plan *plan, uint32_t device)
 {
+    if (plan->service != NULL && plan->service->pools != NULL)
+        return true;
+    if (plan->service != NULL) /* its copies are the first blocks of devices */
+        return device < plan->service->copies * plan->cluster->device_count;
     const struct sp_placement *placement = &plan->result->placement;
     for (uint32_t i = 0; i < placement->stage_count * sp_placement_copies(placement); i++) {
         const uint32_t s = i % placement->stage_count;
@@ -178,6 +183,10 @@ static bool still_fits(const struct sp_plan *plan, const struct sp_cluster *chan
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     struct sp_cluster reserved = *changed;
     reserved.reserved_bytes = plan->cluster->reserved_bytes;
+    for (uint32_t s = 0; plan->service != NULL && s < evaluation->stage_count; s++) {
+        if (plan->service->memory_bytes > sp_cluster_memory(&reserved, evaluation->stages[s].device))
+            return false;
+    }
     for (uint32_t s = 0; s < evaluation->stage_count; s++) {
         if (evaluation->stages[s].total_bytes > sp_cluster_memory(&reserved, evaluation->stages[s].device))
             return false;
@@ -205,9 +214,12 @@ static bool can_be_kept(const struct sp_plan *plan, const struct change *change)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
-static double gain(enum sp_objective objective, const struct sp_variant *before, const struct sp_variant *after)
+static double gain(const struct sp_plan_options *options, const struct sp_variant *before,
+                   const struct sp_variant *after)
 {
-    switch (objective) {
+    if (options->by_price)
+        return before->price_per_hour > 0 ? 1 - after->price_per_hour / before->price_per_hour : 0;
+    switch (sp_variants_objective(options)) {
     case SP_OBJECTIVE_LATENCY:
         return before->latency_seconds > 0 ? 1 - after->latency_seconds / before->latency_seconds : 0;
     case SP_OBJECTIVE_DEVICES:
@@ -240,12 +252,12 @@ static enum sp_status add_row(struct sp_variants_run *run, const struct sp_plan 
         return sp_fail_memory(err); /* nothing else ends more than the row */
     if (row->state == SP_VARIANT_OPEN)
         return SP_OK;
-    const int order = row->state == SP_VARIANT_FITS ? sp_variants_compare(objective, given, row) : -1;
+    const int order = row->state == SP_VARIANT_FITS ? sp_variants_compare(run->options, given, row) : -1;
     if (order < 0 && can_be_kept(plan, change))
         keep(given, row);
     if (row->state != SP_VARIANT_FITS)
         return SP_OK;
-    row->gain = row->is_kept ? 0 : gain(objective, given, row);
+    row->gain = row->is_kept ? 0 : gain(run->options, given, row);
     const double tolerance = objective == SP_OBJECTIVE_DEVICES ? 0 : run->options->tolerance;
     if (order > 0 && change->kind != CHANGE_BETTER && (tolerance <= 0 || row->gain > tolerance))
         row->message = "This plan can run on the given devices, too, and is better than theirs: the search found it "
