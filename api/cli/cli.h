@@ -180,9 +180,12 @@ struct emit {
     struct sp_arena *arena;
     struct sp_weight_places *places; /* in the data files of the devices */
     bool is_told;                    /* that they are not there */
+    struct sp_file_forms forms;      /* set by the caller, as the next one */
     int64_t device;                  /* whose model the format "ort" writes; set to none by emit_init() */
-    json_t *notes;                   /* [{"code", "node", "message"}], each sentence once */
-    json_t *told;                    /* their sentences */
+    uint32_t file_count;             /* of a repository: where models go; else 0 */
+    const struct sp_repository_file *files;
+    json_t *notes; /* [{"code", "node", "message"}], each sentence once */
+    json_t *told;  /* their sentences */
 };
 /* Looks where the weights are. */
 enum sp_status emit_init(struct emit *emit, const struct sp_subject *subject, struct sources *sources,
@@ -193,6 +196,13 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 /* manifest.json and the models of all devices, with what their weights lie in; of the plan of a service those of each
    phase. */
 enum sp_status emit_devices(struct emit *emit, const char *folder, const char *format, struct sp_error *err);
+/* Finds the files of a repository, makes its folders and writes what is no model. (emit_repository.c) */
+enum sp_status emit_repository(struct emit *emit, const char *folder, const char *format,
+                               const struct sp_device_plan *plan, struct sp_error *err);
+/* Where a device's model goes in the folder, and the file of its weights, as paths from malloc; NULL without memory. Of a
+   model with files beside it Triton wants a folder, model.onnx/, with all of them. (emit_repository.c) */
+char *emit_model_path(const struct emit *emit, const char *folder, int64_t device, uint32_t part, const char *data_name,
+                      char **ret_data);
 /* Prints the notes. */
 void emit_print_notes(const struct emit *emit);
 /* Removes the simulation that an earlier plan left, whose weights may lie in files that are written anew; says so unless
@@ -424,7 +434,12 @@ int remote_plan(const struct common *common, struct plan_request *request);
 /* Whether the text can be the name of a plan on a server. */
 bool is_plan_id(const char *text);
 /* A file of a plan of the server, or the folder of its devices' models; `device` is of the format "ort", or none. */
-int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device);
+/* What is exported: `forms` are words of export/forms.h, which are known to be such. */
+struct remote_file {
+    const char *format, *forms, *path;
+    int64_t device; /* of the format "ort", or none */
+};
+int remote_export(const struct common *common, const char *id, const struct remote_file *file);
 /* A table of the server at this path, or what `name` says of it; NULL: all. */
 int remote_table(const struct common *common, const char *table, const char *name);
 /* The model goes to the server, the request with it; `path` is where the completed model is written, or NULL. */

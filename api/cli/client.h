@@ -105,10 +105,10 @@ enum sp_status client_find(struct client *client, const char *what, const char *
 /* Streams what is at a route into a file; "-" is standard output. (remote_export.c) */
 enum sp_status client_download(struct client *client, const char *route, const char *path, struct sp_error *err);
 
-/* A file of a plan, or the folder of its devices' models; `device` is of the format "ort", or none. (remote_export.c)
+/* A file of a plan, or the folder of its devices' models. (remote_export.c)
  */
-enum sp_status client_export(struct client *client, const char *id, const char *format, const char *path,
-                             int64_t device, struct sp_error *err);
+enum sp_status client_export(struct client *client, const char *id, const struct remote_file *file,
+                             struct sp_error *err);
 
 /* The files of a finished plan, but for its JSON, into a folder that is there. (remote_export.c) */
 enum sp_status client_emit(struct client *client, const char *id, const struct plan_request *request,

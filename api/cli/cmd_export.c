@@ -15,6 +15,11 @@ static const char help_head[] =
     "  --model MODEL            the model that a plan (of 'shardplan plan --plan FILE') was made for\n"
     "  --configuration NAME     of an annotated model, where it has several\n" SIZE_HELP
     "  --device N               whose model the format ort writes; device 0 when not given\n"
+    "  --form WORD,..           where readers of a format differ. tensorrt: upper (case of DistCollective's values), "
+    "listed\n"
+    "                           (groups name all ranks), casts (around collectives), no-all-to-all (for TensorRT "
+    "10.16);\n"
+    "                           ort-collectives: no-bfloat16 (before ONNX Runtime 1.30); qualcomm-mdp: cores=N\n"
     "  --json                   for machines: what was written, and the notes\n"
     "  --server URL             asks the daemon for a plan that it keeps, by its ID there; files are exported here\n"
     "\n";
@@ -23,8 +28,9 @@ static const char help_tail[] = "\n"
                                 "What the other notation cannot say is a note; a server tells none.\n";
 
 struct export_arguments {
-    const char *source, *model, *format, *path, *configuration, *device_text;
+    const char *source, *model, *format, *path, *configuration, *device_text, *form_text;
     int64_t device;
+    struct sp_file_forms forms;
     json_t *sizes; /* of an annotated model */
 };
 
@@ -117,6 +123,7 @@ static enum sp_status write_export(const struct common *common, const struct exp
     struct emit emit = {0};
     enum sp_status status = emit_init(&emit, subject, &sources, watch, err);
     emit.device = arguments->device;
+    emit.forms = arguments->forms;
     if (status == SP_OK)
         status = sp_file_check(subject, arguments->format, err);
     if (status == SP_OK && is_of_devices(arguments->format)) {
@@ -170,7 +177,11 @@ static int run_export(const struct common *common, const struct export_arguments
 static int export_from_server(const struct common *common, const struct export_arguments *arguments)
 {
     struct sp_error err = {0};
-    int code = remote_export(common, arguments->source, arguments->format, arguments->path, arguments->device);
+    int code = remote_export(common, arguments->source,
+                             &(struct remote_file){.format = arguments->format,
+                                                   .forms = arguments->form_text,
+                                                   .path = arguments->path,
+                                                   .device = arguments->device});
     if (code == EXIT_DONE && common->json && print_json(arguments, NULL, &err) != SP_OK)
         code = report_error(common, &err, NULL);
     return code;
@@ -185,6 +196,9 @@ static bool is_on_server(const struct common *common, const struct export_argume
 static int check(const struct common *common, struct export_arguments *arguments)
 {
     const char *model = arguments->model;
+    struct sp_error err = {0};
+    if (sp_file_forms_parse(arguments->form_text, &arguments->forms, &err) != SP_OK)
+        return report_usage(common, "%s", err.message);
     if (arguments->device_text != NULL && !parse_integer(arguments->device_text, 0, &arguments->device))
         return report_usage(common, "--device takes the number of a device, not '%.64s'.", arguments->device_text);
     if (arguments->format == NULL)
@@ -209,13 +223,15 @@ static int check(const struct common *common, struct export_arguments *arguments
 
 int cmd_export(int argc, char **argv, struct common *common)
 {
-    struct export_arguments arguments = {.path = "-", .device = SP_FILE_NO_DEVICE, .sizes = json_object()};
+    struct export_arguments arguments = {
+        .path = "-", .form_text = "", .device = SP_FILE_NO_DEVICE, .sizes = json_object()};
     const struct member_option options[] = {
         {"format", NULL, MEMBER_LOCAL, 0, &arguments.format, NULL},
         {"output", NULL, MEMBER_LOCAL, 'o', &arguments.path, NULL},
         {"model", NULL, MEMBER_LOCAL, 0, &arguments.model, NULL},
         {"configuration", NULL, MEMBER_LOCAL, 0, &arguments.configuration, NULL},
         {"device", NULL, MEMBER_LOCAL, 0, &arguments.device_text, NULL},
+        {"form", NULL, MEMBER_LOCAL, 0, &arguments.form_text, NULL},
         SIZE_OPTIONS,
     };
     struct sp_error err = {0};

@@ -243,7 +243,11 @@ static enum sp_status fetch_file(struct client *client, const char *id, const st
         return client_download(client, route, fetch->output, err);
     }
     if (fetch->export != NULL)
-        return client_export(client, id, fetch->export, fetch->output, SP_FILE_NO_DEVICE, err);
+        return client_export(
+            client, id,
+            &(struct remote_file){
+                .format = fetch->export, .forms = "", .path = fetch->output, .device = SP_FILE_NO_DEVICE},
+            err);
     if (fetch->part == NULL)
         return fetch_plan(client, id, fetch->output, err);
     (void)snprintf(route, sizeof route, "/v1/plans/%s/%s", id, fetch->part);

@@ -155,6 +155,7 @@ static struct sp_file_request file_request(struct emit *emit, const char *format
     return (struct sp_file_request){.subject = emit->subject,
                                     .format = format,
                                     .device = emit->device,
+                                    .forms = emit->forms,
                                     .external = emit->external,
                                     .watch = emit->watch,
                                     .note = take_note,
@@ -209,6 +210,29 @@ enum sp_status emit_file(struct emit *emit, const char *path, const char *format
 
 /* ---- the devices' models ---- */
 
+struct served {
+    int64_t device;
+    uint32_t part;
+    const char *data_name;
+    const struct sp_recipe *model, *data;
+};
+
+/* A model of a repository, with its weights beside it where they are in a file of their own. */
+static enum sp_status write_served(const struct emit *emit, const char *folder, const struct served *served,
+                                   struct sp_error *err)
+{
+    char *data_path = NULL,
+         *path = emit_model_path(emit, folder, served->device, served->part, served->data_name, &data_path);
+    enum sp_status status = path != NULL ? SP_OK : sp_fail_memory(err);
+    if (status == SP_OK && sp_recipe_size(served->data) > 0)
+        status = write_recipe(emit, data_path, served->data, err);
+    if (status == SP_OK)
+        status = write_recipe(emit, path, served->model, err);
+    free(path);
+    free(data_path);
+    return status;
+}
+
 /* What is made of one subject: the plan, or one of its phases. */
 struct realized {
     struct sp_subject *owned; /* of a phase */
@@ -242,10 +266,13 @@ static enum sp_status emit_models(struct emit *emit, const char *folder, const s
     }
     if (status == SP_OK && parts > 0)
         status = sp_realize_device(&request, of->plan, device, recipes, err);
-    for (uint32_t i = 0; status == SP_OK && recipes != NULL && i < parts; i++)
-        status = recipes[i] == NULL /* nobody needs anything of this part */
-                     ? SP_OK
+    for (uint32_t i = 0; status == SP_OK && recipes != NULL && i < parts; i++) {
+        if (recipes[i] == NULL) /* nobody needs anything of this part */
+            continue;
+        status = emit->file_count > 0
+                     ? write_served(emit, folder, &(struct served){device, i, data_name, recipes[i], data}, err)
                      : write_in(emit, folder, sp_device_plan_model(request.phase, device, i, name), recipes[i], err);
+    }
     for (uint32_t i = 0; recipes != NULL && i < parts; i++)
         sp_recipe_destroy(recipes[i]);
     free(recipes);
@@ -262,7 +289,7 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, uint32_
     (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
     for (uint32_t i = 0; status == SP_OK && i < count; i++)
         status = emit_models(emit, folder, &of[i], device, data_name, data, err);
-    if (status == SP_OK && sp_recipe_size(data) > 0)
+    if (status == SP_OK && sp_recipe_size(data) > 0 && emit->file_count == 0)
         status = write_in(emit, folder, data_name, data, err);
     sp_recipe_destroy(data);
     return status;
@@ -274,10 +301,9 @@ static enum sp_status emit_manifest(struct emit *emit, const char *folder, const
     struct sp_recipe *recipe = NULL;
     struct sp_file_request file = of->items[0].file;
     file.device = SP_FILE_NO_DEVICE;
-    enum sp_status status =
-        sp_file_has_routes(emit->subject)
-            ? sp_file_create(&file, &recipe, err)
-            : sp_file_manifest(emit->subject, of->items[0].plan, of->phase_count, of->phases, &recipe, err);
+    enum sp_status status = sp_file_has_routes(emit->subject)
+                                ? sp_file_create(&file, &recipe, err)
+                                : sp_file_manifest(&file, of->items[0].plan, of->phase_count, of->phases, &recipe, err);
     if (status == SP_OK)
         status = write_in(emit, folder, "manifest.json", recipe, err);
     sp_recipe_destroy(recipe);
@@ -326,7 +352,7 @@ static enum sp_status realize_all(struct emit *emit, struct sp_arena *arena, con
 {
     const struct sp_plan *plan = emit->subject->plan;
     const struct sp_service *service = plan != NULL ? plan->service : NULL;
-    const uint32_t most = service != NULL ? service->phase_count : 0;
+    const uint32_t most = service != NULL && !sp_file_is_repository(format) ? service->phase_count : 0;
     all->items = SP_NEW_ARRAY(arena, most + 1, struct realized);
     all->phases = SP_NEW_ARRAY(arena, most, struct sp_phase_models);
     if (all->items == NULL || all->phases == NULL)
@@ -365,6 +391,8 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
     enum sp_status status = arena != NULL ? realize_all(emit, arena, format, target, &all, err) : sp_fail_memory(err);
     if (uses_data_in_folder(emit) && json_object_size(before) > 0)
         emitted_remove_simulation(folder, emit->with_simulation);
+    if (status == SP_OK && sp_file_is_repository(format))
+        status = emit_repository(emit, folder, format, all.items[0].plan, err);
     for (int64_t device = 0; status == SP_OK && device < emit->subject->device_count; device++)
         status = emit_device(emit, folder, all.count, all.items, device, err);
     if (status == SP_OK && sp_file_has_routes(emit->subject))

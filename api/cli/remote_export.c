@@ -43,7 +43,7 @@ static enum sp_status download_into(struct client *client, const char *route, co
 }
 
 /* One model of the manifest. Its name is made here: no name that a server says becomes a path. */
-static enum sp_status download_part(struct client *client, const char *id, const char *folder, const char *format,
+static enum sp_status download_part(struct client *client, const char *id, const struct remote_file *file,
                                     const json_t *device, const json_t *part, struct sp_error *err)
 {
     const json_t *number = json_object_get(device, "id"), *index = json_object_get(part, "part");
@@ -53,12 +53,12 @@ static enum sp_status download_part(struct client *client, const char *id, const
     if (!json_is_integer(number) || !json_is_integer(index) || k < 0 || p < 0 || p > UINT32_MAX || told == NULL ||
         strcmp(told, sp_device_plan_model(NULL, k, (uint32_t)p, name)) != 0)
         return bad_manifest(err);
-    (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=%s&part=%lld", id, (long long)k, format,
-                   (long long)p);
-    return download_into(client, route, folder, name, err);
+    (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=%s&part=%lld%s%s", id, (long long)k,
+                   file->format, (long long)p, file->forms[0] != '\0' ? "&form=" : "", file->forms);
+    return download_into(client, route, file->path, name, err);
 }
 
-static enum sp_status download_parts(struct client *client, const char *id, const char *folder, const char *format,
+static enum sp_status download_parts(struct client *client, const char *id, const struct remote_file *file,
                                      const json_t *manifest, struct sp_error *err)
 {
     const json_t *devices = json_object_get(manifest, "devices");
@@ -68,20 +68,27 @@ static enum sp_status download_parts(struct client *client, const char *id, cons
         if (!json_is_array(parts))
             return bad_manifest(err);
         for (size_t j = 0; status == SP_OK && j < json_array_size(parts); j++)
-            status = download_part(client, id, folder, format, device, json_array_get(parts, j), err);
+            status = download_part(client, id, file, device, json_array_get(parts, j), err);
     }
     return status;
 }
 
+static void route_of_export(const char *id, const struct remote_file *file, char *text, size_t size)
+{
+    (void)snprintf(text, size, "/v1/plans/%s/exports/%s%s%s", id, file->format, file->forms[0] != '\0' ? "?form=" : "",
+                   file->forms);
+}
+
 /* The models first: a manifest names files that are there. */
-static enum sp_status download_devices(struct client *client, const char *id, const char *folder, const char *format,
+static enum sp_status download_devices(struct client *client, const char *id, const struct remote_file *file,
                                        struct sp_error *err)
 {
     struct output output = {.fd = -1};
     struct answer answer;
     char route[MAX_PATH];
+    const char *folder = file->path;
     char *path = path_in(folder, "manifest.json");
-    (void)snprintf(route, sizeof route, "/v1/plans/%s/exports/%s", id, format);
+    route_of_export(id, file, route, sizeof route);
     const struct call call = {.method = "GET", .path = route};
     enum sp_status status = client_ask(client, &call, &answer, err);
     json_t *manifest = status == SP_OK && answer.body.size > 0
@@ -91,7 +98,7 @@ static enum sp_status download_devices(struct client *client, const char *id, co
         status = path != NULL ? emit_folder(folder, err) : sp_fail_memory(err);
     json_t *before = emitted_models(folder);
     if (status == SP_OK)
-        status = download_parts(client, id, folder, format, manifest, err);
+        status = download_parts(client, id, file, manifest, err);
     if (status == SP_OK)
         status = output_open(path, NULL, &output, err);
     if (status == SP_OK && !output_write(&output, answer.body.data, answer.body.size))
@@ -149,7 +156,8 @@ enum sp_status client_emit(struct client *client, const char *id, const struct p
     if (status == SP_OK && is_costs)
         print_note("a graph of costs has no operators: there are a plan and a timeline, and no models");
     else if (status == SP_OK)
-        status = download_devices(client, id, folder, "ort-collectives", err);
+        status = download_devices(client, id,
+                                  &(struct remote_file){.format = "ort-collectives", .forms = "", .path = folder}, err);
     return status;
 }
 
@@ -160,27 +168,27 @@ bool is_plan_id(const char *text)
     return strlen(text) == ID_LENGTH && strspn(text, "0123456789abcdef") == ID_LENGTH;
 }
 
-enum sp_status client_export(struct client *client, const char *id, const char *format, const char *path,
-                             int64_t device, struct sp_error *err)
+enum sp_status client_export(struct client *client, const char *id, const struct remote_file *file,
+                             struct sp_error *err)
 {
     enum sp_realize_target target;
     char route[MAX_PATH];
-    if (strcmp(format, "ort") == 0 && device != SP_FILE_NO_DEVICE)
-        (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=ort", id, (long long)device);
+    if (strcmp(file->format, "ort") == 0 && file->device != SP_FILE_NO_DEVICE)
+        (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/model?format=ort", id, (long long)file->device);
     else
-        (void)snprintf(route, sizeof route, "/v1/plans/%s/exports/%s", id, format);
-    if (sp_file_is_of_devices(format, &target))
-        return download_devices(client, id, path, format, err);
-    return client_download(client, route, path, err);
+        route_of_export(id, file, route, sizeof route);
+    if (sp_file_is_of_devices(file->format, &target))
+        return download_devices(client, id, file, err);
+    return client_download(client, route, file->path, err);
 }
 
-int remote_export(const struct common *common, const char *id, const char *format, const char *path, int64_t device)
+int remote_export(const struct common *common, const char *id, const struct remote_file *file)
 {
     struct client *client = NULL;
     struct sp_error err = {0};
     enum sp_status status = client_open(common, &client, &err);
     if (status == SP_OK)
-        status = client_export(client, id, format, path, device, &err);
+        status = client_export(client, id, file, &err);
     client_close(client);
     return status == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "export/internal.h"
+#include "export/servers/layers.h"
 #include "plan/cost_graph.h"
 
 struct entry {
@@ -13,6 +14,7 @@ struct entry {
 #define JSON "application/json"
 #define CSV  "text/csv; charset=utf-8"
 #define ONNX "application/octet-stream"
+#define TEXT "text/plain; charset=utf-8"
 
 static const struct entry table[] = {
     {{"op-sharding", "application/jsonl", "XLA's OpSharding of every value, as bytes and as text", false, true},
@@ -28,6 +30,19 @@ static const struct entry table[] = {
      sp_export_ort_layers},
     {{"ort-layers-options", JSON, "the session options that go with ort-layers", false, true},
      sp_export_ort_layers_options},
+    {{"ort-layers-names", JSON, "a session option of ONNX Runtime by nodes' names, for the model as it is", false,
+      true},
+     sp_export_ort_names},
+    {{"olive-splits", TEXT, "split_assignments of Olive's SplitModel", false, true}, sp_export_olive},
+    {{"netron", ONNX, "the model with stage and devices at each node, as Netron shows them", false, true},
+     sp_export_netron},
+    {{"polygraphy-hints", JSON, "hints for polygraphy multi-device shard", false, true}, sp_export_polygraphy},
+    {{"vllm-args", TEXT, "options of vLLM, and the layers of each stage", false, true}, sp_export_vllm},
+    {{"sglang-args", TEXT, "options of SGLang, and the layers of each stage", false, true}, sp_export_sglang},
+    {{"trtllm-args", TEXT, "options of TensorRT-LLM, and the layers of each stage", false, true}, sp_export_trtllm},
+    {{"llamacpp-args", TEXT, "options of llama.cpp", false, true}, sp_export_llamacpp},
+    {{"mlx", TEXT, "options of mlx.launch and MLX-LM", false, true}, sp_export_mlx},
+    {{"exo", JSON, "what layers each rank of exo has", false, true}, sp_export_exo},
     {{"perfetto", "application/x-protobuf", "the first requests on every device, as a trace", true, false},
      sp_export_perfetto},
     {{"model-explorer", JSON, "node data for Model Explorer: the stage of each node", false, true},

@@ -13,6 +13,11 @@
  *  ort                    one rank's model with ONNX Runtime's Distributed operators
  *  ort-layers             the model with the metadata layer_ann at each node
  *  ort-layers-options     the session options that go with it, as JSON
+ *  ort-layers-names       the other session option, which knows nodes by their names
+ *  olive-splits           split_assignments of Olive's SplitModel
+ *  netron                 the model with metadata of stage and devices at each node
+ *  polygraphy-hints       JSON for polygraphy multi-device shard, of context parallelism
+ *  vllm-args, sglang-args, trtllm-args, llamacpp-args, mlx, exo   options of servers of language models
  *  perfetto               a binary trace of the first requests
  *  model-explorer, ..     node data for Model Explorer: stage, device, seconds, bytes
  *  csv, csv-..            tables of nodes, devices, tensors, collectives
@@ -42,6 +47,7 @@ struct sp_export_request {
        sent to the sink; NULL: its bytes go to the sink. */
     int64_t device;
     struct sp_recipe *recipe;
+    int64_t cores; /* "qualcomm-mdp": of each device; 0: 16 */
 };
 
 struct sp_export_format {

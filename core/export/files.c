@@ -1,6 +1,7 @@
 #include "export/files.h"
 
 #include "export/routes.h"
+#include "export/servers/repository.h"
 
 #include "plan/cost_graph.h"
 #include "plan/explain/streamed.h"
@@ -23,6 +24,9 @@ static const struct realization {
     {"ort-collectives", true, SP_TARGET_ORT, "the devices' models with ONNX Runtime's collectives"},
     {"tensorrt", true, SP_TARGET_TENSORRT, "the devices' models with TensorRT's DistCollective"},
     {"sessions", true, SP_TARGET_SESSIONS, "the devices' models, cut where anything is exchanged"},
+    {"genai", true, SP_TARGET_SESSIONS, "the devices' models as the pipeline of onnxruntime-genai's config"},
+    {"triton", true, SP_TARGET_SESSIONS, "a repository for Triton: an ensemble of ONNX Runtime's models"},
+    {"triton-tensorrt", true, SP_TARGET_TENSORRT, "a repository for Triton: an engine of TensorRT for each rank"},
 };
 #define REALIZATIONS ((uint32_t)(sizeof realizations / sizeof realizations[0]))
 
@@ -103,6 +107,7 @@ static enum sp_status write_export(const struct sp_file_request *request, struct
         .note = request->note != NULL ? on_export_note : NULL,
         .note_context = (void *)(uintptr_t)request,
         .device = request->device == SP_FILE_NO_DEVICE ? 0 : request->device,
+        .cores = request->forms.cores,
         .recipe = recipe,
     };
     enum sp_status status = sp_export_write(&export, err);
@@ -170,10 +175,34 @@ static void write_phases(uint32_t count, const struct sp_phase_models *phases, s
     sp_json_end_array(json);
 }
 
-enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+enum sp_status sp_file_repository(struct sp_arena *arena, const struct sp_file_request *request,
+                                  const struct sp_device_plan *plan, uint32_t *ret_count,
+                                  struct sp_repository_file **ret_files, struct sp_error *err)
+{
+    return strcmp(request->format, "genai") == 0
+               ? sp_genai_files(arena, request->subject, plan, ret_count, ret_files, err)
+               : sp_triton_files(arena, request->subject, plan, ret_count, ret_files, err);
+}
+
+static enum sp_status write_repository(const struct sp_file_request *request, const struct sp_device_plan *plan,
+                                       struct sp_json *json, struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_create(sp_arena_budget(request->subject->arena));
+    struct sp_repository_file *files = NULL;
+    uint32_t count = 0;
+    enum sp_status status =
+        arena != NULL ? sp_file_repository(arena, request, plan, &count, &files, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        sp_repository_write(count, files, json);
+    sp_arena_destroy(arena);
+    return status;
+}
+
+enum sp_status sp_file_manifest(const struct sp_file_request *request, const struct sp_device_plan *plan,
                                 uint32_t phase_count, const struct sp_phase_models *phases,
                                 struct sp_recipe **ret_recipe, struct sp_error *err)
 {
+    const struct sp_subject *subject = request->subject;
     struct sp_buf buf;
     struct sp_json json;
     sp_buf_init(&buf, SP_MAX_MANIFEST_BYTES);
@@ -188,9 +217,13 @@ enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct s
     if (subject->plan != NULL && subject->plan->micro != NULL && subject->plan->micro->cuts.count > 1)
         sp_cuts_write(&subject->plan->micro->cuts, &json);
     write_phases(phase_count, phases, &json);
+    enum sp_status status = SP_OK;
+    if (sp_file_is_repository(request->format))
+        status = write_repository(request, plan, &json, err);
     sp_json_end_object(&json);
-    struct sp_recipe *recipe = sp_recipe_create();
-    enum sp_status status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);
+    struct sp_recipe *recipe = status == SP_OK ? sp_recipe_create() : NULL;
+    if (status == SP_OK)
+        status = recipe != NULL ? sp_json_finish(&json, err) : sp_fail_memory(err);
     if (status == SP_OK) {
         (void)sp_recipe_add(recipe, buf.data, buf.size);
         (void)sp_recipe_add(recipe, "\n", 1);
@@ -246,9 +279,8 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
     enum sp_status status =
         arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
     if (status == SP_OK)
-        status = request->device == SP_FILE_NO_DEVICE
-                     ? sp_file_manifest(request->subject, plan, 0, NULL, ret_recipe, err)
-                     : create_model(request, realize, plan, ret_recipe, err);
+        status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(request, plan, 0, NULL, ret_recipe, err)
+                                                      : create_model(request, realize, plan, ret_recipe, err);
     sp_arena_destroy(arena);
     return status;
 }
@@ -259,6 +291,9 @@ static enum sp_status create_on_routes(const struct sp_file_request *request, en
 {
     struct sp_subject *subject = NULL;
     struct sp_links links;
+    if (sp_file_is_repository(request->format))
+        return sp_fail(err, SP_ERR_UNSUPPORTED, "ROUTES_UNSUPPORTED",
+                       "A repository has one way for all requests, and this plan has several routes.");
     if (request->device == SP_FILE_NO_DEVICE)
         return sp_file_route_manifest(request, target, ret_recipe, err);
     const bool is_there = request->device >= 0 && request->device < request->subject->device_count;

@@ -6,6 +6,8 @@
  *   ort-collectives   the devices' models with ONNX Runtime's collectives: one file of a device, or the manifest
  *   tensorrt          the same with TensorRT's DistCollective
  *   sessions          the same without collectives: models are cut where anything is exchanged
+ *   genai, triton, triton-tensorrt   a folder that a server loads (export/servers/repository.h): the manifest says which model is which file
+ *                     of it, and has the text of the others
  *   any of export.h   bytes in another notation, or the model with more in it
  *
  * A recipe is small, streams, and reads the model's file (source 0) and its external data when it is read, so it can
@@ -13,6 +15,8 @@
  * alone.
  */
 #include "export/export.h"
+#include "export/forms.h"
+#include "export/servers/repository.h"
 #include "realize/realize.h"
 
 #define SP_FILE_NO_DEVICE (-1) /* the manifest of the devices' models */
@@ -25,6 +29,7 @@ struct sp_file_request {
      */
     int64_t device;
     uint32_t part;
+    struct sp_file_forms forms;
     enum sp_realize_external external;
     const struct sp_watch *watch; /* or NULL */
     /* Notes, each a full sentence; may be NULL. */
@@ -33,7 +38,7 @@ struct sp_file_request {
     void *note_context;
 };
 
-/* All formats in their order: the four above, then those of export.h. */
+/* All formats in their order: those above, then those of export.h. */
 uint32_t sp_file_format_count(void);
 const char *sp_file_format_name(uint32_t index);
 /* What a format is, for people; its media type; whether it is one of the
@@ -63,7 +68,14 @@ struct sp_phase_models {
     const struct sp_device_plan *plan; /* NULL: they are those of the plan */
 };
 
-/* The manifest of the devices' models alone, with those of the plan's phases; likewise. */
-enum sp_status sp_file_manifest(const struct sp_subject *subject, const struct sp_device_plan *plan,
+/* The manifest of the devices' models alone, of the request's subject and format, with those of the plan's phases;
+   likewise. */
+enum sp_status sp_file_manifest(const struct sp_file_request *request, const struct sp_device_plan *plan,
                                 uint32_t phase_count, const struct sp_phase_models *phases,
                                 struct sp_recipe **ret_recipe, struct sp_error *err);
+/* Whether the devices' models make a repository. */
+bool sp_file_is_repository(const char *format);
+/* Its files, in `arena`. */
+enum sp_status sp_file_repository(struct sp_arena *arena, const struct sp_file_request *request,
+                                  const struct sp_device_plan *plan, uint32_t *ret_count,
+                                  struct sp_repository_file **ret_files, struct sp_error *err);

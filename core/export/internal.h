@@ -55,8 +55,10 @@ int32_t sp_export_stage(const struct sp_export *out, uint32_t node);
 /* "a100-sxm4-80gb:2", or "device 2" written into `text`, which it returns. */
 const char *sp_export_device_name(const struct sp_export *out, int64_t device, char *text, size_t size);
 
-/* SP_ERR_UNSUPPORTED unless every node of the main graph has a name of its own: tools that find nodes by name. */
-enum sp_status sp_export_check_names(const struct sp_export *out, const char *tool, struct sp_error *err);
+/* SP_ERR_UNSUPPORTED unless every node of the main graph has a name of its own: tools that find nodes by name. With
+   `may_be_unnamed` those without one are passed over. */
+enum sp_status sp_export_check_names(const struct sp_export *out, const char *tool, bool may_be_unnamed,
+                                     struct sp_error *err);
 
 /* ---- values and their shardings ---- */
 
@@ -122,6 +124,12 @@ enum sp_status sp_export_mdp(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_ort(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_ort_layers(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_ort_layers_options(struct sp_export *out, struct sp_error *err);
+/* ONNX Runtime's name of a device: "cpu" for a host processor, "gpu:2" else. */
+void sp_export_ort_device(const struct sp_export *out, int64_t device, char *text, size_t size);
+enum sp_status sp_export_ort_names(struct sp_export *out, struct sp_error *err);
+enum sp_status sp_export_olive(struct sp_export *out, struct sp_error *err);
+enum sp_status sp_export_polygraphy(struct sp_export *out, struct sp_error *err);
+enum sp_status sp_export_netron(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_perfetto(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_explorer_stage(struct sp_export *out, struct sp_error *err);
 enum sp_status sp_export_explorer_device(struct sp_export *out, struct sp_error *err);

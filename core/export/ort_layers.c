@@ -39,7 +39,7 @@ static void layer_name(int32_t stage, int64_t device, char *text, size_t size)
 }
 
 /* "cpu" for a host processor, a number of a GPU else. */
-static void device_text(const struct sp_export *out, int64_t device, char *text, size_t size)
+void sp_export_ort_device(const struct sp_export *out, int64_t device, char *text, size_t size)
 {
     const char *const *names = out->subject->device_names;
     if (names != NULL && strncasecmp(names[device], "cpu", 3) == 0)
@@ -89,7 +89,7 @@ static enum sp_status write_setting(struct sp_export *out, const struct layers *
         for (size_t s = 0; s < stages; s++) {
             if (!is_used[(size_t)d * stages + s])
                 continue;
-            device_text(out, d, device, sizeof device);
+            sp_export_ort_device(out, d, device, sizeof device);
             layer_name((int32_t)s, d, name, sizeof name);
             if (is_first)
                 sp_buf_printf(buf, "%s%s(=%s", buf->size > 0 ? "; " : "", device, name);
@@ -110,7 +110,7 @@ static enum sp_status note_limits(struct sp_export *out, const struct layers *la
     int64_t first = -1;
     for (uint32_t i = 0; i < out->subject->model->graph->node_count; i++) {
         const int64_t device = layers->device_of[i];
-        device_text(out, device, text, sizeof text);
+        sp_export_ort_device(out, device, text, sizeof text);
         if (strcmp(text, "cpu") == 0 || device == first)
             continue;
         if (first >= 0)

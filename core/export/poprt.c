@@ -117,7 +117,7 @@ enum sp_status sp_export_poprt(struct sp_export *out, struct sp_error *err)
     const struct sp_graph *graph = out->subject->model->graph;
     struct place *places = NULL;
     bool *is_point = NULL, has_points = false;
-    enum sp_status status = sp_export_check_names(out, TOOL, err);
+    enum sp_status status = sp_export_check_names(out, TOOL, false, err);
     if (status == SP_OK)
         status = find_places(out, &places, err);
     if (status == SP_OK)

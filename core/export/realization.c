@@ -1,6 +1,13 @@
 /* What realizing a subject takes, and what a manifest says of its plan. */
+#include <string.h>
+
 #include "export/files.h"
 #include "plan/micro/micro.h"
+
+bool sp_file_is_repository(const char *format)
+{
+    return strcmp(format, "genai") == 0 || strcmp(format, "triton") == 0 || strcmp(format, "triton-tensorrt") == 0;
+}
 
 static enum sp_status on_part_note(void *context, const struct sp_part_note *note, struct sp_error *err)
 {
@@ -14,11 +21,14 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
     const struct sp_micro_batches *micro = subject->plan != NULL ? subject->plan->micro : NULL;
     if (subject->plan != NULL)
         *links = sp_cluster_links(subject->plan->cluster);
+    struct sp_realize_forms forms = request->forms.realize;
+    forms.is_whole = forms.is_whole || sp_file_is_repository(request->format);
     return (struct sp_realize_request){
         .partition = {.model = subject->model,
                       .assignment = subject->assignment,
                       .links = subject->plan != NULL ? links : NULL,
                       .watch = request->watch},
+        .forms = forms,
         .external = request->external,
         .cuts = micro != NULL && micro->cuts.count > 1 ? &micro->cuts : NULL,
         .note = request->note != NULL ? on_part_note : NULL,

@@ -10,7 +10,11 @@
  *     ]
  *   } {
  *     sdy.mesh @mesh = <["axis_0"=2]>
+ *     func.func @main(..) -> (..) {..}
  *   }
+ *
+ * This table has the names of values; passes read the function behind it (shardy_function.h), whose arguments, results and
+ * operators state the same shardings.
  *
  * A mesh of Shardy holds the devices 0 .. N-1 in some order. A mesh of other devices (a stage of a pipeline) is written
  * as stages are written for multi-program runs: with devices of its own from 0, in the order of theirs; a comment
@@ -18,6 +22,8 @@
  */
 #include <inttypes.h>
 
+#include "base/array.h"
+#include "export/shardy_function.h"
 #include "export/shardy_meshes.h"
 #include "sharding/dialect.h"
 
@@ -25,6 +31,9 @@ struct shardy {
     struct sp_export_meshes meshes;
     bool has_values; /* one was written: a comma comes first */
     bool writes_uses;
+    bool is_over; /* the table is written, and the function's texts are looked for */
+    struct sp_arena *arena;
+    struct sp_shardy_function function;
 };
 
 static void write_mesh(struct sp_export *out, const struct sp_export_mesh *mesh, struct sp_buf *text)
@@ -78,6 +87,24 @@ static void write_entry(struct sp_export *out, struct shardy *all, const struct 
     sp_export_text(out, "}");
 }
 
+/* Keeps the text for the function. */
+static enum sp_status keep_entry(struct shardy *all, const struct sp_export_value *item, const char *text,
+                                 struct sp_error *err)
+{
+    const char *kept = sp_arena_string(all->arena, text, strlen(text));
+    struct sp_shardy_function *function = &all->function;
+    if (kept == NULL)
+        return sp_fail_memory(err);
+    if (!item->is_other) {
+        function->of[item->value->id] = kept;
+        return SP_OK;
+    }
+    if (!SP_MAKE_ROOM(all->arena, function->uses, function->use_count, function->use_capacity, 1))
+        return sp_fail_memory(err);
+    function->uses[function->use_count++] = (struct sp_shardy_use){item->node->index, item->operand, kept};
+    return SP_OK;
+}
+
 static enum sp_status axes_of(struct sp_export *out, const struct sp_export_value *item, struct sp_sharding **ret_axes,
                               struct sp_error *err)
 {
@@ -114,7 +141,7 @@ static enum sp_status write_value(struct sp_export *out, const struct sp_export_
     const struct sp_sharding *placed = NULL;
     struct sp_error why = {0};
     struct sp_buf text;
-    if (item->is_other != all->writes_uses)
+    if (!all->is_over && item->is_other != all->writes_uses)
         return SP_OK;
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
     enum sp_status status = axes_of(out, item, &axes, &why);
@@ -122,9 +149,13 @@ static enum sp_status write_value(struct sp_export *out, const struct sp_export_
         status = sp_meshes_place(&all->meshes, axes, out->scratch, &placed, &why);
     if (status == SP_OK)
         status = sp_shardy_write(placed, false, &text, &why);
-    if (status == SP_OK)
+    if (status == SP_OK && all->is_over)
+        status = keep_entry(all, item, text.data, &why);
+    else if (status == SP_OK)
         write_entry(out, all, item, text.data);
     sp_buf_release(&text);
+    if (status == SP_ERR_UNSUPPORTED && all->is_over)
+        return SP_OK; /* it was told with the table */
     if (status == SP_ERR_UNSUPPORTED)
         return sp_export_note(out, why.code, item->node, err, "'%.200s' is left out: %s", item->value->name,
                               why.message);
@@ -160,6 +191,16 @@ static enum sp_status write_module(struct sp_export *out, struct shardy *all, st
     return status;
 }
 
+static enum sp_status write_function(struct sp_export *out, struct shardy *all, struct sp_error *err)
+{
+    all->is_over = true;
+    all->function.of = SP_NEW_ARRAY(all->arena, out->subject->model->graph->value_count, const char *);
+    if (all->function.of == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = sp_export_values(out, write_value, all, err);
+    return status == SP_OK ? sp_shardy_write_function(out, &all->function, err) : status;
+}
+
 enum sp_status sp_export_shardy(struct sp_export *out, struct sp_error *err)
 {
     struct shardy all = {0};
@@ -167,6 +208,7 @@ enum sp_status sp_export_shardy(struct sp_export *out, struct sp_error *err)
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(out->scratch));
     enum sp_status status = arena != NULL ? sp_meshes_begin(&all.meshes, arena, err) : sp_fail_memory(err);
     sp_buf_init(&text, SP_MAX_ANSWER_BYTES);
+    all.arena = arena;
     if (status == SP_OK)
         status = sp_export_values(out, look_at_value, &all, err);
     if (status == SP_OK)
@@ -175,6 +217,8 @@ enum sp_status sp_export_shardy(struct sp_export *out, struct sp_error *err)
         status = write_module(out, &all, err);
     for (uint32_t i = 0; status == SP_OK && i < all.meshes.count; i++)
         write_mesh(out, &all.meshes.items[i], &text);
+    if (status == SP_OK)
+        status = write_function(out, &all, err);
     sp_export_text(out, "}\n");
     if (status == SP_OK && sp_buf_failed(&text))
         status = sp_fail_memory(err);

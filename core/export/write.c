@@ -200,7 +200,8 @@ const char *sp_export_device_name(const struct sp_export *out, int64_t device, c
     return text;
 }
 
-enum sp_status sp_export_check_names(const struct sp_export *out, const char *tool, struct sp_error *err)
+enum sp_status sp_export_check_names(const struct sp_export *out, const char *tool, bool may_be_unnamed,
+                                     struct sp_error *err)
 {
     const struct sp_model *model = out->subject->model;
     struct sp_arena_mark mark = sp_arena_mark(out->scratch);
@@ -208,6 +209,9 @@ enum sp_status sp_export_check_names(const struct sp_export *out, const char *to
     enum sp_status status = names != NULL ? SP_OK : sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < model->graph->node_count; i++) {
         const char *name = model->graph->nodes[i].name;
+        if (name[0] == '\0' && may_be_unnamed)
+            continue;
+        const uint32_t before = sp_intern_count(names);
         const uint32_t id = name[0] != '\0' ? sp_intern_add(names, name, strlen(name)) : SP_NO_NAME;
         if (name[0] == '\0')
             status = sp_fail(err, SP_ERR_UNSUPPORTED, "NODE_NAMES",
@@ -215,7 +219,7 @@ enum sp_status sp_export_check_names(const struct sp_export *out, const char *to
                              i, model->graph->nodes[i].op_type);
         else if (id == SP_NO_NAME)
             status = sp_fail_memory(err);
-        else if (id != i)
+        else if (id < before)
             status = sp_fail(err, SP_ERR_UNSUPPORTED, "NODE_NAMES",
                              "%s finds nodes by their names, and two are called '%.200s'; give every node a name of "
                              "its own.",

@@ -245,6 +245,56 @@ static enum sp_status bring_result(struct sp_partitioner *part, const struct sp_
     return status;
 }
 
+/* One shard, which all of the devices have. */
+static enum sp_status replicated_on(struct sp_partitioner *part, uint32_t rank, uint32_t count, const int64_t *devices,
+                                    const struct sp_sharding **ret_sharding)
+{
+    struct sp_sharding *sharding = SP_NEW(part->arena, struct sp_sharding);
+    struct sp_block_dim *blocks = SP_NEW_ARRAY(part->arena, rank, struct sp_block_dim);
+    uint32_t *first = SP_NEW_ARRAY(part->arena, 2, uint32_t);
+    if (sharding == NULL || blocks == NULL || first == NULL)
+        return sp_fail_memory(part->err);
+    first[1] = count;
+    *sharding = (struct sp_sharding){.kind = SP_SHARDING_BLOCKS,
+                                     .rank = rank,
+                                     .blocks = blocks,
+                                     .shard_count = 1,
+                                     .first = first,
+                                     .devices = devices};
+    *ret_sharding = sharding;
+    return SP_OK;
+}
+
+/* All of an output on the first device that has some of it, or on all devices. */
+static enum sp_status make_whole(struct sp_partitioner *part, const struct sp_value *value,
+                                 const struct sp_part_held **held)
+{
+    const bool is_everywhere = part->request->results == SP_RESULTS_EVERYWHERE;
+    const uint32_t count = is_everywhere ? (uint32_t)part->request->assignment->device_count : 1;
+    int64_t *devices = SP_NEW_ARRAY(part->arena, count, int64_t);
+    struct sp_box *boxes = SP_NEW_ARRAY(part->arena, count, struct sp_box);
+    const struct sp_piece **pieces = SP_NEW_ARRAY(part->arena, count, const struct sp_piece *);
+    struct sp_part_held *whole = SP_NEW(part->arena, struct sp_part_held);
+    struct sp_part_target target = {.count = count, .devices = devices, .boxes = boxes};
+    if (devices == NULL || boxes == NULL || pieces == NULL || whole == NULL)
+        return sp_fail_memory(part->err);
+    uint32_t first = 0;
+    while (first + 1 < (*held)->count && (*held)->pieces[first] == NULL)
+        first++;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < count; i++) {
+        devices[i] = is_everywhere ? i : (*held)->devices[first];
+        status = sp_part_whole_box(part, value, &boxes[i]);
+    }
+    if (status == SP_OK && is_everywhere && sp_part_rank(value) > 0 && (*held)->sharding != NULL)
+        status = replicated_on(part, sp_part_rank(value), count, devices, &target.sharding);
+    if (status == SP_OK)
+        status = sp_part_bring(part, value, &target, pieces);
+    *whole = (struct sp_part_held){.count = count, .devices = devices, .pieces = pieces, .boxes = boxes};
+    *held = whole;
+    return status;
+}
+
 /* The first holding that is as the assignment says, whatever its users were brought behind it; else *ret_held stays. */
 static enum sp_status find_wanted(struct sp_partitioner *part, const struct sp_value *value,
                                   const struct sp_sharding *wanted, const struct sp_part_held **ret_held)
@@ -295,6 +345,10 @@ static enum sp_status tell_result(struct sp_partitioner *part, uint32_t output)
     if (held == NULL)
         return sp_fail(part->err, SP_ERR_INTERNAL, "RESULT_NOT_THERE", "Nothing makes the model's output '%.200s'.",
                        value->name);
+    if (part->request->results != SP_RESULTS_AS_HELD)
+        status = make_whole(part, value, &held);
+    if (status != SP_OK)
+        return status;
     uint32_t rank = sp_part_rank(value), count = 0;
     struct sp_exchange_member *holders = SP_NEW_ARRAY(part->scratch, held->count, struct sp_exchange_member);
     int64_t *shape = SP_NEW_ARRAY(part->scratch, rank, int64_t);

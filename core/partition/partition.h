@@ -210,7 +210,15 @@ struct sp_part_sink {
     enum sp_status (*note)(void *context, const struct sp_part_note *note, struct sp_error *err);
 };
 
+/* Who has a model output in the end. */
+enum sp_part_results {
+    SP_RESULTS_AS_HELD,    /* each device what the assignment says */
+    SP_RESULTS_WHOLE,      /* the first device that has some of it has all of it */
+    SP_RESULTS_EVERYWHERE, /* every device has all of it */
+};
+
 struct sp_partition_request {
+    enum sp_part_results results;
     struct sp_model *model;
     const struct sp_assignment *assignment;
     const struct sp_links *links; /* for choosing ways of resharding; NULL: all devices equally near */

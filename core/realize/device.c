@@ -7,7 +7,7 @@
 
 struct worlds {
     int64_t *parents; /* by device: another of its world, or itself */
-    enum sp_realize_target target;
+    const struct sp_device_plan *plan;
 };
 
 static int64_t world_root(int64_t *parents, int64_t device)
@@ -23,7 +23,7 @@ static enum sp_status join_worlds(void *context, const struct sp_exchange *excha
 {
     struct worlds *worlds = context;
     (void)err;
-    if (!sp_device_makes_world(worlds->target, exchange))
+    if (!sp_device_makes_world(worlds->plan, exchange))
         return SP_OK;
     for (uint32_t i = 1; i < exchange->member_count; i++) {
         const struct sp_exchange_member *one = &exchange->members[i - 1], *other = &exchange->members[i];
@@ -61,7 +61,7 @@ static enum sp_status find_worlds(struct sp_device_plan *plan, const struct sp_r
                                   struct sp_error *err)
 {
     struct sp_arena *arena = sp_arena_create(sp_arena_budget(request->partition.model->arena));
-    struct worlds worlds = {.target = plan->target};
+    struct worlds worlds = {.plan = plan};
     const struct sp_part_sink sink = {.context = &worlds, .exchange = join_worlds};
     if (arena == NULL)
         return sp_fail_memory(err);
@@ -69,8 +69,9 @@ static enum sp_status find_worlds(struct sp_device_plan *plan, const struct sp_r
     enum sp_status status = worlds.parents == NULL ? sp_fail_memory(err) : SP_OK;
     for (int64_t i = 0; status == SP_OK && i < plan->device_count; i++)
         worlds.parents[i] = i;
+    const struct sp_partition_request partition = sp_device_partition(plan, request);
     if (status == SP_OK && plan->target != SP_TARGET_SESSIONS)
-        status = sp_partition_run(arena, &request->partition, &sink, err);
+        status = sp_partition_run(arena, &partition, &sink, err);
     if (status == SP_OK)
         status = number_worlds(plan, worlds.parents, err);
     sp_arena_destroy(arena);
@@ -98,6 +99,29 @@ static void name_inputs(struct sp_device_state *state)
                 port->name = port->value->name;
         }
     }
+}
+
+/* Every rank has all inputs of the model, also those that only others need. */
+static enum sp_status share_inputs(struct sp_device_plan *plan, const struct sp_model *model, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    for (uint32_t k = 0; status == SP_OK && k < model->graph->input_count; k++) {
+        const struct sp_value *value = model->graph->inputs[k];
+        bool is_used = false;
+        for (int64_t i = 0; !is_used && i < plan->device_count; i++)
+            is_used = sp_device_find_port(plan, i, 0, false, value->name) != NULL;
+        const struct sp_device_port port = {.kind = SP_PORT_MODEL,
+                                            .key = value->name,
+                                            .name = value->name,
+                                            .is_whole = true,
+                                            .value = value,
+                                            .tensor = {.is_whole = true}};
+        for (int64_t i = 0; status == SP_OK && is_used && i < plan->device_count; i++) {
+            if (plan->devices[i].is_used)
+                status = sp_device_add_port(plan, i, 0, false, &port, err);
+        }
+    }
+    return status;
 }
 
 /* Worlds in which something is done have as many parts as any of their devices; devices without work have none. */
@@ -136,19 +160,11 @@ static enum sp_status equalize_parts(struct sp_device_plan *plan, const struct s
 /* What people have to know before they run the models. */
 static enum sp_status tell_of_use(struct sp_device_walk *walk, struct sp_error *err)
 {
-    const struct sp_device_plan *plan = walk->plan;
-    const struct sp_part_note collectives = {
-        .code = "NEEDS_COLLECTIVES",
-        .message =
-            "Devices exchange by collectives of com.microsoft, which ONNX Runtime has only where it is built with "
-            "--enable_nccl; 'shardplan export' with the format sessions writes models that any build loads."};
     const struct sp_part_note sizes = {
         .code = "SIZES_FIXED",
         .message = "The models of devices are for the sizes of this plan: dimensions that were bound or assumed are "
                    "numbers in them. 'shardplan export' of the annotated model keeps open what no --dim says."};
-    enum sp_status status = SP_OK;
-    if (plan->has_collectives && plan->target == SP_TARGET_ORT)
-        status = sp_device_tell(walk, &collectives, err);
+    enum sp_status status = sp_device_tell_needs(walk, err);
     if (status == SP_OK && walk->request->partition.model->has_bound_sizes)
         status = sp_device_tell(walk, &sizes, err);
     struct sp_part_note old;
@@ -168,6 +184,7 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
                                     .target = target,
                                     .model = request->partition.model,
                                     .phase = request->phase,
+                                    .forms = request->forms,
                                     .device_count = request->partition.assignment->device_count};
     plan->devices = SP_NEW_ARRAY(arena, (size_t)plan->device_count, struct sp_device_state);
     plan->notes = sp_intern_create(arena, 0);
@@ -179,6 +196,8 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
         status = sp_device_walk_run(&walk, err);
     if (status == SP_OK)
         status = equalize_parts(plan, &walk, err);
+    if (status == SP_OK && plan->forms.is_whole && plan->target == SP_TARGET_TENSORRT)
+        status = share_inputs(plan, request->partition.model, err);
     if (status == SP_OK)
         status = tell_of_use(&walk, err);
     if (status == SP_OK)

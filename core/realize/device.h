@@ -64,11 +64,13 @@ struct sp_device_plan {
     struct sp_intern *notes; /* their messages, each with a sp_device_note as its mark */
     enum sp_realize_target target;
     const char *phase; /* of the request */
+    struct sp_realize_forms forms;
     int64_t device_count;
     struct sp_device_state *devices;
     uint32_t world_count;
     struct sp_world *worlds;
-    bool has_collectives; /* some model has one */
+    bool has_collectives;                      /* some model has one */
+    bool has_alltoall, has_bfloat16, has_wide; /* of all ranks' blocks; of that type; of one that is not cast */
     const struct sp_model *model;
     struct sp_states states;
     const char *fingerprint; /* 32 hex digits; NULL until all is known */
@@ -76,6 +78,13 @@ struct sp_device_plan {
 
 /* ---- device_walk.c --------------------------------------------------------------------------------------------------
  */
+
+/* An operator whose operands are there in any part of its device. */
+struct sp_device_derived {
+    uint64_t number; /* in the order in which they were told */
+    uint32_t last;   /* 1 + the last part that it was written in */
+    struct sp_part_op op;
+};
 
 /* A piece while the partition is gone through. */
 struct sp_device_piece {
@@ -85,6 +94,7 @@ struct sp_device_piece {
     uint32_t last;               /* 1 + the last part that it was brought to */
     struct sp_part_source source;
     struct sp_part_constant constant;
+    struct sp_device_derived *derived; /* made of weights and constants alone: there in any part, too; or NULL */
 };
 
 struct sp_device_walk {
@@ -95,6 +105,7 @@ struct sp_device_walk {
     uint32_t *parts;          /* of each world, the part at work */
     bool *has_given;          /* whether that part has given something away */
     uint64_t time;            /* exchanges so far */
+    uint64_t derived;         /* operators on weights alone so far */
     /* While a device is written; else NULL. */
     int64_t device;
     struct sp_program *program; /* of its part at work */
@@ -105,6 +116,9 @@ struct sp_device_walk {
 /* Keeps a note for the manifest, and passes it on; only the plan's walk does. */
 enum sp_status sp_device_tell(struct sp_device_walk *walk, const struct sp_part_note *note, struct sp_error *err);
 enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err);
+/* What is partitioned, with results as the plan's forms want them. */
+struct sp_partition_request sp_device_partition(const struct sp_device_plan *plan,
+                                                const struct sp_realize_request *request);
 
 static inline bool sp_device_walk_writes(const struct sp_device_walk *walk, int64_t device)
 {
@@ -117,6 +131,28 @@ static inline uint32_t sp_device_walk_part(const struct sp_device_walk *walk, in
 
 /* The part at work of the device that is written is over: its model is made, and the next one begins. */
 enum sp_status sp_device_end_part(struct sp_device_walk *walk, struct sp_error *err);
+
+/* Whether a piece is there in any part of its device that needs it. A model's input is that, but no operand of what is
+   derived. */
+static inline bool sp_device_is_anywhere(const struct sp_device_piece *known)
+{
+    return known->is_constant || known->derived != NULL || (known->is_source && known->source.is_weight);
+}
+/* Writes the operator into the part at work; its operands are there. */
+enum sp_status sp_device_put_op(struct sp_device_walk *walk, const struct sp_part_op *op, struct sp_error *err);
+
+/* ---- device_derived.c: operators on weights and constants alone, written where they are needed ---- */
+
+bool sp_device_is_derived(struct sp_device_walk *walk, const struct sp_part_op *op);
+enum sp_status sp_device_derive(struct sp_device_walk *walk, const struct sp_part_op *op, struct sp_error *err);
+/* The operators that have to be written for one: the last one first. What an operator needs was told before it, so it
+   stands behind it here. */
+struct sp_device_wanted {
+    uint32_t count, capacity;
+    struct sp_device_derived **items;
+};
+enum sp_status sp_device_want(struct sp_device_walk *walk, struct sp_device_derived *last,
+                              struct sp_device_wanted *wanted, struct sp_error *err);
 
 /* The piece is needed on its device, in the part at work. */
 enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piece *piece, struct sp_error *err);
@@ -150,6 +186,8 @@ enum sp_device_form {
 
 /* The type in which a collective of the target moves this one; UNDEFINED: none. */
 enum sp_dtype sp_device_wire_type(enum sp_realize_target target, enum sp_dtype dtype);
+/* The same in the plan's forms: the type that is written. */
+enum sp_dtype sp_device_carried_type(const struct sp_device_plan *plan, enum sp_dtype dtype);
 
 /* The extents of what a member holds, `rank` of the exchange; false where one is not known. */
 bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims);
@@ -159,7 +197,11 @@ enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const s
                                       uint32_t world);
 /* Whether its devices would exchange by a collective, and whether the target has one: then each group is in a world. */
 bool sp_device_is_collective(enum sp_realize_target target, const struct sp_exchange *exchange);
-bool sp_device_makes_world(enum sp_realize_target target, const struct sp_exchange *exchange);
+bool sp_device_makes_world(const struct sp_device_plan *plan, const struct sp_exchange *exchange);
+/* Remembers what the collective needs of a runtime's version. */
+void sp_device_look_at_form(struct sp_device_plan *plan, const struct sp_exchange *exchange, enum sp_device_form form);
+/* Notes of what all collectives of the plan need. */
+enum sp_status sp_device_tell_needs(struct sp_device_walk *walk, struct sp_error *err);
 /* Notes that the form is GATHER_ALL, or PORTS and why. */
 enum sp_status sp_device_tell_form(struct sp_device_walk *walk, const struct sp_exchange *exchange,
                                    enum sp_device_form form, struct sp_error *err);

@@ -3,32 +3,6 @@
 
 #include "realize/device.h"
 
-struct sp_device_piece *sp_device_lookup(struct sp_device_walk *walk, const struct sp_piece *piece)
-{
-    const uint32_t id = sp_intern_find(walk->pieces, (const char *)&piece, sizeof piece);
-    return id == SP_NO_NAME ? NULL : *sp_intern_mark(sp_intern_name(walk->pieces, id));
-}
-
-struct sp_device_piece *sp_device_add(struct sp_device_walk *walk, const struct sp_piece *piece)
-{
-    struct sp_device_piece *made = SP_NEW(walk->arena, struct sp_device_piece);
-    void **entry = sp_program_entry(walk->pieces, &piece, sizeof piece);
-    if (made == NULL || entry == NULL)
-        return NULL;
-    made->piece = piece;
-    made->part = sp_device_walk_part(walk, piece->device);
-    made->last = made->part + 1;
-    *entry = made;
-    walk->plan->devices[piece->device].is_used = true;
-    if (sp_device_walk_writes(walk, piece->device)) {
-        void **named = sp_program_entry(walk->named, piece->name, strlen(piece->name));
-        if (named == NULL)
-            return NULL;
-        *named = made;
-    }
-    return made;
-}
-
 enum sp_status sp_device_make(struct sp_device_walk *walk, const struct sp_piece *piece, const struct sp_value *value,
                               struct sp_error *err)
 {
@@ -55,6 +29,32 @@ enum sp_status sp_device_make(struct sp_device_walk *walk, const struct sp_piece
     return SP_OK;
 }
 
+/* All of a model input comes in, and is cut here. */
+static enum sp_status bring_whole(struct sp_device_walk *walk, const struct sp_device_piece *known,
+                                  struct sp_error *err)
+{
+    const struct sp_part_source *source = &known->source;
+    const struct sp_piece *piece = known->piece;
+    const struct sp_device_port port = {.kind = SP_PORT_MODEL,
+                                        .key = source->value->name,
+                                        .name = source->value->name,
+                                        .is_whole = true,
+                                        .value = source->value,
+                                        .tensor = {.is_whole = true}};
+    const char *name = port.name;
+    if (walk->program == NULL)
+        return sp_device_add_port(walk->plan, piece->device, sp_device_walk_part(walk, piece->device), false, &port,
+                                  err);
+    if (!sp_device_walk_writes(walk, piece->device))
+        return SP_OK;
+    const struct sp_program_tensor whole = {.name = name, .rank = source->box.rank};
+    enum sp_status status = SP_OK;
+    walk->program->hint = piece->name;
+    if (!source->box.is_whole)
+        status = sp_program_cut(walk->program, &whole, piece->dtype, &source->box, NULL, &name, err);
+    return status == SP_OK ? sp_program_alias(walk->program, piece, name, err) : status;
+}
+
 /* A part of a model input comes in once for each part that needs it. */
 static enum sp_status bring_input(struct sp_device_walk *walk, struct sp_device_piece *known, struct sp_error *err)
 {
@@ -62,6 +62,8 @@ static enum sp_status bring_input(struct sp_device_walk *walk, struct sp_device_
     const struct sp_piece *piece = known->piece;
     const uint32_t part = sp_device_walk_part(walk, piece->device);
     struct sp_buf key;
+    if (walk->plan->forms.is_whole)
+        return bring_whole(walk, known, err);
     sp_buf_init(&key, SP_MAX_RECORD_BYTES);
     sp_buf_text(&key, source->value->name);
     for (uint32_t i = 0; !source->box.is_whole && i < source->box.rank; i++) {
@@ -115,21 +117,52 @@ static enum sp_status carry_over(struct sp_device_walk *walk, struct sp_device_p
     return status == SP_OK ? sp_device_add_port(walk->plan, piece->device, part, false, &port, err) : status;
 }
 
+/* A constant, or a part of a weight. */
+static enum sp_status bring_given(struct sp_device_walk *walk, struct sp_device_piece *known, struct sp_error *err)
+{
+    const uint32_t part = sp_device_walk_part(walk, known->piece->device);
+    if (known->last > part)
+        return SP_OK;
+    known->last = part + 1;
+    if (!sp_device_walk_writes(walk, known->piece->device))
+        return SP_OK;
+    return known->is_constant ? sp_program_constant(walk->program, &known->constant, err)
+                              : sp_program_weight(walk->program, &known->source, err);
+}
+
+/* Operators on weights alone, and what these need. */
+static enum sp_status bring_derived(struct sp_device_walk *walk, struct sp_device_piece *known, struct sp_error *err)
+{
+    const bool writes = sp_device_walk_writes(walk, known->piece->device);
+    struct sp_device_wanted wanted = {0};
+    enum sp_status status = sp_device_want(walk, known->derived, &wanted, err);
+    for (uint32_t i = wanted.count; status == SP_OK && i-- > 0;) {
+        const struct sp_part_op *op = &wanted.items[i]->op;
+        for (uint32_t k = 0; status == SP_OK && k < op->input_count; k++) {
+            struct sp_device_piece *from = op->inputs[k] == NULL ? NULL : sp_device_lookup(walk, op->inputs[k]);
+            if (from != NULL && from->derived == NULL)
+                status = bring_given(walk, from, err);
+        }
+        if (status == SP_OK && writes)
+            status = sp_device_put_op(walk, op, err);
+    }
+    return status;
+}
+
 enum sp_status sp_device_bring(struct sp_device_walk *walk, const struct sp_piece *piece, struct sp_error *err)
 {
     struct sp_device_piece *known = sp_device_lookup(walk, piece);
     if (known == NULL)
         return sp_fail(err, SP_ERR_INTERNAL, "PIECE_UNKNOWN", "The piece '%.200s' is used before it is made.",
                        piece->name);
+    if (known->derived != NULL)
+        return bring_derived(walk, known, err);
+    if (sp_device_is_anywhere(known))
+        return bring_given(walk, known, err);
     const uint32_t part = sp_device_walk_part(walk, piece->device);
-    const bool writes = sp_device_walk_writes(walk, piece->device);
     if (known->last > part)
         return SP_OK;
     known->last = part + 1;
-    if (known->is_constant)
-        return writes ? sp_program_constant(walk->program, &known->constant, err) : SP_OK;
-    if (known->is_source && known->source.is_weight)
-        return writes ? sp_program_weight(walk->program, &known->source, err) : SP_OK;
     return known->is_source ? bring_input(walk, known, err) : carry_over(walk, known, err);
 }
 

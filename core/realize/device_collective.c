@@ -83,40 +83,42 @@ static enum sp_status put_zeros(struct sp_program *program, enum sp_dtype dtype,
 
 enum collective { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL };
 
-static const char *reduce_name(enum collective collective, enum sp_combiner combiner)
+static const char *reduce_name(bool is_upper, enum collective collective, enum sp_combiner combiner)
 {
     if (collective != ALL_REDUCE && collective != REDUCE_SCATTER)
-        return "NONE";
-    return combiner == SP_COMBINE_MAX    ? "MAX"
-           : combiner == SP_COMBINE_MIN  ? "MIN"
-           : combiner == SP_COMBINE_PROD ? "PROD"
-                                         : "SUM";
+        return is_upper ? "NONE" : "sum";
+    return combiner == SP_COMBINE_MAX    ? is_upper ? "MAX" : "max"
+           : combiner == SP_COMBINE_MIN  ? is_upper ? "MIN" : "min"
+           : combiner == SP_COMBINE_PROD ? is_upper ? "PROD" : "prod"
+           : is_upper                    ? "SUM"
+                                         : "sum";
 }
 
-/* Ranks of those that take part: `count` of them; all of a world where that is everybody. */
+/* Ranks of those that take part: `count` of them. */
 struct ranks {
     uint32_t count;
-    const int64_t *items;
-    bool is_world;
+    const int64_t *items; /* NULL: all of the world, unlisted */
 };
 
+/* All six attributes always: readers differ in which they ask for. */
 static enum sp_status emit_tensorrt(struct sp_program *program, enum collective collective, enum sp_combiner combiner,
                                     const struct ranks *ranks, const char *x, const char **ret_name,
                                     struct sp_error *err)
 {
-    static const char *const names[] = {"ALL_REDUCE", "REDUCE_SCATTER", "ALL_GATHER", "ALL_TO_ALL"};
+    static const char *const names[][2] = {{"all_reduce", "ALL_REDUCE"},
+                                           {"reduce_scatter", "REDUCE_SCATTER"},
+                                           {"all_gather", "ALL_GATHER"},
+                                           {"all_to_all", "ALL_TO_ALL"}};
+    const bool is_upper = program->request->forms.is_upper, lists = ranks->items != NULL;
     const struct sp_lower_attribute attributes[] = {
-        {.name = "collective_operation", .type = SP_ATTR_STRING, .s = names[collective]},
-        {.name = "reduce_op", .type = SP_ATTR_STRING, .s = reduce_name(collective, combiner)},
+        {.name = "collective_operation", .type = SP_ATTR_STRING, .s = names[collective][is_upper]},
+        {.name = "reduce_op", .type = SP_ATTR_STRING, .s = reduce_name(is_upper, collective, combiner)},
         SP_INT_ATTR("root", -1),
         SP_INT_ATTR("nb_rank", ranks->count),
-        SP_INT_ATTR("group_size", ranks->count),
-        SP_INTS_ATTR("groups", ranks->count, ranks->items)};
-    const struct sp_program_op op = {.op_type = "DistCollective",
-                                     .input_count = 1,
-                                     .inputs = &x,
-                                     .attribute_count = ranks->is_world ? 4 : 6,
-                                     .attributes = attributes};
+        SP_INT_ATTR("group_size", lists ? ranks->count : 0),
+        SP_INTS_ATTR("groups", lists ? ranks->count : 0, ranks->items)};
+    const struct sp_program_op op = {
+        .op_type = "DistCollective", .input_count = 1, .inputs = &x, .attribute_count = 6, .attributes = attributes};
     return sp_program_emit(program, &op, ret_name, err);
 }
 
@@ -171,9 +173,11 @@ static enum sp_status find_ranks(struct sp_device_walk *walk, uint32_t member, s
         return sp_fail_memory(err);
     for (uint32_t i = first; i < last; i++)
         ranks[i - first] = walk->plan->devices[exchange->members[i].device].rank;
+    const uint32_t size = walk->plan->worlds[walk->plan->devices[direct->member->device].world].size;
     direct->place = member - first;
-    direct->ranks = (struct ranks){last - first, ranks, false};
-    direct->ranks.is_world = walk->plan->worlds[walk->plan->devices[direct->member->device].world].size == last - first;
+    direct->ranks = (struct ranks){last - first, ranks};
+    if (size == last - first && !walk->plan->forms.lists_world)
+        direct->ranks.items = NULL;
     return SP_OK;
 }
 
@@ -264,7 +268,7 @@ enum sp_status sp_device_put_collective(struct sp_device_walk *walk, const struc
                                         enum sp_device_form form, uint32_t member, struct sp_error *err)
 {
     struct direct direct = {walk->program, walk->plan, exchange, &exchange->members[member]};
-    const enum sp_dtype wire = sp_device_wire_type(walk->plan->target, exchange->dtype);
+    const enum sp_dtype wire = sp_device_carried_type(walk->plan, exchange->dtype);
     if (direct.member->device != walk->device) /* a rank that no group has */
         return SP_OK;
     direct.program->hint = direct.member->after->name;
@@ -373,6 +377,15 @@ static enum sp_status keep_some(struct gathering *gathering, const char *all, co
     return status == SP_OK ? sp_program_emit(gathering->program, &op, &name, err) : status;
 }
 
+static bool list_world(struct ranks *ranks, struct sp_arena *arena)
+{
+    int64_t *items = SP_NEW_ARRAY(arena, ranks->count, int64_t);
+    for (uint32_t i = 0; items != NULL && i < ranks->count; i++)
+        items[i] = i;
+    ranks->items = items;
+    return items != NULL;
+}
+
 enum sp_status sp_device_put_gather(struct sp_device_walk *walk, const struct sp_exchange *exchange, const bool *wanted,
                                     const char *kept, const char **ret_names, struct sp_error *err)
 {
@@ -381,10 +394,12 @@ enum sp_status sp_device_put_gather(struct sp_device_walk *walk, const struct sp
                                   walk->program,
                                   exchange,
                                   &walk->plan->worlds[state->world],
-                                  sp_device_wire_type(walk->plan->target, exchange->dtype),
+                                  sp_device_carried_type(walk->plan, exchange->dtype),
                                   {1}};
     struct direct direct = {.program = gathering.program, .plan = walk->plan, .exchange = exchange};
-    direct.ranks = (struct ranks){gathering.world->size, NULL, true};
+    direct.ranks = (struct ranks){gathering.world->size, NULL};
+    if (walk->plan->forms.lists_world && !list_world(&direct.ranks, walk->scratch))
+        return sp_fail_memory(err);
     for (uint32_t i = 0; i < exchange->member_count; i++) {
         int64_t dims[SP_MAX_RANK];
         if (!is_of_world(&gathering, i) || !sp_device_held_dims(exchange, i, dims))

@@ -126,7 +126,7 @@ static enum sp_status give(struct passing *passing, uint32_t member, uint32_t so
         return sp_fail(err, SP_ERR_INTERNAL, "PIECE_UNKNOWN", "The piece '%.200s' is sent before it is made.",
                        from->before->name);
     enum sp_status status = SP_OK;
-    if (known->is_source || known->is_constant) {
+    if (known->is_source || sp_device_is_anywhere(known)) {
         status = sp_device_bring(walk, from->before, err);
         known->part = walk->parts[world];
     }
@@ -267,7 +267,7 @@ static enum sp_status meet_all(struct passing *passing, bool *ret_done, struct s
     struct sp_device_walk *walk = passing->walk;
     const enum sp_realize_target target = walk->plan->target;
     bool is_cut =
-        sp_device_is_collective(target, passing->exchange) && !sp_device_makes_world(target, passing->exchange);
+        sp_device_is_collective(target, passing->exchange) && !sp_device_makes_world(walk->plan, passing->exchange);
     enum sp_status status = SP_OK;
     *ret_done = false;
     for (uint32_t w = 0; status == SP_OK && w < walk->plan->world_count; w++) {
@@ -276,7 +276,8 @@ static enum sp_status meet_all(struct passing *passing, bool *ret_done, struct s
         is_cut = is_cut || form == SP_FORM_PORTS;
         if (form == SP_FORM_NONE || form == SP_FORM_PORTS)
             continue;
-        walk->plan->has_collectives |= walk->program == NULL;
+        if (walk->program == NULL)
+            sp_device_look_at_form(walk->plan, passing->exchange, form);
         if (form == SP_FORM_GATHER_ALL)
             status = sp_device_tell_form(walk, passing->exchange, form, err);
         for (uint32_t i = 0; status == SP_OK && i < world->size; i++) {

@@ -26,6 +26,19 @@ enum sp_dtype sp_device_wire_type(enum sp_realize_target target, enum sp_dtype d
     }
 }
 
+static bool is_short_float(enum sp_dtype dtype)
+{
+    return dtype == SP_DTYPE_FLOAT16 || dtype == SP_DTYPE_BFLOAT16;
+}
+
+enum sp_dtype sp_device_carried_type(const struct sp_device_plan *plan, enum sp_dtype dtype)
+{
+    const enum sp_dtype wire = sp_device_wire_type(plan->target, dtype);
+    const bool is_widened = plan->target == SP_TARGET_ORT ? plan->forms.has_no_bfloat16 && wire == SP_DTYPE_BFLOAT16
+                                                          : plan->forms.has_casts && is_short_float(wire);
+    return is_widened ? SP_DTYPE_FLOAT : wire;
+}
+
 static bool sums(enum sp_realize_target target, enum sp_combiner combiner, enum sp_dtype dtype)
 {
     if (sp_device_wire_type(target, dtype) != dtype)
@@ -84,8 +97,10 @@ bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, in
 }
 
 /* The kind's own form, where its groups can be named; GATHER_ALL: it has none. */
-static enum sp_device_form direct_form(enum sp_realize_target target, const struct sp_exchange *exchange)
+static enum sp_device_form direct_form(const struct sp_device_plan *plan, const struct sp_exchange *exchange)
 {
+    const enum sp_realize_target target = plan->target;
+    const bool has_alltoall = target != SP_TARGET_TENSORRT || !plan->forms.has_no_alltoall;
     const bool moves = sp_device_wire_type(target, exchange->dtype) != SP_DTYPE_UNDEFINED;
     const bool combines = sums(target, exchange->combiner, exchange->dtype);
     if (exchange->kind == SP_ALL_REDUCE && combines)
@@ -94,7 +109,7 @@ static enum sp_device_form direct_form(enum sp_realize_target target, const stru
         return SP_FORM_REDUCE_SCATTER;
     if (exchange->kind == SP_ALL_GATHER && moves && exchange->is_regular)
         return SP_FORM_ALL_GATHER;
-    if (exchange->kind == SP_ALL_TO_ALL && moves && exchange->is_regular)
+    if (exchange->kind == SP_ALL_TO_ALL && moves && exchange->is_regular && has_alltoall)
         return SP_FORM_ALL_TO_ALL;
     return SP_FORM_GATHER_ALL;
 }
@@ -117,7 +132,7 @@ static const char *not_gathered(enum sp_realize_target target, const struct sp_e
 enum sp_device_form sp_device_form_of(const struct sp_device_plan *plan, const struct sp_exchange *exchange,
                                       uint32_t world)
 {
-    const enum sp_device_form direct = direct_form(plan->target, exchange);
+    const enum sp_device_form direct = direct_form(plan, exchange);
     if (direct != SP_FORM_GATHER_ALL && has_groups(plan, exchange, world))
         return direct;
     return not_gathered(plan->target, exchange) == NULL ? SP_FORM_GATHER_ALL : SP_FORM_PORTS;
@@ -129,13 +144,60 @@ bool sp_device_is_collective(enum sp_realize_target target, const struct sp_exch
            exchange->kind != SP_TO_PARTIAL;
 }
 
-bool sp_device_makes_world(enum sp_realize_target target, const struct sp_exchange *exchange)
+bool sp_device_makes_world(const struct sp_device_plan *plan, const struct sp_exchange *exchange)
 {
-    return sp_device_is_collective(target, exchange) &&
-           (direct_form(target, exchange) != SP_FORM_GATHER_ALL || not_gathered(target, exchange) == NULL);
+    return sp_device_is_collective(plan->target, exchange) &&
+           (direct_form(plan, exchange) != SP_FORM_GATHER_ALL || not_gathered(plan->target, exchange) == NULL);
+}
+
+void sp_device_look_at_form(struct sp_device_plan *plan, const struct sp_exchange *exchange, enum sp_device_form form)
+{
+    const enum sp_dtype carried = sp_device_carried_type(plan, exchange->dtype);
+    plan->has_collectives = true;
+    plan->has_alltoall |= form == SP_FORM_ALL_TO_ALL;
+    plan->has_bfloat16 |= carried == SP_DTYPE_BFLOAT16;
+    plan->has_wide |= carried == exchange->dtype;
 }
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+enum sp_status sp_device_tell_needs(struct sp_device_walk *walk, struct sp_error *err)
+{
+    static const struct sp_part_note
+        ort = {.code = "NEEDS_COLLECTIVES",
+               .message = "Devices exchange by collectives of com.microsoft, which ONNX Runtime has only where it is "
+                          "built with --enable_nccl; 'shardplan export' with the format sessions writes models that "
+                          "any build loads."},
+        bfloat16 = {.code = "NEEDS_BFLOAT16",
+                    .message =
+                        "Collectives of bfloat16 need ONNX Runtime 1.30 (its sources since 2026-08-03); 'shardplan "
+                        "export' with --form no-bfloat16 writes a Cast to float32 around them, for older ones."},
+        tensorrt = {.code = "NEEDS_TENSORRT",
+                    .message =
+                        "DistCollective needs TensorRT 10.16, there with trtexec's --preview=+multiDeviceRuntime, "
+                        "and devices of compute capability 8.0; no later version has that preview."},
+        alltoall = {.code = "NEEDS_TENSORRT_11",
+                    .message = "ALL_TO_ALL needs TensorRT 11.0; 'shardplan export' with --form no-all-to-all writes "
+                               "all-gathers in its place, for 10.16."},
+        wide = {.code = "COLLECTIVE_NOT_CAST",
+                .message =
+                    "Collectives of other types than float16 and bfloat16 have no Cast around them: TensorRT has "
+                    "no wider type that another one could be carried in."};
+    const struct sp_device_plan *plan = walk->plan;
+    const bool is_ort = plan->target == SP_TARGET_ORT;
+    const struct {
+        bool is_told;
+        const struct sp_part_note *note;
+    } notes[] = {{is_ort, &ort},
+                 {is_ort && plan->has_bfloat16, &bfloat16},
+                 {!is_ort, &tensorrt},
+                 {!is_ort && plan->has_alltoall, &alltoall},
+                 {!is_ort && plan->forms.has_casts && plan->has_wide, &wide}};
+    enum sp_status status = SP_OK;
+    for (size_t i = 0; status == SP_OK && plan->has_collectives && i < sizeof notes / sizeof *notes; i++)
+        status = notes[i].is_told ? sp_device_tell(walk, notes[i].note, err) : SP_OK;
+    return status;
+}
 
 enum sp_status sp_device_tell_form(struct sp_device_walk *walk, const struct sp_exchange *exchange,
                                    enum sp_device_form form, struct sp_error *err)

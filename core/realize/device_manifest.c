@@ -65,6 +65,27 @@ static void put_ports(struct sp_json *json, const char *name, const struct sp_po
     sp_json_end_array(json);
 }
 
+#define FIRST_PORT 18888 /* ONNX Runtime's default */
+
+/* By which the process of a rank is told its place. */
+static void put_environment(struct sp_json *json, const struct sp_device_plan *plan,
+                            const struct sp_device_state *state)
+{
+    const struct sp_world *world = &plan->worlds[state->world];
+    const uint64_t values[] = {state->rank, world->size, FIRST_PORT + (uint64_t)state->world};
+    static const char *const names[] = {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "RANK0_PORT"};
+    char text[24];
+    if (plan->target != SP_TARGET_ORT || world->size < 2 || values[2] > UINT16_MAX)
+        return;
+    sp_json_key(json, "environment");
+    sp_json_begin_object(json);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)values[i]);
+        sp_json_member_string(json, names[i], text);
+    }
+    sp_json_end_object(json);
+}
+
 static void put_device(struct sp_json *json, const struct sp_device_plan *plan, int64_t device)
 {
     const struct sp_device_state *state = &plan->devices[device];
@@ -75,6 +96,7 @@ static void put_device(struct sp_json *json, const struct sp_device_plan *plan, 
     sp_json_member_int(json, "rank", state->rank);
     if (plan->fingerprint != NULL)
         sp_json_member_string(json, "fingerprint", plan->fingerprint);
+    put_environment(json, plan, state);
     sp_json_key(json, "parts");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < state->part_count; i++) {

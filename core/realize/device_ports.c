@@ -156,3 +156,50 @@ bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint3
 {
     return part < sp_device_plan_parts(plan, device) && plan->devices[device].parts[part]->outputs.count > 0;
 }
+
+enum sp_realize_target sp_device_plan_target(const struct sp_device_plan *plan)
+{
+    return plan->target;
+}
+
+static const struct sp_port_list *ports_of(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                           bool is_output)
+{
+    const struct sp_device_part *at = plan->devices[device].parts[part];
+    return is_output ? &at->outputs : &at->inputs;
+}
+
+uint32_t sp_device_plan_port_count(const struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output)
+{
+    return ports_of(plan, device, part, is_output)->count;
+}
+
+/* As put_port_info() in device_part.c writes it. */
+static void type_port(const struct sp_device_port *port, struct sp_arena *arena, struct sp_model_port *ret_port)
+{
+    const struct sp_type *type =
+        port->value != NULL && (port->dtype == SP_DTYPE_UNDEFINED || port->dims == NULL) ? &port->value->type : NULL;
+    ret_port->dtype = type == NULL ? port->dtype : type->kind == SP_TYPE_TENSOR ? type->dtype : SP_DTYPE_UNDEFINED;
+    ret_port->rank = type == NULL ? port->rank : type->shape.rank;
+    ret_port->has_rank = type == NULL ? port->dims != NULL || port->rank == 0 : type->shape.has_rank;
+    ret_port->dims = port->dims;
+    if (type == NULL || !ret_port->has_rank)
+        return;
+    int64_t *dims = SP_NEW_ARRAY(arena, type->shape.rank, int64_t);
+    ret_port->has_rank = dims != NULL;
+    for (uint32_t i = 0; dims != NULL && i < type->shape.rank; i++)
+        dims[i] = sp_dim_is_known(type->shape.dims[i]) ? type->shape.dims[i].value : -1;
+    ret_port->dims = dims;
+}
+
+struct sp_model_port sp_device_plan_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                         bool is_output, uint32_t index, struct sp_arena *arena)
+{
+    const struct sp_device_port *port = ports_of(plan, device, part, is_output)->items[index];
+    struct sp_model_port told = {.name = port->name,
+                                 .tensor = port->kind == SP_PORT_MODEL ? port->value->name : NULL,
+                                 .device = port->device,
+                                 .part = port->part};
+    type_port(port, arena, &told);
+    return told;
+}

@@ -41,25 +41,12 @@ static enum sp_status on_constant(void *context, const struct sp_part_constant *
     return SP_OK;
 }
 
-/* What is all of an output has the output's name from the start: a runtime gives memory to every copy under another. */
-static enum sp_status name_results(struct sp_device_walk *walk, const struct sp_part_op *op, struct sp_error *err)
-{
-    const uint32_t part = sp_device_walk_part(walk, op->device);
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < op->output_count; i++) {
-        const struct sp_piece *piece = op->outputs[i];
-        const struct sp_device_port *port =
-            piece == NULL ? NULL : sp_device_find_result(walk->plan, op->device, part, piece->name);
-        if (port != NULL)
-            status = sp_program_alias(walk->program, piece, port->name, err);
-    }
-    return status;
-}
-
 static enum sp_status on_op(void *context, const struct sp_part_op *op, struct sp_error *err)
 {
     struct sp_device_walk *walk = context;
     enum sp_status status = SP_OK;
+    if (sp_device_is_derived(walk, op))
+        return sp_device_derive(walk, op, err);
     for (uint32_t i = 0; status == SP_OK && i < op->input_count; i++)
         status = op->inputs[i] == NULL ? SP_OK : sp_device_bring(walk, op->inputs[i], err);
     for (uint32_t i = 0; status == SP_OK && i < op->capture_count; i++)
@@ -71,8 +58,7 @@ static enum sp_status on_op(void *context, const struct sp_part_op *op, struct s
     }
     if (status != SP_OK || !sp_device_walk_writes(walk, op->device))
         return status;
-    status = name_results(walk, op, err);
-    return status == SP_OK ? sp_program_operator(walk->program, op, err) : status;
+    return sp_device_put_op(walk, op, err);
 }
 
 static enum sp_status on_exchange(void *context, const struct sp_exchange *exchange, struct sp_error *err)
@@ -100,7 +86,7 @@ static enum sp_status on_result(void *context, const struct sp_part_result *resu
         if (known == NULL)
             return sp_fail(err, SP_ERR_INTERNAL, "PIECE_UNKNOWN", "The output '%.200s' is not made.",
                            result->value->name);
-        if (known->is_source || known->is_constant) {
+        if (known->is_source || sp_device_is_anywhere(known)) {
             status = sp_device_bring(walk, holder->before, err);
             known->part = sp_device_walk_part(walk, holder->device);
         }
@@ -125,8 +111,18 @@ static enum sp_status on_note(void *context, const struct sp_part_note *note, st
     return sp_device_tell(context, note, err);
 }
 
+struct sp_partition_request sp_device_partition(const struct sp_device_plan *plan,
+                                                const struct sp_realize_request *request)
+{
+    struct sp_partition_request partition = request->partition;
+    if (plan->forms.is_whole)
+        partition.results = plan->target == SP_TARGET_TENSORRT ? SP_RESULTS_EVERYWHERE : SP_RESULTS_WHOLE;
+    return partition;
+}
+
 enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *err)
 {
+    const struct sp_partition_request partition = sp_device_partition(walk->plan, walk->request);
     const struct sp_part_sink sink = {.context = walk,
                                       .source = on_source,
                                       .constant = on_constant,
@@ -144,5 +140,5 @@ enum sp_status sp_device_walk_run(struct sp_device_walk *walk, struct sp_error *
     if (walk->scratch == NULL || walk->pieces == NULL || walk->named == NULL || walk->parts == NULL ||
         walk->has_given == NULL)
         return sp_fail_memory(err);
-    return sp_partition_run(walk->arena, &walk->request->partition, &sink, err);
+    return sp_partition_run(walk->arena, &partition, &sink, err);
 }

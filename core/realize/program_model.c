@@ -4,8 +4,9 @@
 #include "realize/program.h"
 #include "realize/protobuf_fields.h"
 
-#define MIN_IR_VERSION    4          /* weights need not be inputs */
-#define FUNCTION_VERSION  8          /* files may have functions */
+#define MIN_IR_VERSION    4 /* weights need not be inputs */
+#define IR_WITH_FUNCTIONS 8
+#define IR_WITH_OPTIONALS 8
 #define MAX_MESSAGE_BYTES 2147483647 /* of protobuf */
 
 void sp_program_put_opsets(const struct sp_program *program, struct sp_recipe *out, uint32_t field)
@@ -34,6 +35,48 @@ static void put_metadata(const struct sp_program *program, struct sp_recipe *out
         sp_put_entry(out, SP_MODEL_METADATA_PROPS, SP_MANIFEST_KEY, program->fingerprint);
 }
 
+/* ONNX's docs/Versioning.md: the IR version that a type came with. */
+static int64_t first_with(enum sp_dtype dtype)
+{
+    switch (dtype) {
+    case SP_DTYPE_BFLOAT16:
+        return 5;
+    case SP_DTYPE_FLOAT8E4M3FN:
+    case SP_DTYPE_FLOAT8E4M3FNUZ:
+    case SP_DTYPE_FLOAT8E5M2:
+    case SP_DTYPE_FLOAT8E5M2FNUZ:
+        return 9;
+    case SP_DTYPE_UINT4:
+    case SP_DTYPE_INT4:
+        return 10;
+    case SP_DTYPE_FLOAT4E2M1:
+        return 11;
+    case SP_DTYPE_FLOAT8E8M0:
+        return 12;
+    case SP_DTYPE_UINT2:
+    case SP_DTYPE_INT2:
+        return 13;
+    default:
+        return MIN_IR_VERSION;
+    }
+}
+
+/* The original's, without the annotations that raised it. Who annotated a model in another way left no record of that:
+   then the least that its types and functions need, as a runtime refuses what is newer than it is. */
+static int64_t ir_version_of(const struct sp_model *model)
+{
+    const int64_t original = sp_onnx_original_ir_version(model);
+    int64_t least = model->function_count > 0 ? IR_WITH_FUNCTIONS : MIN_IR_VERSION;
+    if (original < SP_MULTI_DEVICE_IR_VERSION || model->configuration_count == 0)
+        return original > MIN_IR_VERSION ? original : MIN_IR_VERSION;
+    for (uint32_t i = 0; i < model->graph->value_count; i++) {
+        const struct sp_type *type = &model->graph->values[i]->type;
+        const int64_t first = type->kind == SP_TYPE_OPTIONAL ? IR_WITH_OPTIONALS : first_with(type->dtype);
+        least = first > least ? first : least;
+    }
+    return least < original ? least : original;
+}
+
 enum sp_status sp_program_finish(struct sp_program *program, const struct sp_recipe *interface, const char *name,
                                  struct sp_recipe **ret_recipe, struct sp_error *err)
 {
@@ -47,8 +90,8 @@ enum sp_status sp_program_finish(struct sp_program *program, const struct sp_rec
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         size += sp_recipe_size(parts[i]);
-    const int64_t ir_version = sp_onnx_original_ir_version(model);
-    const int64_t least = program->function != NULL ? FUNCTION_VERSION : MIN_IR_VERSION;
+    const int64_t ir_version = ir_version_of(model),
+                  least = program->function != NULL ? IR_WITH_FUNCTIONS : MIN_IR_VERSION;
     sp_put_int(out, SP_MODEL_IR_VERSION, ir_version > least ? ir_version : least);
     sp_put_text(out, SP_MODEL_PRODUCER_NAME, "shardplan");
     sp_put_head(out, SP_MODEL_GRAPH, size);

@@ -48,8 +48,27 @@ struct sp_weight_places *sp_weight_places_create(struct sp_arena *arena); /* liv
 #define SP_MAX_MANIFEST_BYTES ((size_t)1 << 30)
 #define SP_MANIFEST_VERSION   1 /* changes when a member that a reader needs changes its meaning */
 
+/* How devices' models are written where runtimes, or their versions, differ. All false: as their newest versions take
+   it. Sources: NVIDIA's own writer (Polygraphy 0.49.25 and later), the operator's page and header (TensorRT 11.0), the
+   multi-device guide, and ONNX Runtime's change 31571. */
+struct sp_realize_forms {
+    /* TensorRT's DistCollective. Its values are in lower case and gathers have reduce_op "sum", as NVIDIA's writer has
+       them; is_upper: in upper case, and gathers have NONE, as the operator's page prints them. */
+    bool is_upper;
+    bool lists_world; /* groups has all ranks of a world and group_size their number; else [] and 0 stand for them */
+    bool has_casts;   /* 16-bit floats are float32 in collectives, with a Cast on both sides: TensorRT's compiler then
+                            does not fuse a collective with what is beside it, which it may refuse to build */
+    bool has_no_alltoall; /* TensorRT 10.16 has no ALL_TO_ALL: everybody gathers all pieces */
+    /* Inputs of models are all of the model's, and are cut inside; outputs are all of the model's, on one device, or of
+       TensorRT's on every rank, where every rank has the same inputs and outputs. What calls the models then need not
+       know of boxes: Triton feeds every rank with all of each input, and returns what rank 0 gives. */
+    bool is_whole;
+    bool has_no_bfloat16; /* ONNX Runtime before 1.30 has no collectives of bfloat16: they are float32 in them */
+};
+
 struct sp_realize_request {
     struct sp_partition_request partition;
+    struct sp_realize_forms forms;
     const char *name; /* of the graph; NULL: the original's */
     enum sp_realize_external external;
     /* Weights above a kilobyte go into a file of their own beside the model, which is needed where all is more than
@@ -89,7 +108,8 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  *      "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 8]}],
  *      "outputs": [{"name": "y", "dtype": "float32", "shape": [2, null]}],
  *      "states": [{"past": "past.0", "present": "present.0"}],
- *      "devices": [{"id": 0, "world": 0, "rank": 0, "fingerprint": "8f..", "parts": [
+ *      "devices": [{"id": 0, "world": 0, "rank": 0, "fingerprint": "8f..", "environment": {..},
+ *       "parts": [
  *          {"part": 0, "model": "device-0.onnx",
  *           "inputs": [{"name": "x", "from": "input", "tensor": "x", "box": [[0, 4], [0, 8]]},
  *                      {"name": "h@1.5", "from": "device", "device": 1, "part": 0, "output": "h@1.5"}],
@@ -103,6 +123,9 @@ enum sp_status sp_realize_simulation(const struct sp_realize_request *request, s
  * devices, ports or order differ; it is in the metadata of the device's models, too (SP_MANIFEST_KEY), so that models
  * of another plan are noticed. It does not cover the elements of weights.
  *
+ * The environment has the variables that the process of a rank is started with; of ONNX Runtime's collectives, with the
+ * names that it reads: LOCAL_RANK, LOCAL_WORLD_SIZE, and RANK0_PORT, by which two worlds on one host tell each other
+ * apart. Where rank 0 is on another host, RANK0_IP is its address.
  * A box is what of the tensor it is: for each axis [start, limit), or several of them [[start, limit], ..] one behind
  * the other; null where all there is is meant. Models of one entry of "order" run at the same time, entries one after
  * the other (or earlier, once what they need is there). Outputs for nobody keep collectives from being taken out. A box
@@ -127,7 +150,8 @@ enum sp_realize_target {
        devices. What they cannot say is an AllGather of all pieces and local operators, and where that would need a size
        that is not known, or a type that no collective carries, models are cut as for sessions; a note says so. */
     SP_TARGET_ORT,
-    /* TensorRT's DistCollective: reductions by SUM, PROD, MAX and MIN, and groups of ranks; along the first axis. */
+    /* TensorRT's DistCollective: reductions by sum, prod, max and min, and groups of ranks; along the first axis. Since
+       TensorRT 10.16, all-to-all since 11.0. */
     SP_TARGET_TENSORRT,
     /* No collectives: each device is a world of its own, and models are cut where anything is exchanged. Runs in any
        runtime that can run a model. */
@@ -145,6 +169,24 @@ enum sp_status sp_device_plan_create(struct sp_arena *arena, const struct sp_rea
 /* Parts of a device: 0 where it has nothing to do. A part that nobody needs anything of has no model. */
 uint32_t sp_device_plan_parts(const struct sp_device_plan *plan, int64_t device);
 bool sp_device_plan_has(const struct sp_device_plan *plan, int64_t device, uint32_t part);
+enum sp_realize_target sp_device_plan_target(const struct sp_device_plan *plan);
+
+/* An input or output of a part's model. */
+struct sp_model_port {
+    const char *name;
+    const char *tensor; /* the model's input or output that it is; NULL: neither */
+    int64_t device;     /* of an input from another model: whose it is, and of which part; its name is the output's */
+    uint32_t part;
+    enum sp_dtype dtype; /* UNDEFINED: it is no tensor */
+    bool has_rank;
+    uint32_t rank;
+    const int64_t *dims; /* -1: not known */
+};
+uint32_t sp_device_plan_port_count(const struct sp_device_plan *plan, int64_t device, uint32_t part, bool is_output);
+/* What has to be made for it lives in `arena`; without memory it has no rank. */
+struct sp_model_port sp_device_plan_port(const struct sp_device_plan *plan, int64_t device, uint32_t part,
+                                         bool is_output, uint32_t index, struct sp_arena *arena);
+
 /* "device-3.onnx", "device-3.part-1.onnx"; of a phase "device-3.prefill.onnx", "device-3.prefill.part-1.onnx", NULL:
    of none. Returns `text`. */
 #define SP_PHASE_FILE_NAME_SIZE   48 /* at most, of the phase's name */

@@ -146,8 +146,9 @@ static bool is_good(const struct recognised *known, const struct sp_outcome *out
 
 static bool reduces(const struct sp_node *node)
 {
-    const char *name = strcmp(node->op_type, "DistCollective") == 0 ? sp_node_string(node, "reduce_op", "NONE") : "";
-    return strstr(node->op_type, "Reduce") != NULL || (name[0] != '\0' && strcmp(name, "NONE") != 0);
+    const bool is_dist = strcmp(node->op_type, "DistCollective") == 0;
+    const char *name = is_dist ? sp_node_string(node, "collective_operation", "") : node->op_type;
+    return strstr(name, "Reduce") != NULL || strstr(name, "reduce") != NULL || strstr(name, "REDUCE") != NULL;
 }
 
 /* An operand and a result of a node: what is good of the result vouches for items of the operand. */

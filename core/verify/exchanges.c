@@ -2,33 +2,45 @@
  * Collectives between programs.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/limits.h"
 #include "verify/programs.h"
 
-enum kind { ALL_REDUCE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, BROADCAST, NO_KIND };
+enum kind { ALL_REDUCE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, BROADCAST, REDUCE, GATHER, SCATTER, NO_KIND };
 
 struct form {
     enum kind kind;
-    const char *reduce; /* "SUM", "MAX", .. */
+    const char *reduce; /* "SUM", "MAX", .., in any case */
     int64_t axis, root;
     uint32_t count;       /* members */
     const int64_t *ranks; /* of the world; NULL: all */
 };
 
+/* DistCollective's values are written in either case: NVIDIA's writer has the lower one, the operator's page the upper
+   one. */
 static enum kind kind_named(const char *name)
 {
     static const struct {
         const char *name;
         enum kind kind;
     } kinds[] = {
-        {"AllReduce", ALL_REDUCE},         {"ALL_REDUCE", ALL_REDUCE},         {"AllGather", ALL_GATHER},
-        {"ALL_GATHER", ALL_GATHER},        {"AllToAll", ALL_TO_ALL},           {"ALL_TO_ALL", ALL_TO_ALL},
-        {"ReduceScatter", REDUCE_SCATTER}, {"REDUCE_SCATTER", REDUCE_SCATTER}, {"Broadcast", BROADCAST},
+        {"AllReduce", ALL_REDUCE},
+        {"ALL_REDUCE", ALL_REDUCE},
+        {"AllGather", ALL_GATHER},
+        {"ALL_GATHER", ALL_GATHER},
+        {"AllToAll", ALL_TO_ALL},
+        {"ALL_TO_ALL", ALL_TO_ALL},
+        {"ReduceScatter", REDUCE_SCATTER},
+        {"REDUCE_SCATTER", REDUCE_SCATTER},
+        {"Broadcast", BROADCAST},
         {"BROADCAST", BROADCAST},
+        {"REDUCE", REDUCE},
+        {"GATHER", GATHER},
+        {"SCATTER", SCATTER},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) == 0)
+        if (strcasecmp(kinds[i].name, name) == 0)
             return kinds[i].kind;
     }
     return NO_KIND;
@@ -44,8 +56,16 @@ bool sp_is_collective(const struct sp_node *node)
     const char *name = node->op_type;
     if (is_dist(node))
         return true;
-    return strcmp(node->domain, "com.microsoft") == 0 &&
-           kind_named(strncmp(name, "Nccl", 4) == 0 ? name + 4 : name) != NO_KIND;
+    if (strcmp(node->domain, "com.microsoft") != 0)
+        return false;
+    const enum kind kind = kind_named(strncmp(name, "Nccl", 4) == 0 ? name + 4 : name);
+    return kind == ALL_REDUCE || kind == ALL_GATHER || kind == ALL_TO_ALL || kind == REDUCE_SCATTER ||
+           kind == BROADCAST;
+}
+
+static bool has_root(enum kind kind)
+{
+    return kind == BROADCAST || kind == REDUCE || kind == GATHER || kind == SCATTER;
 }
 
 static uint32_t world_size(const struct sp_verification *all, const struct sp_verify_run *run)
@@ -75,6 +95,10 @@ static struct form read_form(const struct sp_verification *all, const struct sp_
                         .reduce = sp_node_string(node, "reduce_op", is_dist(node) ? "NONE" : "SUM"),
                         .axis = sp_node_int(node, "axis", 0),
                         .root = sp_node_int(node, "root", -1)};
+    if (!has_root(form.kind))
+        form.root = -1; /* nobody reads it there */
+    if (form.kind == ALL_GATHER || form.kind == ALL_TO_ALL || form.kind == GATHER || form.kind == SCATTER)
+        form.reduce = ""; /* nor this: writers have "sum" or "NONE" */
     uint32_t listed;
     const int64_t *groups = sp_node_ints(node, "groups", &listed);
     const int64_t size = sp_node_int(node, "group_size", listed);
@@ -116,11 +140,11 @@ static sp_number2 reduction(const struct exchange *exchange, const struct sp_num
 {
     const char *name = exchange->form.reduce;
     const bool is_float = sp_dtype_is_float(x->dtype);
-    return strcmp(name, "MAX") == 0    ? is_float ? sp_number_max : sp_integer_max
-           : strcmp(name, "MIN") == 0  ? is_float ? sp_number_min : sp_integer_min
-           : strcmp(name, "PROD") == 0 ? is_float ? sp_number_multiply : sp_integer_multiply
-           : strcmp(name, "SUM") == 0  ? is_float ? sp_number_add : sp_integer_add
-                                       : NULL;
+    return strcasecmp(name, "MAX") == 0    ? is_float ? sp_number_max : sp_integer_max
+           : strcasecmp(name, "MIN") == 0  ? is_float ? sp_number_min : sp_integer_min
+           : strcasecmp(name, "PROD") == 0 ? is_float ? sp_number_multiply : sp_integer_multiply
+           : strcasecmp(name, "SUM") == 0  ? is_float ? sp_number_add : sp_integer_add
+                                           : NULL;
 }
 
 /* Another piece of the same shape into a sum. */
@@ -138,7 +162,7 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
     const struct form *form = &exchange->form;
     struct sp_arena *arena = exchange->all->arena;
     enum sp_status status = SP_OK;
-    if (form->kind == ALL_GATHER || form->kind == ALL_TO_ALL) {
+    if (form->kind == ALL_GATHER || form->kind == ALL_TO_ALL || form->kind == GATHER) {
         const int64_t axis = form->axis < 0 ? form->axis + pieces[0]->rank : form->axis;
         if (axis < 0 || axis >= pieces[0]->rank) {
             (void)sp_fail(why, SP_ERR_MODEL, "AXIS_MISSING", "It gathers along an axis that its input does not have.");
@@ -149,6 +173,8 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
     }
     const sp_number2 function = reduction(exchange, pieces[0]);
     struct sp_numbers *sum;
+    if (strcasecmp(form->reduce, "AVG") == 0)
+        return sp_fail(why, SP_ERR_UNSUPPORTED, "REDUCTION_UNKNOWN", "Averages of ranks are not evaluated.");
     if (function == NULL) {
         (void)sp_fail(why, SP_ERR_MODEL, "NO_REDUCTION", "It reduces by '%s', which is no reduction.", form->reduce);
         return SP_ERR_MODEL; /* said so that an analyser sees it */
@@ -177,14 +203,16 @@ static enum sp_status result_of(const struct exchange *exchange, uint32_t member
 {
     const struct form *form = &exchange->form;
     struct sp_arena *arena = exchange->all->arena;
-    const struct sp_numbers *x = form->kind == BROADCAST ? pieces[form->root] : joined;
-    if (form->kind == ALL_REDUCE || form->kind == ALL_GATHER || form->kind == BROADCAST)
+    const struct sp_numbers *x = form->kind == BROADCAST || form->kind == SCATTER ? pieces[form->root] : joined;
+    if ((form->kind == REDUCE || form->kind == GATHER) && member != form->root)
+        return sp_fail(why, SP_ERR_UNSUPPORTED, "NOT_AT_ROOT", "Only the root of its group gets a result.");
+    if (form->kind != ALL_TO_ALL && form->kind != REDUCE_SCATTER && form->kind != SCATTER)
         return sp_numbers_view(arena, x, x->rank, x->axes, ret, why);
     const int64_t own = pieces[0]->rank > 0 ? pieces[0]->axes[0].extent : 0, block = own / form->count;
     if (pieces[0]->rank == 0 || own % form->count != 0)
         return sp_fail(why, SP_ERR_MODEL, "PARTS_DIFFER", "Its first axis of %lld elements is not divisible by %u.",
                        (long long)own, form->count);
-    if (form->kind == REDUCE_SCATTER)
+    if (form->kind == REDUCE_SCATTER || form->kind == SCATTER)
         return sp_numbers_slice(arena, x, 0, (struct sp_index_run){member * block, 1, block}, ret, why);
     const struct sp_numbers **parts = SP_NEW_ARRAY(arena, form->count, const struct sp_numbers *);
     enum sp_status status = parts != NULL ? SP_OK : sp_fail_memory(why);
@@ -254,12 +282,23 @@ static enum sp_status exchange_operand(const struct exchange *exchange, uint32_t
         pieces[m] = outcome->numbers;
     }
     enum sp_status status = SP_OK;
-    if (exchange->form.kind == ALL_REDUCE || exchange->form.kind == ALL_GATHER || exchange->form.kind == REDUCE_SCATTER)
+    const enum kind kind = exchange->form.kind;
+    if (kind != BROADCAST && kind != SCATTER && kind != ALL_TO_ALL)
         status = join(exchange, pieces, &joined, &why);
     for (uint32_t m = 0; status == SP_OK && m < exchange->form.count; m++) {
         struct sp_node *node = node_of(exchange->runs[m]);
         struct sp_numbers *result = NULL;
         status = result_of(exchange, m, pieces, joined, &result, &why);
+        if (status == SP_ERR_UNSUPPORTED && m != exchange->form.root && has_root(kind)) {
+            status = i < node->output_count && node->outputs[i] != NULL
+                         ? sp_run_set(all, exchange->runs[m], node->outputs[i],
+                                      (struct sp_outcome){.why = "only the root of a group gets a result",
+                                                          .at = node,
+                                                          .run = exchange->runs[m]},
+                                      exchange->err)
+                         : SP_OK;
+            continue;
+        }
         if (status == SP_OK && i < node->output_count && node->outputs[i] != NULL)
             status =
                 sp_run_set(all, exchange->runs[m], node->outputs[i],
@@ -283,7 +322,7 @@ static struct sp_verify_run **members_of(struct sp_verification *all, struct sp_
     struct sp_verify_run **runs = SP_NEW_ARRAY(all->arena, form->count + (size_t)1, struct sp_verify_run *);
     *ret_clash = NULL;
     if (form->kind == NO_KIND || form->count == 0 || runs == NULL || form->root >= (int64_t)form->count ||
-        (form->kind == BROADCAST && form->root < 0)) {
+        (has_root(form->kind) && form->root < 0)) {
         *ret_clash = "its kind, group or root is none of its world";
         return NULL;
     }
@@ -303,7 +342,7 @@ static struct sp_verify_run **members_of(struct sp_verification *all, struct sp_
             is_same = (other.ranks != NULL ? other.ranks[k] : k) == (form->ranks != NULL ? form->ranks[k] : k);
         if (!is_same)
             return NULL;
-        if (other.kind != form->kind || strcmp(other.reduce, form->reduce) != 0 || other.axis != form->axis ||
+        if (other.kind != form->kind || strcasecmp(other.reduce, form->reduce) != 0 || other.axis != form->axis ||
             other.root != form->root) {
             *ret_clash = "another member of its group is at a collective of another kind";
             return NULL;

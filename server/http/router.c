@@ -70,8 +70,8 @@ const struct route routes[] = {
     {"GET", "/v1/plans/{id}/diagnostics", BODY_IGNORED, NULL, plan_diagnostics_finish, SCOPE_READ,
      "page_size page_token search sort order severity code node", "what a plan has to say of its model"},
     {"GET", "/v1/plans/{id}/devices/{device}/model", BODY_IGNORED, NULL, plan_device_model_finish, SCOPE_READ,
-     "format part", "what one device runs"},
-    {"GET", "/v1/plans/{id}/exports/{format}", BODY_IGNORED, NULL, plan_export_finish, SCOPE_READ, NULL,
+     "format part form", "what one device runs"},
+    {"GET", "/v1/plans/{id}/exports/{format}", BODY_IGNORED, NULL, plan_export_finish, SCOPE_READ, "form",
      "the plan in the notation of another tool"},
     {0},
 };

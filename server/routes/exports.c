@@ -18,13 +18,15 @@
 struct wanted {
     const char *format;
     int64_t device, part;
+    const char *forms; /* words of export/forms.h; NULL: none */
 };
 
 static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted)
 {
     char *path = files_plan_file(request->server->config->data, plan->id, plan->attempts, "plan.json"), *body = NULL;
-    json_t *json = path != NULL ? json_pack("{s:s, s:s, s:I, s:I}", "plan", path, "format", wanted->format, "device",
-                                            (json_int_t)wanted->device, "part", (json_int_t)wanted->part)
+    json_t *json = path != NULL ? json_pack("{s:s, s:s, s:I, s:I, s:s}", "plan", path, "format", wanted->format,
+                                            "device", (json_int_t)wanted->device, "part", (json_int_t)wanted->part,
+                                            "forms", wanted->forms != NULL ? wanted->forms : "")
                                 : NULL;
     if (json != NULL)
         body = json_memory_text(json, JSON_COMPACT);
@@ -65,13 +67,24 @@ enum verdict plan_timeline_finish(struct request *request)
     return send_file(request, &(struct wanted){"perfetto", SP_FILE_NO_DEVICE, 0});
 }
 
+static bool read_forms(const struct request *request, struct wanted *wanted, struct sp_error *err)
+{
+    struct sp_file_forms forms;
+    wanted->forms = request_parameter(request, "form");
+    return wanted->forms == NULL || sp_file_forms_parse(wanted->forms, &forms, err) == SP_OK;
+}
+
 enum verdict plan_export_finish(struct request *request)
 {
     if (sp_file_media_type(request->item, SP_FILE_NO_DEVICE) == NULL)
         return respond_error(request, 404, "UNKNOWN_FORMAT",
                              "There is no export format '%s'; the contract at /openapi.json lists them.",
                              request->item);
-    return send_file(request, &(struct wanted){request->item, SP_FILE_NO_DEVICE, 0});
+    struct wanted wanted = {request->item, SP_FILE_NO_DEVICE, 0};
+    struct sp_error err = {0};
+    if (!read_forms(request, &wanted, &err))
+        return respond_error(request, 400, "UNKNOWN_FORM", "%s", err.message);
+    return send_file(request, &wanted);
 }
 
 /* A whole number of a path or a query, with at most nine digits. */
@@ -89,14 +102,18 @@ enum verdict plan_device_model_finish(struct request *request)
     const char *format = request_parameter(request, "format"), *part = request_parameter(request, "part");
     struct wanted wanted = {.format = format != NULL ? format : "ort-collectives"};
     enum sp_realize_target target;
+    struct sp_error err = {0};
+    if (!read_forms(request, &wanted, &err))
+        return respond_error(request, 400, "UNKNOWN_FORM", "%s", err.message);
     if (!read_number(request->item, &wanted.device))
         return respond_error(request, 404, "NO_SUCH_DEVICE", "A device is a number, not '%s'.", request->item);
     if (part != NULL && !read_number(part, &wanted.part))
         return respond_error(request, 400, "BAD_PARAMETER",
                              "The parameter part is a whole number, with 9 digits at most.");
     if (strcmp(wanted.format, "ort") != 0 && !sp_file_is_of_devices(wanted.format, &target))
-        return respond_error(request, 400, "BAD_PARAMETER",
-                             "The parameter format is ort-collectives, tensorrt, sessions or ort.");
+        return respond_error(
+            request, 400, "BAD_PARAMETER",
+            "The parameter format is ort-collectives, tensorrt, sessions, genai, triton, triton-tensorrt or ort.");
     if (strcmp(wanted.format, "ort") == 0 && wanted.part != 0)
         return respond_error(request, 404, "NO_SUCH_PART", "With the format ort a device has one model.");
     return send_file(request, &wanted);

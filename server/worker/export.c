@@ -1,7 +1,8 @@
 /*
  * An errand about a plan: a file that is made of it, saved as a recipe over the model's file.
  *
- *   {"plan": PATH of the plan's JSON, "format": NAME, "device": -1 or a device, "part": of its models}
+ *   {"plan": PATH of the plan's JSON, "format": NAME, "device": -1 or a device, "part": of its models,
+ *    "forms": words of export/forms.h}
  */
 #include <string.h>
 
@@ -11,12 +12,15 @@
 static enum sp_status read_plan(const json_t *request, json_t **ret_plan, struct sp_file_request *file,
                                 struct sp_error *err)
 {
-    const char *path;
+    const char *path, *forms;
     json_int_t device, part;
     json_error_t where;
-    if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:I, s:I}", "plan", &path, "format", &file->format,
-                    "device", &device, "part", &part) != 0)
+    if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:I, s:I, s:s}", "plan", &path, "format", &file->format,
+                    "device", &device, "part", &part, "forms", &forms) != 0)
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_ERRAND", "A worker was not told which file to make of which plan.");
+    enum sp_status status = sp_file_forms_parse(forms, &file->forms, err);
+    if (status != SP_OK)
+        return status;
     file->device = device;
     file->part = (uint32_t)part;
     *ret_plan = json_load_file(path, JSON_REJECT_DUPLICATES, &where);

@@ -16,6 +16,8 @@ from test_checks import CLI
 import onnx_make
 
 FILE = "application/octet-stream"
+REFUSED = {"polygraphy-hints": "NOT_BY_SEQUENCE", "genai": "NOT_A_DECODER", "triton-tensorrt": "SEVERAL_WORLDS"}  # of plans of stages of no language model
+OF_SERVERS = ("vllm-args", "sglang-args", "trtllm-args", "llamacpp-args", "mlx", "exo")  # of models with layers
 OF_DEVICES = ("ort-collectives", "tensorrt", "sessions")
 
 # Weights with data of their own, more than what is copied into small records: 16 KiB.
@@ -110,6 +112,10 @@ class Exports(Manifests):
                 with self.subTest(name):
                     if name == "ort":
                         self.problem("GET", f"{plan}/exports/ort", status=422, code="PART_OF_THE_DEVICES")
+                    elif name in REFUSED:
+                        self.problem("GET", f"{plan}/exports/{name}", status=422, code=REFUSED[name])
+                    elif name in OF_SERVERS:
+                        self.problem("GET", f"{plan}/exports/{name}", status=422, code="LAYERS_UNKNOWN")
                     else:
                         self.assertGreater(len(self.ask("GET", f"{plan}/exports/{name}").body), 0)
 
@@ -137,7 +143,7 @@ class Exports(Manifests):
     def test_what_a_notation_cannot_say(self):
         unnamed = self.planned(DESCRIBED.replace(b'"name": "first", ', b""), "unnamed", "application/json")
         for name in ("poprt", "poprt-model", "qualcomm-mdp"):
-            status = 200 if name == "poprt-model" else 422
+            status = 422 if name == "poprt" else 200
             answer = self.ask("GET", f"{unnamed}/exports/{name}", expect=status)
             if status == 422:
                 self.assertEqual(answer.json["code"], "NODE_NAMES")

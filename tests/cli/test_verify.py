@@ -374,6 +374,54 @@ class Vocabulary(Verify):
         self.refuted(self.original(), [self.rank(rank, 2, start=rank) for rank in range(2)])
 
 
+class Polygraphy(Verify):
+    """One model for all ranks, as Polygraphy writes them: whole inputs are scattered by their largest, keys and values are
+    gathered, each by a DistCollective in lower case."""
+
+    RANKS, TOKENS = 2, 4
+
+    def collective(self, x, y, operation, reduce, axis=0, **more):
+        """Along another axis than the first one between two Transposes, as shard.py puts them."""
+        attributes = {"collective_operation": operation, "reduce_op": reduce, "root": -1, "group_size": 0, **more}
+        if axis == 0:
+            return [make.node("DistCollective", [x], [y], **attributes)]
+        perm = [axis if i == 0 else 0 if i == axis else i for i in range(2)]
+        return [make.node("Transpose", [x], [y + ".pre"], perm=perm),
+                make.node("DistCollective", [y + ".pre"], [y + ".post"], **attributes),
+                make.node("Transpose", [y + ".post"], [y], perm=perm)]
+
+    def attention(self, q, k, v):
+        return [make.node("MatMul", [q, k], ["s"]), make.node("Softmax", ["s"], ["p"], axis=-1),
+                make.node("MatMul", ["p", v], ["mix"])]
+
+    def original(self):
+        return bytes_of(make.graph_input("x", [self.TOKENS, HIDDEN]), make.node("Transpose", ["x"], ["k"], perm=[1, 0]),
+                        *self.attention("x", "k", "x"), make.node("Identity", ["mix"], ["y"]),
+                        make.graph_output("y", [self.TOKENS, HIDDEN]))
+
+    def rank(self, scatter=("reduce_scatter", "max"), gather=("all_gather", "sum"), axis=1, **more):
+        return bytes_of(make.graph_input("x", [self.TOKENS, HIDDEN]), *self.collective("x", "x_md", *scatter, **more),
+                        make.node("Transpose", ["x_md"], ["k"], perm=[1, 0]),
+                        *self.collective("k", "k_md", *gather, axis=axis, **more),
+                        *self.collective("x_md", "v_md", *gather, **more), *self.attention("x_md", "k_md", "v_md"),
+                        *self.collective("mix", "y", *gather, **more), make.graph_output("y", [self.TOKENS, HIDDEN]))
+
+    def test_context_parallel_attention(self):
+        self.proved(self.original(), [self.rank()] * self.RANKS)
+
+    def test_either_case_and_either_group(self):
+        upper = {"scatter": ("REDUCE_SCATTER", "MAX"), "gather": ("ALL_GATHER", "NONE")}
+        self.proved(self.original(), [self.rank(**upper)] * self.RANKS)
+        self.proved(self.original(), [self.rank(groups=[0, 1], group_size=2, nb_rank=2)] * self.RANKS)
+        self.proved(self.original(), [self.rank(groups=[1, 0], group_size=2, nb_rank=2)] * self.RANKS)
+        self.proved(self.original(), [self.rank(scatter=("scatter", "none"), root=0)] * self.RANKS)
+
+    def test_broken_twins(self):
+        self.refuted(self.original(), [self.rank(scatter=("reduce_scatter", "sum"))] * self.RANKS)
+        self.refuted(self.original(), [self.rank(axis=0)] * self.RANKS)
+        self.refuted(self.original(), [self.rank(gather=("all_reduce", "sum"), axis=0)] * self.RANKS)
+
+
 HEADS, WIDTH, TOKENS = 4, 2, 3
 
 

@@ -121,7 +121,8 @@ function collectiveOf(node, rank, worldSize) {
     return { kind: node.op === 'AllGather' ? 'ALL_GATHER' : 'ALL_TO_ALL', axis: node.attributes.axis ?? 0, ranks: all };
   }
   if (node.op !== 'DistCollective') return null;
-  const { collective_operation: kind, reduce_op: reduce, groups, nb_rank: count } = node.attributes;
+  const { groups, nb_rank: count } = node.attributes;
+  const kind = node.attributes.collective_operation.toUpperCase(), reduce = node.attributes.reduce_op.toUpperCase();
   const ranks = groups ?? all;
   if (count !== ranks.length || !ranks.includes(rank)) throw new Error(`rank ${rank} in a group of ${count}: ${ranks}`);
   return { kind, reduce, axis: 0, ranks };

@@ -214,8 +214,8 @@ def same_place(way, model, i):
 
 
 def reduces(node):
-    return node.op == "AllReduce" or (node.op == "DistCollective" and node.get("reduce_op") not in (None, b"NONE")
-                                      and bytes(node.get("collective_operation")) == b"ALL_REDUCE")
+    return node.op == "AllReduce" or (node.op == "DistCollective"
+                                      and bytes(node.get("collective_operation")).lower() == b"all_reduce")
 
 
 def weight_users(way, name):
@@ -272,7 +272,7 @@ def wrong_group(made, way):
         node = model.nodes[i]
         node.set("groups", (node.get("groups") or [])[::-1])
         if reduces(node):
-            node.set("reduce_op", "MAX" if bytes(node.get("reduce_op")) != b"MAX" else "SUM")
+            node.set("reduce_op", "max" if bytes(node.get("reduce_op")).lower() != b"max" else "sum")
     return names
 
 

@@ -232,7 +232,9 @@ static void expect_shardy(const struct sp_subject *subject, const char *module, 
 static uint32_t check_module(const struct sp_subject *subject, const char *module)
 {
     uint32_t count = 0;
-    for (const char *line = module; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
+    const char *function = strstr(module, "  func.func @main(");
+    cr_assert_not_null(function);
+    for (const char *line = module; line < function && line != NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
         const char *sharding = strstr(line, "#sdy.sharding"), *end = strchr(line, '\n');
         char name[256], user[256], operand[16];
         const struct sp_sharding *expected;
@@ -281,6 +283,35 @@ Test(export_sharding, shardy_of_stages_is_maximal)
     cr_expect_not_null(strstr(text.bytes.data, "  sdy.mesh @maximal_mesh_1 = <[], device_ids=[1]>\n"));
     exported_release(&text);
     planned_release(&model);
+}
+
+/* The function states what the table does: of arguments, of results, and of each operator. */
+Test(export_sharding, shardy_has_a_function)
+{
+    struct sp_buf file = onnx_encode(
+        "1:11 8{2:18} 8{1'own' 2:1} 26{1'a' 2:2} 7{2'g'"
+        " 1{1'x' 2'h' 3'n' 4'Relu' 10{1'a' 2{1'x' 2:0 2:1 4{1:0 2{1:4 3:2}}} 2{1'h' 2:0 2:1 4{1:0 2{1:4 3:2}}}}}"
+        " 1{1'h' 2'y' 3'm' 4'Relu' 10{1'a' 2{1'h' 2:0 2:1 4{1:1 2{1:2 3:2}}} 2{1'y' 2:0 2:1 4{1:1 2{1:2 3:2}}}}}"
+        " 11{1'x' 2{1{1:1 2{1{1:4} 1{1:2}}}}} 12{1'y' 2{1{1:1 2{1{1:4} 1{1:2}}}}}}");
+    struct sp_subject *subject = subject_of(&file);
+    struct exported text = export_of(subject, "shardy");
+    const char *function = strstr(text.bytes.data, "  func.func");
+    cr_assert_not_null(function);
+#define ROWS    "<@mesh, [{\"axis_0\"}, {}]>"
+#define COLUMNS "<@mesh, [{}, {\"axis_0\"}]>"
+#define FLOATS  "tensor<4x2xf32>"
+    cr_expect_str_eq(function,
+                     "  func.func @main(%v0: " FLOATS " {sdy.sharding = #sdy.sharding" ROWS "}) -> (" FLOATS
+                     " {sdy.sharding = #sdy.sharding" COLUMNS "}) {\n"
+                     "    %v1 = stablehlo.custom_call @Relu(%v0) {sdy.sharding = #sdy.sharding_per_value<[" ROWS
+                     "]>} : (" FLOATS ") -> " FLOATS "\n"
+                     "    %u0 = sdy.sharding_constraint %v1 " COLUMNS " : " FLOATS "\n"
+                     "    %v2 = stablehlo.custom_call @Relu(%u0) {sdy.sharding = #sdy.sharding_per_value<[" COLUMNS
+                     "]>} : (" FLOATS ") -> " FLOATS "\n"
+                     "    return %v2 : " FLOATS "\n  }\n}\n");
+    exported_release(&text);
+    sp_subject_destroy(subject);
+    sp_buf_release(&file);
 }
 
 /* x [4, 4] is split over devices 2 and 3 of 4, y over 0 .. 3 in an order that no cut of 0 .. 3 gives. */

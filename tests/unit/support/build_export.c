@@ -92,20 +92,27 @@ struct exported export_any(const struct sp_subject *subject, const char *format)
     return export_for(subject, format, 0);
 }
 
-struct exported export_for(const struct sp_subject *subject, const char *format, int64_t device)
+static struct exported export_as(struct sp_export_request request)
 {
     struct exported exported = {.status = SP_OK};
-    const struct sp_export_request request = {.subject = subject,
-                                              .format = format,
-                                              .sink = {.write = append, .context = &exported.bytes},
-                                              .note = note,
-                                              .note_context = &exported.notes,
-                                              .device = device};
+    request.sink = (struct sp_sink){.write = append, .context = &exported.bytes};
+    request.note = note;
+    request.note_context = &exported.notes;
     sp_buf_init(&exported.bytes, (size_t)1 << 28);
     sp_buf_init(&exported.notes, (size_t)1 << 20);
     sp_buf_text(&exported.notes, "");
     exported.status = sp_export_write(&request, &exported.err);
     return exported;
+}
+
+struct exported export_for(const struct sp_subject *subject, const char *format, int64_t device)
+{
+    return export_as((struct sp_export_request){.subject = subject, .format = format, .device = device});
+}
+
+struct exported export_in(const struct sp_subject *subject, const char *format, int64_t cores)
+{
+    return export_as((struct sp_export_request){.subject = subject, .format = format, .cores = cores});
 }
 
 struct exported export_of(const struct sp_subject *subject, const char *format)

@@ -43,6 +43,8 @@ struct exported {
 };
 struct exported export_any(const struct sp_subject *subject, const char *format);
 struct exported export_for(const struct sp_subject *subject, const char *format, int64_t device);
+/* With so many cores of each device. */
+struct exported export_in(const struct sp_subject *subject, const char *format, int64_t cores);
 /* It must succeed. */
 struct exported export_of(const struct sp_subject *subject, const char *format);
 void exported_release(struct exported *exported);

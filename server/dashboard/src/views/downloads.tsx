@@ -59,14 +59,27 @@ function files(id: string, model: string): File[] {
     of('ort-collectives', 'json', "Manifest of the devices' models", "For ONNX Runtime's collectives; the models are below."),
     of('tensorrt', 'json', "Manifest of the devices' models, TensorRT", 'With DistCollective.'),
     of('sessions', 'json', 'Manifest without collectives', 'Models are cut where anything is exchanged.'),
+    of('genai', 'json', 'Manifest for GenAI', 'With its genai_config.json.'),
+    of('triton', 'json', 'Manifest of a Triton repository', 'An ensemble, with its config.pbtxt.'),
+    of('triton-tensorrt', 'json', 'Manifest of a Triton repository, TensorRT', 'An engine for each rank.'),
     of('ort', 'onnx', 'ONNX Runtime, Distributed operators', 'One model with com.microsoft.Distributed* operators.'),
     of('op-sharding', 'bin', 'XLA OpSharding', 'Protobuf records of every tensor.'),
-    of('shardy', 'mlir', 'Shardy', 'Meshes and shardings as MLIR attributes.'),
+    of('shardy', 'mlir', 'Shardy', 'Meshes, shardings and a function, in MLIR.'),
     of('poprt', 'yaml', 'PopRT', 'Its YAML of devices and stages.'),
     of('poprt-model', 'onnx', 'PopRT, as node attributes', 'The model with them.'),
     of('qualcomm-mdp', 'json', 'Qualcomm MDP', 'Partition of nodes on devices.'),
     of('ort-layers', 'onnx', 'ONNX Runtime layer annotations', 'The model with layer_ann metadata.'),
     of('ort-layers-options', 'txt', 'ONNX Runtime layer options', 'The session options that go with them.'),
+    of('ort-layers-names', 'json', 'ONNX Runtime layers by name', 'Session options for the model as it is.'),
+    of('olive-splits', 'txt', 'Olive', 'Its split_assignments.'),
+    of('netron', 'onnx', 'Netron', 'The model with stage and devices at each node.'),
+    of('polygraphy-hints', 'json', 'Polygraphy', 'Hints for multi-device shard.'),
+    of('vllm-args', 'txt', 'vLLM', 'Its options.'),
+    of('sglang-args', 'txt', 'SGLang', 'Its options.'),
+    of('trtllm-args', 'txt', 'TensorRT-LLM', 'Its options.'),
+    of('llamacpp-args', 'txt', 'llama.cpp', 'Its options.'),
+    of('mlx', 'txt', 'MLX-LM', 'Its options.'),
+    of('exo', 'json', 'exo', 'The layers of each rank.'),
     of('model-explorer', 'json', 'Model Explorer: stages', 'Node data that colours the graph there.'),
     of('model-explorer-device', 'json', 'Model Explorer: devices', 'The same by device.'),
     of('model-explorer-seconds', 'json', 'Model Explorer: seconds', 'The same by time.'),
@@ -78,7 +91,7 @@ function files(id: string, model: string): File[] {
   ];
 }
 
-const TARGETS = ['ort-collectives', 'tensorrt', 'sessions', 'ort'];
+const TARGETS = ['ort-collectives', 'tensorrt', 'sessions', 'genai', 'triton', 'triton-tensorrt', 'ort'];
 
 function DeviceModels(props: ViewProps) {
   const used = props.summary.devices.filter((device) => device.stage !== null);
