@@ -16,6 +16,17 @@ const unusedParts: Plugin = {
   },
 };
 
+// uPlot hands out ways of drawing as members of an object, which bundlers take for used altogether: the page knows steps alone.
+const unusedPaths: Plugin = {
+  name: 'unused-paths-of-uplot',
+  transform(code, id) {
+    if (!id.endsWith('uPlot.esm.js')) return undefined;
+    const kept = code.replace(/\(paths\.(?:linear|bars|spline)\s+= \w+\);/g, '').replace(/uPlot\.(?:join|fmtDate|tzDate|addGap|clipGaps)\s+= \w+;/g, '');
+    if (kept === code) this.error('uPlot is built in another way now: see how what the page does not use of it can be left out');
+    return { code: kept, map: null };
+  },
+};
+
 // vite wraps each import() to fetch styles and further files with it. Styles are one file and nothing is to be fetched before:
 // the import is all that is left.
 const plainImports: Plugin = {
@@ -27,7 +38,7 @@ const plainImports: Plugin = {
 // Relative addresses, so that the page works below any path of a proxy; nothing inline, for the content security policy.
 export default defineConfig({
   base: './',
-  plugins: [unusedParts, plainImports],
+  plugins: [unusedParts, unusedPaths, plainImports],
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'none' },
   build: {
     target: 'es2022',

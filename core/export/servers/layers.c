@@ -241,6 +241,8 @@ static enum sp_status find_devices(struct sp_export *out, const char *tool, stru
     for (uint32_t i = 0; i < subject->model->graph->node_count; i++) {
         const struct sp_subject_node *place = &subject->nodes[i];
         const int32_t stage = sp_export_stage(out, i);
+        if (subject->model->graph->nodes[i].is_folded) /* it may be on those of several stages */
+            continue;
         if (place->device_count == 0) {
             int64_t none;
             return sp_export_device(out, i, tool, &none, err);
@@ -254,6 +256,8 @@ static enum sp_status find_devices(struct sp_export *out, const char *tool, stru
         const struct sp_subject_node *place = &subject->nodes[i];
         const int64_t *of = devices[sp_export_stage(out, i)];
         uint32_t k = 0;
+        if (subject->model->graph->nodes[i].is_folded)
+            continue;
         for (int64_t d = 0; d < place->device_count; d++) {
             while (k < counts[sp_export_stage(out, i)] && of[k] != place->devices[d])
                 k++;

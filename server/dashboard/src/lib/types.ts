@@ -234,6 +234,7 @@ export interface Summary {
     memory_range?: Range;
   };
   assumptions?: { device: string | null; text: string; member: string }[];
+  proof?: { state: string; seconds: number; undecided: string[] };
   why?: {
     binding: {
       kind: string;

@@ -111,7 +111,7 @@ function Assumptions(props: { summary: Summary }) {
 }
 
 function About(props: { summary: Summary }) {
-  const { model, search, counts, options } = props.summary;
+  const { model, search, proof, counts, options } = props.summary;
   return (
     <Card title="What was planned">
       <Facts
@@ -123,6 +123,7 @@ function About(props: { summary: Summary }) {
           ['Work of one request', <Exact value={model.flops} as={flops} />],
           ['Tensors that are split', `${count(counts.split_tensors)} of ${count(counts.tensors)}`],
           ['Search', `${search.strategy}, ${seconds(search.seconds)}`],
+          ...(proof ? [['Proof', proof.undecided[0] ?? `${proof.state}, ${seconds(proof.seconds)}`] as [string, string]] : []),
         ]}
       />
       <details class="options">
