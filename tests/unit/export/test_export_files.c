@@ -60,16 +60,11 @@ static bool is_of_devices(const char *format)
 }
 
 /* Formats that not every plan has, and what they say of a perceptron of two stages. */
-static const char *const refusals[][2] = {{"ort", ""},
-                                          {"genai", "NOT_A_DECODER"},
-                                          {"triton-tensorrt", "SEVERAL_WORLDS"},
-                                          {"vllm-args", "LAYERS_UNKNOWN"},
-                                          {"sglang-args", "LAYERS_UNKNOWN"},
-                                          {"trtllm-args", "LAYERS_UNKNOWN"},
-                                          {"llamacpp-args", "LAYERS_UNKNOWN"},
-                                          {"mlx", "LAYERS_UNKNOWN"},
-                                          {"exo", "LAYERS_UNKNOWN"},
-                                          {"polygraphy-hints", "NOT_BY_SEQUENCE"}};
+static const char *const refusals[][2] = {
+    {"ort", "PART_OF_THE_DEVICES"},         {"genai", "NOT_A_DECODER"},        {"triton-tensorrt", "SEVERAL_WORLDS"},
+    {"vllm-args", "LAYERS_UNKNOWN"},        {"sglang-args", "LAYERS_UNKNOWN"}, {"trtllm-args", "LAYERS_UNKNOWN"},
+    {"llamacpp-args", "LAYERS_UNKNOWN"},    {"mlx", "LAYERS_UNKNOWN"},         {"exo", "LAYERS_UNKNOWN"},
+    {"polygraphy-hints", "NOT_BY_SEQUENCE"}};
 
 static const char *refusal_of(const char *format)
 {
