@@ -13,7 +13,7 @@
 // given their parts of the states that the first one made.
 //
 // Decoders that no exporter made (tests/tools/random_decoder.py) have caches with axes in any order, with and without a batch,
-// and names of states that only the request says; each is planned with one of the layouts.
+// and names of states that only the request says; each is planned for two devices.
 //
 // A recurrent network (loop_recurrent.py) has states that are made by other nodes than take them. Decoders as torch.onnx and Optimum, and as ONNX Runtime GenAI's model builder write them are made with the scripts of
 // the test data, with random weights; the models without a state there (models/*_tiny.onnx) run the whole sequence at each
@@ -90,7 +90,7 @@ const layouts = {
   'tensor 2': { cluster: clusterOf(['gpu', 2]), words: TENSOR, served: TENSOR, stages: 1 },
   'tensor 4': { cluster: clusterOf(['gpu', 4]), words: TENSOR, served: TENSOR, stages: 1 },
   'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], served: ['--strategy', 'pipeline'], memory: 0.85, stages: 2 },
-  '2 x 2': { served: ['--replicas', '1'], cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
+  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
   'pools': { prompts: 'pipeline 2', steps: 'tensor 4' } };
 
 function shell(...words) {
@@ -108,7 +108,7 @@ const workloadOf = (decoder) => ({ ...(decoder.told && !decoder.told.is_known ? 
 function make(folder, model, decoder, layout, sizes, shares) {
   const cluster = path.join(folder, 'cluster.json'), constraints = path.join(folder, 'constraints.json'), out = path.join(folder, 'out');
   const workload = path.join(folder, 'workload.json'), { groups: [group] } = layout.cluster;
-  const isServed = shares && decoder.phases, served = isServed ? layout.memory : undefined; // so small that no copy of one device is planned
+  const isServed = shares && decoder.phases && layout.served, served = isServed ? layout.memory : undefined; // so small that no copy of one device is planned
   const memory = served ? served * fs.statSync(model).size : group.device.memory_bytes;
   fs.writeFileSync(cluster, JSON.stringify({ ...layout.cluster, groups: [{ ...group, device: { ...group.device, memory_bytes: memory } }] }));
   fs.writeFileSync(constraints, JSON.stringify(layout.constraints ?? {}));
@@ -253,12 +253,12 @@ async function check(folder, name, layout) {
 }
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-loop-'));
-const RANDOM = process.env.SHARDPLAN_TEST_THOROUGH ? 70 : 7;
+const RANDOM = process.env.SHARDPLAN_TEST_THOROUGH ? 70 : 4;
 let failed = 0;
 try {
   if (!fs.existsSync(scripts)) console.log(`ok loop_models # SKIP ${scripts} is not there`);
   else {
-    for (let seed = 0; seed < RANDOM; seed++) decoders[`random ${seed}`] = { ...randomDecoder(seed), only: Object.keys(layouts)[Math.floor(seed * 1.5) % 4] };
+    for (let seed = 0; seed < RANDOM; seed++) decoders[`random ${seed}`] = { ...randomDecoder(seed), only: 'tensor 2' };
     for (const name of Object.keys(decoders))
       for (const layout of Object.keys(layouts)) {
         if (decoders[name].only && decoders[name].only !== layout) continue;
