@@ -63,7 +63,7 @@ const decoders = {
     script: [path.join(here, 'loop_recurrent.py')], states: 2,
     feed: (ids, past) => ({ x: floats([3, 64], (i) => Math.sin(i * 7 + past)) }) },
   'llama_tiny': { file: 'llama_tiny.onnx', length: 16 },
-  'llama_tiny_dyn': { file: 'llama_tiny_dyn.onnx', sizes: (past, seq) => ({ batch: BATCH, seq: past + seq }), phases: true },
+  'llama_tiny_dyn': { file: 'llama_tiny_dyn.onnx', sizes: (past, seq) => ({ batch: BATCH, seq: past + seq }), computes: true, phases: true },
   'gpt2_tiny': { file: 'gpt2_tiny.onnx', length: 16 },
 };
 

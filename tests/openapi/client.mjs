@@ -153,8 +153,9 @@ await test("every operation that only reads", async () => {
 });
 await test("every format of exports", async () => {
     const [format] = operations.getPlanExport.parameters.filter(({ name }) => name === "format");
+    const some = /^(ort|genai|triton-tensorrt|polygraphy-hints|mlx|exo|.*-args)$/; // are not of every plan: 422 says why
     for (const name of format.schema.enum)
-        await call("getPlanExport", { id: plan, format: name }, null, { responseType: "arraybuffer" }, name === "ort" ? [200, 422] : 200);
+        await call("getPlanExport", { id: plan, format: name }, null, { responseType: "arraybuffer" }, some.test(name) ? [200, 422] : 200);
 });
 await test("the examples of requests are true", async () => {
     const tiny = { nodes: [{ op: "MatMul", inputs: ["x", "w0"], outputs: ["y"] }], outputs: ["y"], opset: 21,
