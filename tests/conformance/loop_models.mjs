@@ -90,7 +90,7 @@ const layouts = {
   'tensor 2': { cluster: clusterOf(['gpu', 2]), words: TENSOR, served: TENSOR, stages: 1 },
   'tensor 4': { cluster: clusterOf(['gpu', 4]), words: TENSOR, served: TENSOR, stages: 1 },
   'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], served: ['--strategy', 'pipeline'], memory: 0.85, stages: 2 },
-  '2 x 2': { cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
+  '2 x 2': { served: ['--replicas', '1'], memory: 0.45, cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
   'pools': { prompts: 'pipeline 2', steps: 'tensor 4' } };
 
 function shell(...words) {
@@ -253,7 +253,7 @@ async function check(folder, name, layout) {
 }
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'shardplan-loop-'));
-const RANDOM = process.env.SHARDPLAN_TEST_THOROUGH ? 70 : 4;
+const RANDOM = process.env.SHARDPLAN_TEST_THOROUGH ? 70 : 7;
 let failed = 0;
 try {
   if (!fs.existsSync(scripts)) console.log(`ok loop_models # SKIP ${scripts} is not there`);
