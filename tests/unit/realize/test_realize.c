@@ -230,7 +230,7 @@ Test(realize, simulates_a_split_product)
     simulate(&s, PRODUCT("11", FLOATS("x", "3", "4")), &request);
     const struct sp_graph *graph = s.m.model->graph;
     cr_expect_str_eq(graph->name, "simulated");
-    cr_expect(s.m.model->ir_version == 11 && s.m.model->configuration_count == 0 && s.m.model->metadata_count == 1);
+    cr_expect(s.m.model->ir_version == 4 && s.m.model->configuration_count == 0 && s.m.model->metadata_count == 1);
     cr_expect(graph->input_count == 1 && graph->output_count == 1 && strcmp(graph->outputs[0]->name, "y") == 0);
     cr_expect_eq(sp_shape_elements(&graph->outputs[0]->type.shape), 6);
     /* Two parts of x, two products, and one sum for both devices. */

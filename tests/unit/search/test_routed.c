@@ -118,7 +118,7 @@ static double best_of_all(const struct sp_workload *workload, const struct sp_cl
 static void expect_sound(const struct sp_workload *workload, const struct sp_cluster *cluster,
                          const struct sp_routed *routed)
 {
-    double busy[4] = {0}, shares = 0;
+    double busy[8] = {0}, shares = 0;
     for (uint32_t r = 0; r < routed->route_count; r++) {
         const struct sp_route *route = &routed->routes[r];
         shares += route->share;
