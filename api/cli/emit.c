@@ -388,7 +388,11 @@ enum sp_status emit_devices(struct emit *emit, const char *folder, const char *f
     json_t *before = emitted_models(folder);
     tell_about_weights(emit);
     (void)sp_file_is_of_devices(format, &target);
-    enum sp_status status = arena != NULL ? realize_all(emit, arena, format, target, &all, err) : sp_fail_memory(err);
+    enum sp_status status = SP_ERR_MEMORY;
+    if (arena != NULL)
+        status = realize_all(emit, arena, format, target, &all, err);
+    else
+        (void)sp_fail_memory(err);
     if (uses_data_in_folder(emit) && json_object_size(before) > 0)
         emitted_remove_simulation(folder, emit->with_simulation);
     if (status == SP_OK && sp_file_is_repository(format))

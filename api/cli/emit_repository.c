@@ -11,7 +11,9 @@
 static enum sp_status make_folders(const char *path, size_t kept, struct sp_error *err)
 {
     char *copy = strdup(path);
-    enum sp_status status = copy != NULL ? SP_OK : sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    if (copy == NULL)
+        return sp_fail_memory(err);
     for (size_t i = kept + 1; status == SP_OK && copy[i] != '\0'; i++) {
         if (copy[i] != '/')
             continue;

@@ -83,8 +83,11 @@ static enum sp_status begin(struct sp_export *out, const char *tool, bool by_sta
     enum sp_status status = sp_export_check_names(out, tool, false, err);
     names->beginnings = sp_intern_create(out->scratch, out->subject->model->hash_seed);
     names->place_of = SP_NEW_ARRAY(out->scratch, count, int64_t);
-    if (status == SP_OK && (names->beginnings == NULL || names->place_of == NULL))
-        return sp_fail_memory(err);
+    names->is_told = NULL;
+    if (names->beginnings == NULL || names->place_of == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY; /* said so that an analyser sees it */
+    }
     for (uint32_t i = 0; status == SP_OK && i < count; i++) {
         status = sp_export_device(out, i, tool, &names->place_of[i], err);
         if (by_stage)
@@ -92,8 +95,13 @@ static enum sp_status begin(struct sp_export *out, const char *tool, bool by_sta
     }
     if (status == SP_OK)
         status = count_beginnings(out, names, by_stage, err);
-    names->is_told = status == SP_OK ? SP_NEW_ARRAY(out->scratch, sp_intern_count(names->beginnings), bool) : NULL;
-    return status == SP_OK && names->is_told == NULL ? sp_fail_memory(err) : status;
+    if (status != SP_OK)
+        return status;
+    names->is_told = SP_NEW_ARRAY(out->scratch, sp_intern_count(names->beginnings), bool);
+    if (names->is_told != NULL)
+        return SP_OK;
+    (void)sp_fail_memory(err);
+    return SP_ERR_MEMORY;
 }
 
 static enum sp_status check_marks(const char *name, const char *marks, const char *tool, struct sp_error *err)

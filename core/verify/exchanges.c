@@ -173,8 +173,10 @@ static enum sp_status join(const struct exchange *exchange, const struct sp_numb
     }
     const sp_number2 function = reduction(exchange, pieces[0]);
     struct sp_numbers *sum;
-    if (strcasecmp(form->reduce, "AVG") == 0)
-        return sp_fail(why, SP_ERR_UNSUPPORTED, "REDUCTION_UNKNOWN", "Averages of ranks are not evaluated.");
+    if (strcasecmp(form->reduce, "AVG") == 0) {
+        (void)sp_fail(why, SP_ERR_UNSUPPORTED, "REDUCTION_UNKNOWN", "Averages of ranks are not evaluated.");
+        return SP_ERR_UNSUPPORTED;
+    }
     if (function == NULL) {
         (void)sp_fail(why, SP_ERR_MODEL, "NO_REDUCTION", "It reduces by '%s', which is no reduction.", form->reduce);
         return SP_ERR_MODEL; /* said so that an analyser sees it */

@@ -185,13 +185,15 @@ struct seen {
 static enum sp_status see(struct repository *all, struct sp_intern *tensors, const char *name, struct seen **ret_seen)
 {
     const char *known = name != NULL ? sp_intern_text(tensors, name, strlen(name)) : NULL;
-    if (known == NULL)
-        return sp_fail_memory(all->err);
-    void **mark = sp_intern_mark(known);
-    if (*mark == NULL)
+    void **mark = known != NULL ? sp_intern_mark(known) : NULL;
+    if (mark != NULL && *mark == NULL)
         *mark = SP_NEW(all->arena, struct seen);
+    if (mark == NULL || *mark == NULL) {
+        (void)sp_fail_memory(all->err);
+        return SP_ERR_MEMORY; /* said so that an analyser sees it */
+    }
     *ret_seen = *mark;
-    return *mark != NULL ? SP_OK : sp_fail_memory(all->err);
+    return SP_OK;
 }
 
 /* What each part reads. */

@@ -212,43 +212,52 @@ static enum sp_status take_figures(struct sp_arena *arena, const struct sp_plan 
     return figures->bottleneck != NULL && take_memory(arena, plan, figures) ? SP_OK : sp_fail_memory(err);
 }
 
+/* A plan of another phase. */
+struct like {
+    struct sp_job *job;
+    struct sp_plan *plan;
+    double moved_bytes;
+};
+
 /* The same model at other sizes, on the same placement. */
-static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_sizes *sizes, double *ret_moved_bytes,
-                                struct sp_job **ret_job, struct sp_plan **ret_plan, struct sp_error *err)
+static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_sizes *sizes, struct like *ret_like,
+                                struct sp_error *err)
 {
     const struct sp_plan *planned = copy->plan;
     const struct sp_placed_model placed = {planned->workload, planned->result};
-    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = ret_moved_bytes};
+    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = &ret_like->moved_bytes};
     const struct sp_plan_options options = options_of(copy->question, sizes);
     const struct sp_job_options job_options = beside(copy->question, copy->job);
-    return sp_job_plan_from(&job_options, copy->cluster, &options, &found, ret_job, ret_plan, err);
+    return sp_job_plan_from(&job_options, copy->cluster, &options, &found, &ret_like->job, &ret_like->plan, err);
 }
 
 enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_job **ret_job,
                                  struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_job *last = copy->job;
-    double moved;
+    struct like like = {0};
     *ret_plan = NULL;
     if (same_sizes(sizes, &copy->sizes))
         return SP_OK;
-    enum sp_status status = plan_like(copy, sizes, &moved, ret_job, ret_plan, err);
-    while (status == SP_OK && last->next != NULL)
+    enum sp_status status = plan_like(copy, sizes, &like, err);
+    if (status != SP_OK)
+        return status;
+    while (last->next != NULL)
         last = last->next;
-    if (status == SP_OK)
-        last->next = *ret_job;
-    return status;
+    last->next = *ret_job = like.job;
+    *ret_plan = like.plan;
+    return SP_OK;
 }
 
 static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_phase_figures *figures,
                            struct sp_error *err)
 {
-    struct sp_job *job = NULL;
-    struct sp_plan *plan;
-    enum sp_status status = plan_like(copy, sizes, &figures->moved_bytes, &job, &plan, err);
+    struct like like = {0};
+    enum sp_status status = plan_like(copy, sizes, &like, err);
+    figures->moved_bytes = like.moved_bytes;
     if (status == SP_OK)
-        status = take_figures(copy->question->arena, plan, figures, err);
-    sp_job_destroy(job);
+        status = take_figures(copy->question->arena, like.plan, figures, err);
+    sp_job_destroy(like.job);
     return status;
 }
 
