@@ -1,4 +1,5 @@
 /* Files of plans: what is written of one that was made here, and what is read. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,12 +132,25 @@ static enum sp_status print_plan(const struct common *common, const struct plan_
     return status;
 }
 
+/* A time limit is kept by plans that are verified, too: so many nodes as take no longer than what is left of it, and always
+   some. An irregular graph takes most. */
+#define PROOF_SECONDS          0.4
+#define PROOF_SECONDS_PER_NODE 3e-4
+
+static uint64_t nodes_in_time(const struct plan_request *request)
+{
+    const double limit = request->options.time_limit_seconds, left = limit - progress_elapsed(&request->progress);
+    if (limit <= 0)
+        return SP_MAX_PROOF_NODES;
+    return (uint64_t)fmin(SP_MAX_PROOF_NODES, fmax(left, PROOF_SECONDS) / PROOF_SECONDS_PER_NODE);
+}
+
 enum sp_status prove_plan(struct plan_request *request, struct sp_job *job, struct sp_plan *plan, struct sp_error *err)
 {
     const double start = progress_elapsed(&request->progress);
     if (request->options.skips_proof)
         return SP_OK;
-    const enum sp_status status = sp_plan_prove(job, plan, &request->progress.watch, err);
+    const enum sp_status status = sp_plan_prove(job, plan, nodes_in_time(request), &request->progress.watch, err);
     progress_clear(&request->progress);
     if (plan->proof != NULL)
         plan->proof->seconds = progress_elapsed(&request->progress) - start;

@@ -261,20 +261,22 @@ static enum sp_status tell_error(struct sp_plan *plan, const struct sp_error *wh
     }
 }
 
-/* How many nodes all devices run, but for what they exchange. */
+/* How many nodes all devices run, but for what they exchange; one device has all where nothing says where they are. */
 static uint64_t count_nodes(const struct sp_subject *subject)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < subject->model->graph->node_count; i++)
-        count += (uint64_t)subject->nodes[i].device_count;
+        count += subject->nodes[i].device_count > 0 ? (uint64_t)subject->nodes[i].device_count : 1;
     return count;
 }
 
-static enum sp_status tell_size(struct sp_plan *plan, uint64_t count, struct sp_error *err)
+static enum sp_status tell_size(struct sp_plan *plan, uint64_t count, uint64_t most, struct sp_error *err)
 {
     const char *reason = sp_arena_printf(
-        plan->arena, "The devices run %llu nodes, and a plan is verified up to %d; 'shardplan verify' takes its files.",
-        (unsigned long long)count, SP_MAX_PROOF_NODES);
+        plan->arena, "The devices run %llu nodes, and %s up to %llu; 'shardplan verify' takes its files.",
+        (unsigned long long)count,
+        most < SP_MAX_PROOF_NODES ? "in the time that is left a plan is verified" : "a plan is verified",
+        (unsigned long long)most);
     return reason != NULL ? set_reason(plan, reason, err) : sp_fail_memory(err);
 }
 
@@ -320,8 +322,8 @@ static enum sp_status look(const struct sp_subject *subject, const struct sp_wat
     return SP_OK;
 }
 
-enum sp_status sp_plan_prove(struct sp_job *job, struct sp_plan *plan, const struct sp_watch *watch,
-                             struct sp_error *err)
+enum sp_status sp_plan_prove(struct sp_job *job, struct sp_plan *plan, uint64_t most_nodes,
+                             const struct sp_watch *watch, struct sp_error *err)
 {
     struct annotations kept = {0};
     struct sp_subject *subject = NULL;
@@ -336,11 +338,11 @@ enum sp_status sp_plan_prove(struct sp_job *job, struct sp_plan *plan, const str
     if (status == SP_OK)
         status = sp_subject_from_plan(job, plan, &subject, &why);
     const uint64_t count = status == SP_OK ? count_nodes(subject) : 0;
-    if (status == SP_OK && count <= SP_MAX_PROOF_NODES)
+    if (status == SP_OK && count <= most_nodes)
         status = look(subject, watch, &proof, &why);
     status = status != SP_OK ? tell_error(plan, &why, err)
              : proof != NULL ? tell_found(plan, proof->verification, err)
-                             : tell_size(plan, count, err);
+                             : tell_size(plan, count, most_nodes, err);
     sp_proof_destroy(proof);
     sp_subject_destroy(subject);
     put_back_annotations(&kept);

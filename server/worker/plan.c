@@ -211,7 +211,7 @@ static enum sp_status prove(struct work *work, struct made *made, uint64_t resul
     uint64_t deadline_ms = started_ms + results_ms / 2;
     const struct sp_watch watch = {.tick = is_before, .context = &deadline_ms};
     work_phase(work, "verify");
-    const enum sp_status status = sp_plan_prove(made->job, made->plan, &watch, err);
+    const enum sp_status status = sp_plan_prove(made->job, made->plan, SP_MAX_PROOF_NODES, &watch, err);
     if (made->plan->proof != NULL)
         made->plan->proof->seconds = (double)(server_now_ms() - started_ms) / 1000;
     return status;

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -138,6 +139,15 @@ class Plans(Verify):
         del proved["proof"], proved["search"]["seconds"], plan["search"]["seconds"]
         self.assertEqual(proved, plan)
         self.assertNotIn(b"Proof", self.done("plan", model, "--devices", "2", "--no-proof").stdout)
+
+    def test_a_time_limit_leaves_time_for_some_nodes(self):
+        maker, graph = os.path.join(test_cli.TOP, "tests/bench/models.py"), self.path("graph.json")
+        subprocess.run([sys.executable, maker, "--model", "irregular", "--nodes", "1500", "-o", graph], check=True)
+        plan = ("plan", graph, "--devices", "1", "--device", "a100-sxm4-80gb", "--time-limit", "0.2")
+        proof = self.json(*plan)["proof"]
+        self.assertEqual((proof["state"], proof["compared_elements"]), ("undecided", 0))
+        self.assertIn("in the time that is left", proof["undecided"][0])
+        self.assertEqual(self.plan(self.mlp(2, 64, 16), "--time-limit", "0.2")["proof"]["state"], "proved")
 
     def test_open_dimensions_are_bound(self):
         for options in (), ("--batch", "16"), ("--dim", "batch=5"):
