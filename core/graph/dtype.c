@@ -92,3 +92,31 @@ bool sp_dtype_is_integer(int64_t dtype)
 {
     return known(dtype) && types[dtype].kind == INTEGER;
 }
+
+int64_t sp_dtype_ir_version(int64_t dtype)
+{
+    switch (dtype) {
+    case SP_DTYPE_BFLOAT16:
+        return 5;
+    case SP_DTYPE_FLOAT8E4M3FN:
+    case SP_DTYPE_FLOAT8E4M3FNUZ:
+    case SP_DTYPE_FLOAT8E5M2:
+    case SP_DTYPE_FLOAT8E5M2FNUZ:
+        return 9;
+    case SP_DTYPE_UINT4:
+    case SP_DTYPE_INT4:
+        return 10;
+    case SP_DTYPE_FLOAT4E2M1:
+        return 11;
+    case SP_DTYPE_FLOAT8E8M0:
+        return 12;
+    case SP_DTYPE_UINT2:
+    case SP_DTYPE_INT2:
+        return 13;
+    case SP_DTYPE_FLOAT6E2M3:
+    case SP_DTYPE_FLOAT6E3M2:
+        return 14;
+    default:
+        return 0;
+    }
+}

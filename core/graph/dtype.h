@@ -57,3 +57,6 @@ bool sp_dtype_is_float(int64_t dtype);
 
 /* Any signed or unsigned integer type; bool is none. */
 bool sp_dtype_is_integer(int64_t dtype);
+
+/* The IR version of ONNX that the type came with (its docs/Versioning.md); 0: it always was there, or is no data type. */
+int64_t sp_dtype_ir_version(int64_t dtype);

@@ -12,33 +12,6 @@
 
 /* ---- types ----------------------------------------------------------------------------------------------------- */
 
-/* IR versions that brought element types (docs/IR.md of ONNX). */
-static int64_t dtype_ir_version(enum sp_dtype dtype)
-{
-    switch (dtype) {
-    case SP_DTYPE_FLOAT8E4M3FN:
-    case SP_DTYPE_FLOAT8E4M3FNUZ:
-    case SP_DTYPE_FLOAT8E5M2:
-    case SP_DTYPE_FLOAT8E5M2FNUZ:
-        return 9;
-    case SP_DTYPE_UINT4:
-    case SP_DTYPE_INT4:
-        return 10;
-    case SP_DTYPE_FLOAT4E2M1:
-        return 11;
-    case SP_DTYPE_FLOAT8E8M0:
-        return 12;
-    case SP_DTYPE_UINT2:
-    case SP_DTYPE_INT2:
-        return 13;
-    case SP_DTYPE_FLOAT6E2M3:
-    case SP_DTYPE_FLOAT6E3M2:
-        return 14;
-    default:
-        return 0;
-    }
-}
-
 static enum sp_status read_dtype(struct sp_description *description, uint32_t value, enum sp_dtype *ret_dtype)
 {
     const struct sp_tree *tree = description->tree;
@@ -56,7 +29,7 @@ static enum sp_status read_dtype(struct sp_description *description, uint32_t va
         return sp_tree_fail(tree, value, "DTYPE_UNKNOWN",
                             "'dtype' must be an element type: \"float32\", \"float16\", \"bfloat16\", \"int64\", "
                             "\"bool\", and the others of ONNX in lower case.");
-    sp_description_needs(description, dtype_ir_version(dtype));
+    sp_description_needs(description, sp_dtype_ir_version(dtype));
     *ret_dtype = dtype;
     return SP_OK;
 }

@@ -35,32 +35,6 @@ static void put_metadata(const struct sp_program *program, struct sp_recipe *out
         sp_put_entry(out, SP_MODEL_METADATA_PROPS, SP_MANIFEST_KEY, program->fingerprint);
 }
 
-/* ONNX's docs/Versioning.md: the IR version that a type came with. */
-static int64_t first_with(enum sp_dtype dtype)
-{
-    switch (dtype) {
-    case SP_DTYPE_BFLOAT16:
-        return 5;
-    case SP_DTYPE_FLOAT8E4M3FN:
-    case SP_DTYPE_FLOAT8E4M3FNUZ:
-    case SP_DTYPE_FLOAT8E5M2:
-    case SP_DTYPE_FLOAT8E5M2FNUZ:
-        return 9;
-    case SP_DTYPE_UINT4:
-    case SP_DTYPE_INT4:
-        return 10;
-    case SP_DTYPE_FLOAT4E2M1:
-        return 11;
-    case SP_DTYPE_FLOAT8E8M0:
-        return 12;
-    case SP_DTYPE_UINT2:
-    case SP_DTYPE_INT2:
-        return 13;
-    default:
-        return MIN_IR_VERSION;
-    }
-}
-
 /* The original's, without the annotations that raised it. Who annotated a model in another way left no record of that:
    then the least that its types and functions need, as a runtime refuses what is newer than it is. */
 static int64_t ir_version_of(const struct sp_model *model)
@@ -71,7 +45,7 @@ static int64_t ir_version_of(const struct sp_model *model)
         return original > MIN_IR_VERSION ? original : MIN_IR_VERSION;
     for (uint32_t i = 0; i < model->graph->value_count; i++) {
         const struct sp_type *type = &model->graph->values[i]->type;
-        const int64_t first = type->kind == SP_TYPE_OPTIONAL ? IR_WITH_OPTIONALS : first_with(type->dtype);
+        const int64_t first = type->kind == SP_TYPE_OPTIONAL ? IR_WITH_OPTIONALS : sp_dtype_ir_version(type->dtype);
         least = first > least ? first : least;
     }
     return least < original ? least : original;

@@ -1,5 +1,4 @@
 /* A simulated service as JSON and as text. */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/units.h"
@@ -11,26 +10,16 @@ static const char *const arrivals[] = {
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------- */
 
-/* null where it has no end. */
-static void write_figure(struct sp_json *json, const char *name, double value)
-{
-    sp_json_key(json, name);
-    if (isfinite(value))
-        sp_json_double(json, value);
-    else
-        sp_json_null(json);
-}
-
 static void write_percentiles(struct sp_json *json, const char *name, const struct sp_percentiles *of)
 {
     sp_json_key(json, name);
     sp_json_begin_object(json);
-    write_figure(json, "mean", of->mean);
-    write_figure(json, "p50", of->p50);
-    write_figure(json, "p90", of->p90);
-    write_figure(json, "p95", of->p95);
-    write_figure(json, "p99", of->p99);
-    write_figure(json, "max", of->most);
+    sp_json_member_double(json, "mean", of->mean);
+    sp_json_member_double(json, "p50", of->p50);
+    sp_json_member_double(json, "p90", of->p90);
+    sp_json_member_double(json, "p95", of->p95);
+    sp_json_member_double(json, "p99", of->p99);
+    sp_json_member_double(json, "max", of->most);
     sp_json_end_object(json);
 }
 
@@ -38,7 +27,7 @@ static void write_level(struct sp_json *json, const char *name, const struct sp_
 {
     sp_json_key(json, name);
     sp_json_begin_object(json);
-    write_figure(json, "mean", level->mean);
+    sp_json_member_double(json, "mean", level->mean);
     sp_json_member_int(json, "max", level->most);
     sp_json_end_object(json);
 }
@@ -50,11 +39,11 @@ static void write_formula(const struct sp_simulated_service *simulated, struct s
         return;
     sp_json_key(json, "formula");
     sp_json_begin_object(json);
-    write_figure(json, "ttft_seconds", formula->ttft_seconds);
-    write_figure(json, "tpot_seconds", formula->tpot_seconds);
-    write_figure(json, "request_seconds", formula->request_seconds);
-    write_figure(json, "requests_per_second", formula->requests_per_second);
-    write_figure(json, "in_flight", formula->in_flight);
+    sp_json_member_double(json, "ttft_seconds", formula->ttft_seconds);
+    sp_json_member_double(json, "tpot_seconds", formula->tpot_seconds);
+    sp_json_member_double(json, "request_seconds", formula->request_seconds);
+    sp_json_member_double(json, "requests_per_second", formula->requests_per_second);
+    sp_json_member_double(json, "in_flight", formula->in_flight);
     sp_json_end_object(json);
 }
 
@@ -69,17 +58,17 @@ void sp_simulated_write_json(const struct sp_simulated_service *simulated, struc
     sp_json_member_int(json, "concurrency", simulated->concurrency);
     sp_json_member_int(json, "seed", (int64_t)simulated->seed);
     if (simulated->rate > 0)
-        write_figure(json, "rate_per_second", simulated->rate);
-    write_figure(json, "seconds", simulated->window_seconds);
+        sp_json_member_double(json, "rate_per_second", simulated->rate);
+    sp_json_member_double(json, "seconds", simulated->window_seconds);
     if (simulated->is_llm) {
         write_percentiles(json, "ttft_seconds", &simulated->ttft_seconds);
         write_percentiles(json, "tpot_seconds", &simulated->tpot_seconds);
     }
     write_percentiles(json, "request_seconds", &simulated->request_seconds);
     write_percentiles(json, "queue_seconds", &simulated->queue_seconds);
-    write_figure(json, "requests_per_second", simulated->requests_per_second);
+    sp_json_member_double(json, "requests_per_second", simulated->requests_per_second);
     if (simulated->is_llm)
-        write_figure(json, "tokens_per_second", simulated->tokens_per_second);
+        sp_json_member_double(json, "tokens_per_second", simulated->tokens_per_second);
     write_level(json, "waiting", &simulated->waiting);
     write_level(json, "in_flight", &simulated->in_flight);
     write_formula(simulated, json);

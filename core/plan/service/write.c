@@ -18,42 +18,36 @@ static const char *const states[] = {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
-/* null where it has no end, or is not known. */
-static void write_figure(struct sp_json *json, const char *name, double value)
-{
-    sp_json_key(json, name);
-    if (isfinite(value))
-        sp_json_double(json, value);
-    else
-        sp_json_null(json);
-}
-
 static void write_bar(struct sp_json *json, const char *name, const char *range, const struct sp_error_bar *bar)
 {
-    write_figure(json, name, bar->value);
+    sp_json_member_double(json, name, bar->value);
     sp_json_key(json, range);
     sp_json_begin_object(json);
-    write_figure(json, "value", bar->value);
-    write_figure(json, "low", bar->low);
-    write_figure(json, "high", bar->high);
+    sp_json_member_double(json, "value", bar->value);
+    sp_json_member_double(json, "low", bar->low);
+    sp_json_member_double(json, "high", bar->high);
     sp_json_end_object(json);
 }
 
 static void write_rates(const struct sp_service *service, struct sp_json *json)
 {
     write_bar(json, "requests_per_second", "requests_range", &service->requests_per_second);
-    write_figure(json, "requests_per_second_per_device", service->requests_per_second.value / service->devices);
+    sp_json_member_double(json, "requests_per_second_per_device",
+                          service->requests_per_second.value / service->devices);
     if (service->is_llm) {
         write_bar(json, "tokens_per_second", "tokens_range", &service->tokens_per_second);
-        write_figure(json, "tokens_per_second_per_device", service->tokens_per_second.value / service->devices);
+        sp_json_member_double(json, "tokens_per_second_per_device",
+                              service->tokens_per_second.value / service->devices);
     }
     write_bar(json, "capacity_per_second", "capacity_range", &service->capacity_per_second);
     if (service->price_per_hour <= 0)
         return;
-    write_figure(json, "price_per_hour", service->price_per_hour);
-    write_figure(json, "requests_per_dollar", service->requests_per_second.value * HOUR / service->price_per_hour);
+    sp_json_member_double(json, "price_per_hour", service->price_per_hour);
+    sp_json_member_double(json, "requests_per_dollar",
+                          service->requests_per_second.value * HOUR / service->price_per_hour);
     if (service->is_llm)
-        write_figure(json, "tokens_per_dollar", service->tokens_per_second.value * HOUR / service->price_per_hour);
+        sp_json_member_double(json, "tokens_per_dollar",
+                              service->tokens_per_second.value * HOUR / service->price_per_hour);
 }
 
 static void write_limits(const struct sp_service *service, struct sp_json *json)
@@ -64,7 +58,7 @@ static void write_limits(const struct sp_service *service, struct sp_json *json)
         const struct sp_service_limit *limit = &service->limits[i];
         sp_json_begin_object(json);
         sp_json_member_string(json, "name", limit->name);
-        write_figure(json, "limit", limit->limit);
+        sp_json_member_double(json, "limit", limit->limit);
         write_bar(json, "value", "range", &limit->figure);
         sp_json_member_string(json, "state", states[limit->state]);
         sp_json_end_object(json);
@@ -89,19 +83,19 @@ static void write_pools(const struct sp_service_pools *pools, struct sp_json *js
     sp_json_key(json, "pools");
     sp_json_begin_object(json);
     write_pool(json, "prefill", pools->prompt_copies, pools->prompt_devices, pools->prompt_description);
-    write_figure(json, "capacity_per_second", pools->prompt_rate);
-    write_figure(json, "time_share", pools->prompt_share);
-    write_figure(json, "memory_bytes", pools->prompt_memory_bytes);
+    sp_json_member_double(json, "capacity_per_second", pools->prompt_rate);
+    sp_json_member_double(json, "time_share", pools->prompt_share);
+    sp_json_member_double(json, "memory_bytes", pools->prompt_memory_bytes);
     sp_json_end_object(json);
     write_pool(json, "decode", pools->step_copies, pools->step_devices, pools->step_description);
-    write_figure(json, "capacity_per_second", pools->step_rate);
-    write_figure(json, "place_share", pools->place_share);
+    sp_json_member_double(json, "capacity_per_second", pools->step_rate);
+    sp_json_member_double(json, "place_share", pools->place_share);
     sp_json_end_object(json);
     sp_json_key(json, "transfer");
     sp_json_begin_object(json);
-    write_figure(json, "bytes_per_request", pools->cache_bytes);
-    write_figure(json, "seconds", pools->transfer_seconds);
-    write_figure(json, "link_share", pools->link_share);
+    sp_json_member_double(json, "bytes_per_request", pools->cache_bytes);
+    sp_json_member_double(json, "seconds", pools->transfer_seconds);
+    sp_json_member_double(json, "link_share", pools->link_share);
     sp_json_end_object(json);
     sp_json_end_object(json);
 }
@@ -112,16 +106,16 @@ static void write_times(const struct sp_service_times *times, struct sp_json *js
         return;
     sp_json_key(json, "times");
     sp_json_begin_object(json);
-    write_figure(json, "request_seconds", times->request_seconds);
+    sp_json_member_double(json, "request_seconds", times->request_seconds);
     sp_json_member_int(json, "places", times->places);
     sp_json_key(json, "prompts");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < times->of.prompt_count; i++) {
         const struct sp_prompt_time *prompt = &times->of.prompts[i];
         sp_json_begin_object(json);
-        write_figure(json, "positions", prompt->positions);
-        write_figure(json, "latency_seconds", prompt->latency_seconds);
-        write_figure(json, "interval_seconds", prompt->interval_seconds);
+        sp_json_member_double(json, "positions", prompt->positions);
+        sp_json_member_double(json, "latency_seconds", prompt->latency_seconds);
+        sp_json_member_double(json, "interval_seconds", prompt->interval_seconds);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -130,10 +124,10 @@ static void write_times(const struct sp_service_times *times, struct sp_json *js
     for (uint32_t i = 0; i < times->of.step_count; i++) {
         const struct sp_step_time *step = &times->of.steps[i];
         sp_json_begin_object(json);
-        write_figure(json, "sequences", step->sequences);
-        write_figure(json, "past", step->past);
-        write_figure(json, "seconds", step->seconds);
-        write_figure(json, "seconds_per_position", step->seconds_per_position);
+        sp_json_member_double(json, "sequences", step->sequences);
+        sp_json_member_double(json, "past", step->past);
+        sp_json_member_double(json, "seconds", step->seconds);
+        sp_json_member_double(json, "seconds_per_position", step->seconds_per_position);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -148,8 +142,8 @@ static void write_alone(const struct sp_service *service, uint32_t index, struct
         return;
     sp_json_key(json, "alone");
     sp_json_begin_object(json);
-    write_figure(json, "latency_seconds", alone[index].latency_seconds);
-    write_figure(json, "interval_seconds", alone[index].interval_seconds);
+    sp_json_member_double(json, "latency_seconds", alone[index].latency_seconds);
+    sp_json_member_double(json, "interval_seconds", alone[index].interval_seconds);
     sp_json_key(json, "others");
     sp_json_begin_array(json);
     for (uint32_t i = 0; i < service->phase_count; i++) {
@@ -157,8 +151,8 @@ static void write_alone(const struct sp_service *service, uint32_t index, struct
             continue;
         sp_json_begin_object(json);
         sp_json_member_string(json, "name", service->phases[i].name);
-        write_figure(json, "latency_seconds", alone[i].latency_seconds);
-        write_figure(json, "interval_seconds", alone[i].interval_seconds);
+        sp_json_member_double(json, "latency_seconds", alone[i].latency_seconds);
+        sp_json_member_double(json, "interval_seconds", alone[i].interval_seconds);
         sp_json_member_bool(json, "fits", alone[i].fits);
         sp_json_end_object(json);
     }
@@ -182,12 +176,12 @@ static void write_phases(const struct sp_service *service, struct sp_json *json)
         sp_json_end_object(json);
         if (phase->configuration != NULL)
             sp_json_member_string(json, "configuration", phase->configuration);
-        write_figure(json, "runs_per_request", phase->runs);
+        sp_json_member_double(json, "runs_per_request", phase->runs);
         write_bar(json, "latency_seconds", "latency_range", &phase->latency_seconds);
         write_bar(json, "interval_seconds", "interval_range", &phase->interval_seconds);
-        write_figure(json, "memory_bytes", phase->memory_bytes);
-        write_figure(json, "time_share", phase->time_share);
-        write_figure(json, "moved_weight_bytes", phase->moved_bytes);
+        sp_json_member_double(json, "memory_bytes", phase->memory_bytes);
+        sp_json_member_double(json, "time_share", phase->time_share);
+        sp_json_member_double(json, "moved_weight_bytes", phase->moved_bytes);
         sp_json_member_string(json, "bottleneck", phase->bottleneck);
         write_alone(service, i, json);
         sp_json_end_object(json);
@@ -213,11 +207,11 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
         sp_json_member_bool(json, "planned_for_all", one->is_for_all);
         if (service->is_llm) {
             sp_json_member_int(json, "concurrency", one->concurrency);
-            write_figure(json, "ttft_seconds", one->ttft_seconds);
-            write_figure(json, "tpot_seconds", one->tpot_seconds);
+            sp_json_member_double(json, "ttft_seconds", one->ttft_seconds);
+            sp_json_member_double(json, "tpot_seconds", one->tpot_seconds);
         }
-        write_figure(json, "request_seconds", one->request_seconds);
-        write_figure(json, "requests_per_second", one->requests_per_second);
+        sp_json_member_double(json, "request_seconds", one->request_seconds);
+        sp_json_member_double(json, "requests_per_second", one->requests_per_second);
         sp_json_member_bool(json, "fits", one->fits);
         sp_json_member_bool(json, "keeps_limits", one->limit_ratio <= 1);
         sp_json_member_bool(json, "chosen", one->is_chosen);
@@ -243,12 +237,12 @@ static void write_front(struct sp_json *json, const char *name, uint32_t count, 
         }
         sp_json_member_string(json, "description", point->description);
         sp_json_member_int(json, "concurrency", point->concurrency);
-        write_figure(json, "ttft_seconds", point->ttft_seconds);
-        write_figure(json, "tpot_seconds", point->tpot_seconds);
-        write_figure(json, "request_seconds", point->request_seconds);
-        write_figure(json, "tokens_per_second_per_device", point->tokens_per_second_per_device);
+        sp_json_member_double(json, "ttft_seconds", point->ttft_seconds);
+        sp_json_member_double(json, "tpot_seconds", point->tpot_seconds);
+        sp_json_member_double(json, "request_seconds", point->request_seconds);
+        sp_json_member_double(json, "tokens_per_second_per_device", point->tokens_per_second_per_device);
         if (point->dollars_per_million_tokens > 0)
-            write_figure(json, "dollars_per_million_tokens", point->dollars_per_million_tokens);
+            sp_json_member_double(json, "dollars_per_million_tokens", point->dollars_per_million_tokens);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -272,10 +266,10 @@ static void write_clusters(const struct sp_service *service, struct sp_json *jso
             sp_json_member_int(json, "devices", row->devices);
             if (service->is_llm)
                 sp_json_member_int(json, "concurrency", row->concurrency);
-            write_figure(json, "request_seconds", row->request_seconds);
-            write_figure(json, "requests_per_second", row->requests_per_second);
+            sp_json_member_double(json, "request_seconds", row->request_seconds);
+            sp_json_member_double(json, "requests_per_second", row->requests_per_second);
             if (row->price_per_hour > 0)
-                write_figure(json, "price_per_hour", row->price_per_hour);
+                sp_json_member_double(json, "price_per_hour", row->price_per_hour);
         }
         sp_json_member_bool(json, "chosen", row->is_chosen);
         sp_json_end_object(json);
@@ -301,8 +295,8 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     }
     write_bar(json, "request_seconds", "request_range", &service->request_seconds);
     write_rates(service, json);
-    write_figure(json, "cache_bytes", service->cache_bytes);
-    write_figure(json, "memory_bytes", service->memory_bytes);
+    sp_json_member_double(json, "cache_bytes", service->cache_bytes);
+    sp_json_member_double(json, "memory_bytes", service->memory_bytes);
     if (service->is_llm) {
         sp_json_member_int(json, "memory_concurrency", service->memory_concurrency);
         sp_json_member_int(json, "limit_concurrency", service->limit_concurrency);
