@@ -5,8 +5,7 @@
 
 #include "base/limits.h"
 #include "cli.h"
-#include "plan/proof.h"
-#include "plan/sizes/sizes.h"
+#include "plan/proof/verified.h"
 
 static const char help[] =
     "Usage: shardplan verify ORIGINAL RANK0.onnx RANK1.onnx .. [OPTIONS]\n"
@@ -44,9 +43,7 @@ struct question {
     json_t *manifest;
     const char *manifest_path, *simulation, *annotated;
     json_t *asked; /* sizes, as options say them */
-    struct sp_sizes sizes;
-    uint32_t program_count;
-    struct sp_verify_program *programs;
+    struct sp_verify_question verify;
 };
 
 static enum sp_status open_file(struct files *files, const char *path, const struct input **ret, struct sp_error *err)
@@ -71,18 +68,19 @@ static enum sp_status open_file(struct files *files, const char *path, const str
     return status;
 }
 
+/* The model of a rank, or one that the manifest names. */
 static enum sp_status find_model(void *context, const char *name, const void **ret_bytes, uint64_t *ret_size,
                                  struct sp_error *err)
 {
     struct files *files = context;
     const struct input *input = NULL;
-    if (strchr(name, '/') != NULL)
+    char *path = NULL;
+    if (files->folder != NULL && strchr(name, '/') != NULL)
         return sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST", "The manifest names a model in another folder: '%s'.",
                        name);
-    char *path = path_in(files->folder, name);
-    if (path == NULL)
+    if (files->folder != NULL && (path = path_in(files->folder, name)) == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = open_file(files, path, &input, err);
+    enum sp_status status = open_file(files, path != NULL ? path : name, &input, err);
     free(path);
     if (status == SP_OK) {
         *ret_bytes = input->bytes;
@@ -95,41 +93,33 @@ static enum sp_status read_manifest(struct question *question, struct sp_error *
 {
     struct sp_buf text;
     json_error_t why;
-    char *folder = NULL;
-    const char *slash = strrchr(question->manifest_path, '/');
-    enum sp_status status =
-        read_small_file(question->manifest_path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, err);
+    const char *path = question->manifest_path, *slash = strrchr(path, '/');
+    enum sp_status status = read_small_file(path, CLI_MAX_MANIFEST_BYTES, "CLI_MAX_MANIFEST_BYTES", &text, err);
     if (status == SP_OK && (question->manifest = json_loadb(text.data, text.size, 0, &why)) == NULL)
         status = sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST", "The manifest is not JSON: %s.", why.text);
-    if (status == SP_OK && slash != NULL &&
-        (folder = strndup(question->manifest_path, (size_t)(slash - question->manifest_path + 1))) == NULL)
-        status = sp_fail_memory(err);
-    question->files.folder = folder != NULL ? folder : ".";
-    if (status == SP_OK)
-        status = sp_verify_read_manifest(question->arena, question->manifest, find_model, &question->files,
-                                         &question->program_count, &question->programs, err);
-    question->files.folder = NULL;
-    free(folder);
     sp_buf_release(&text);
-    return status;
+    question->files.folder = slash != NULL ? sp_arena_string(question->arena, path, (size_t)(slash - path + 1)) : ".";
+    question->verify.manifest = question->manifest;
+    return status == SP_OK && question->files.folder == NULL ? sp_fail_memory(err) : status;
 }
 
-/* The ranks' models, in their order; a simulation is one rank. */
-static enum sp_status open_ranks(struct question *question, int count, char **paths, struct sp_error *err)
+/* What is asked, out of the options and the paths: the original's first. */
+static enum sp_status make_question(struct question *question, int count, char **paths, struct sp_error *err)
 {
-    enum sp_status status = SP_OK;
-    char *one[] = {(char *)(uintptr_t)question->simulation};
-    paths = question->simulation != NULL ? one : paths;
-    question->program_count = question->simulation != NULL ? 1 : (uint32_t)count;
-    question->programs = SP_NEW_ARRAY(question->arena, question->program_count, struct sp_verify_program);
-    if (question->programs == NULL)
+    struct sp_verify_question *verify = &question->verify;
+    if ((question->arena = sp_arena_create(NULL)) == NULL)
         return sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < question->program_count; i++) {
-        const struct input *input = NULL;
-        status = open_file(&question->files, paths[i], &input, err);
-        if (status == SP_OK)
-            question->programs[i] = (struct sp_verify_program){
-                .name = paths[i], .bytes = input->bytes, .size = input->size, .device = i, .rank = i};
+    verify->is_annotated = question->annotated != NULL;
+    verify->original = verify->is_annotated ? question->annotated : paths[0];
+    enum sp_status status = sp_sizes_parse(question->arena, question->asked, "", &verify->sizes, err);
+    if (status == SP_OK && question->manifest_path != NULL)
+        return read_manifest(question, err);
+    if (question->simulation != NULL) {
+        verify->ranks = &question->simulation;
+        verify->rank_count = 1;
+    } else if (!verify->is_annotated) {
+        verify->ranks = (const char *const *)(paths + 1);
+        verify->rank_count = (uint32_t)count - 1;
     }
     return status;
 }
@@ -155,72 +145,28 @@ static enum sp_status print_answer(const struct common *common, const struct sp_
 
 static const int codes[] = {[SP_PROVED] = EXIT_DONE, [SP_REFUTED] = EXIT_MODEL, [SP_UNDECIDED] = EXIT_NOFIT};
 
-static enum sp_status read_sizes(struct question *question, struct sp_error *err)
-{
-    if ((question->arena = sp_arena_create(NULL)) == NULL)
-        return sp_fail_memory(err);
-    return sp_sizes_parse(question->arena, question->asked, "", &question->sizes, err);
-}
-
 static int answer(struct common *common, struct question *question, int count, char **paths)
 {
     struct sp_error err = {0};
-    struct sp_verification *verification = NULL;
+    struct sp_verified *verified = NULL;
     struct progress progress;
-    enum sp_status status = input_open(paths[0], &question->original, &err);
+    enum sp_status status = make_question(question, count, paths, &err);
     if (status == SP_OK)
-        status = read_sizes(question, &err);
-    if (status == SP_OK)
-        status = question->manifest_path != NULL ? read_manifest(question, &err)
-                                                 : open_ranks(question, count - 1, paths + 1, &err);
+        status = input_open(question->verify.original, &question->original, &err);
     progress_init(&progress, 0);
-    const struct sp_verify_request request = {.bytes = question->original.bytes,
-                                              .size = question->original.size,
-                                              .program_count = question->program_count,
-                                              .programs = question->programs,
-                                              .binding_count = question->sizes.dim_count,
-                                              .binding_names = question->sizes.dim_names,
-                                              .binding_values = question->sizes.dim_values,
-                                              .given = &question->sizes.given,
-                                              .watch = &progress.watch,
-                                              .explains = common->json};
+    const struct sp_job_options original = {.bytes = question->original.bytes,
+                                            .size = question->original.size,
+                                            .name = question->original.name,
+                                            .watch = &progress.watch};
     if (status == SP_OK)
-        status = sp_verify(&request, &verification, &err);
+        status = sp_verified_create(&original, &question->verify, find_model, &question->files, common->json, &verified,
+                                    &err);
     progress_clear(&progress);
     if (status == SP_OK)
-        status = print_answer(common, verification, &err);
-    const int code = status == SP_OK ? codes[sp_verification_verdict(verification)] : report_error(common, &err, NULL);
-    sp_verification_destroy(verification);
-    return code;
-}
-
-/* The sharded model that the annotations say, against the model itself. */
-static int answer_annotated(struct common *common, struct question *question)
-{
-    struct sp_error err = {0};
-    struct sp_subject *subject = NULL;
-    struct sp_proof *proof = NULL;
-    struct progress progress;
-    enum sp_status status = input_open(question->annotated, &question->original, &err);
-    if (status == SP_OK)
-        status = read_sizes(question, &err);
-    progress_init(&progress, 0);
-    const struct sp_job_options options = {.bytes = question->original.bytes,
-                                           .size = question->original.size,
-                                           .name = question->original.name,
-                                           .sizes = &question->sizes,
-                                           .watch = &progress.watch};
-    if (status == SP_OK)
-        status = sp_subject_from_model(&options, NULL, &subject, &err);
-    if (status == SP_OK)
-        status = sp_proof_create(subject, &(struct sp_proof_options){.watch = &progress.watch}, &proof, &err);
-    progress_clear(&progress);
-    if (status == SP_OK)
-        status = print_answer(common, sp_proof_verification(proof), &err);
-    const int code = status == SP_OK ? codes[sp_verification_verdict(sp_proof_verification(proof))]
+        status = print_answer(common, sp_verified_verification(verified), &err);
+    const int code = status == SP_OK ? codes[sp_verification_verdict(sp_verified_verification(verified))]
                                      : report_error(common, &err, NULL);
-    sp_proof_destroy(proof);
-    sp_subject_destroy(subject);
+    sp_verified_destroy(verified);
     return code;
 }
 
@@ -261,7 +207,7 @@ static int answer_question(struct common *common, struct question *question, int
     if (question->annotated == NULL && ways != 1)
         return report_usage(common,
                             "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
-    return question->annotated != NULL ? answer_annotated(common, question) : answer(common, question, given, paths);
+    return answer(common, question, given, paths);
 }
 
 int cmd_verify(int argc, char **argv, struct common *common)

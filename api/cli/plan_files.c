@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "plan/proof.h"
+#include "plan/proof/proof.h"
 
 bool is_dash(const char *text)
 {

@@ -28,7 +28,7 @@ struct sp_plan_note {
     const char *hint;          /* what to do, or NULL */
 };
 
-/* What the verification of its devices came to (plan/proof.h). */
+/* What the verification of its devices came to (plan/proof/proof.h). */
 struct sp_plan_proof {
     const char *state; /* "proved" or "undecided": what is refuted is no plan */
     double seconds;    /* measured by the caller */

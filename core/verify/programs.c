@@ -88,6 +88,7 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
 {
     const struct sp_verify_request *request = all->request;
     struct sp_read_options options = {.watch = request->watch,
+                                      .hash_seed = request->hash_seed,
                                       .binding_count = request->binding_count,
                                       .binding_names = request->binding_names,
                                       .binding_values = request->binding_values};

@@ -71,6 +71,7 @@ struct sp_verify_request {
     const char *const *binding_names;
     const int64_t *binding_values;
     const struct sp_given *given;     /* --value INPUT=V: of the original (graph/given.h), or NULL */
+    uint64_t hash_seed;               /* that no author of a model can guess, for the tables of names */
     size_t memory_budget;             /* bytes; 0: SP_DEFAULT_JOB_BYTES */
     const struct sp_index_cuts *cuts; /* all that the ranks cut (verify/index_sets.h); NULL: not known */
     bool is_brief; /* few indices of each axis, however small the model is: costs little, and may leave undecided

@@ -18,6 +18,8 @@ const struct route routes[] = {
      "the operators and their sharding rules"},
     {"POST", "/v1/check", BODY_MODEL, check_begin, check_finish, SCOPE_PLAN,
      "name configuration device memory_bytes dims values shapes", "whether a model is sound, without storing it"},
+    {"POST", "/v1/verify", BODY_JSON, verify_begin, verify_finish, SCOPE_READ, NULL,
+     "whether the models of ranks together compute what a model computes"},
     {"POST", "/v1/convert", BODY_SHARDING, sharding_begin, convert_finish, SCOPE_READ, NULL,
      "a sharding in another notation"},
     {"POST", "/v1/reshard", BODY_SHARDING, sharding_begin, reshard_finish, SCOPE_READ, NULL,

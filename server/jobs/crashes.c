@@ -125,6 +125,20 @@ static void keep_plan(int folder, const struct crash *crash)
     json_decref(line);
 }
 
+/* The models that are verified beside the one of the line, each under its id. */
+static void keep_models(int folder, const struct crash *crash)
+{
+    json_t *body = crash->body != NULL ? json_loadb(crash->body, crash->body_size, 0, NULL) : NULL;
+    const char *id;
+    json_t *path;
+    json_object_foreach(json_object_get(body, "files"), id, path)
+    {
+        if (linkat(AT_FDCWD, json_string_value(path), folder, id, 0) != 0 && errno != EEXIST)
+            LOG(LOG_WARNING, "model of a crash not kept", log_s("error", strerrordesc_np(errno)));
+    }
+    json_decref(body);
+}
+
 static bool write_all(const char *path, const struct crash *crash)
 {
     int folder = mkdir(path, 0700) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -133,7 +147,9 @@ static bool write_all(const char *path, const struct crash *crash)
     bool ok = write_file(folder, "line.json", crash->line, strlen(crash->line)) &&
               (crash->body == NULL || write_file(folder, "body", crash->body, crash->body_size)) &&
               (crash->model == NULL || linkat(AT_FDCWD, crash->model, folder, "model", 0) == 0);
-    if (ok)
+    if (ok && strcmp(crash->kind, "verify") == 0)
+        keep_models(folder, crash);
+    else if (ok)
         keep_plan(folder, crash);
     ok = ok && write_report(folder, crash);
     int error = errno;

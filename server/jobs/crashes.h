@@ -6,6 +6,7 @@
  *                    line.json     the job as the worker got it
  *                    body          the client's bytes behind it, when there are some
  *                    model         the model: the same file as the stored one, also when that is deleted
+ *                    ID            models that are verified beside it, in the same way
  *                    plan.json     the plan, of an export or an index
  *
  * JOB is a plan's id, or the id of the request that waited. SPD_MAX_CRASH_REPORTS are kept; a new one removes the

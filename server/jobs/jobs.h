@@ -29,7 +29,7 @@ enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
 
 /* Work that a request waits for. Owned by the request, untouched by it until `done`. */
 struct errand {
-    const char *kind;      /* "inspect", "check", "infer", "export", "sheet", "convert", "reshard"; static */
+    const char *kind;      /* "inspect", "check", "infer", "verify", "export", "sheet", "convert", "reshard"; static */
     const char *output;    /* path of the result */
     const char *request;   /* id of the request that waits, for reports */
     enum answer_form form; /* ANSWER_MODEL: the result is a splice or a recipe over the model */

@@ -19,8 +19,10 @@ struct asking {
     struct errand errand;
     char *model, *output, *body; /* paths, and a body that is not the request's */
     char id[65];                 /* of the model */
-    const char *type;            /* of an answer that is a file */
-    bool of_plan;                /* that the request names */
+    char (*others)[65];          /* of models beside it */
+    size_t other_count;
+    const char *type; /* of an answer that is a file */
+    bool of_plan;     /* that the request names */
     struct model_row row;
 };
 
@@ -32,6 +34,7 @@ static void free_asking(void *state)
     store_release_model(&asking->row);
     free(asking->model);
     free(asking->output);
+    free(asking->others);
     free(asking->body);
     free(asking);
 }
@@ -90,6 +93,16 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     return respond_stream(request, 200, asking->type, &stream, digest);
 }
 
+/* Whether a model that the request is about is there no more. */
+static bool is_gone(const struct request *request, const struct asking *asking)
+{
+    struct store *store = request->server->store;
+    bool is_gone = asking->row.name != NULL && store_find_model(store, NULL, asking->id) == STORE_NOT_FOUND;
+    for (size_t i = 0; !is_gone && i < asking->other_count; i++)
+        is_gone = store_find_model(store, NULL, asking->others[i]) == STORE_NOT_FOUND;
+    return is_gone;
+}
+
 static enum verdict answer_asked(struct request *request)
 {
     const struct asking *asking = request->state;
@@ -99,8 +112,7 @@ static enum verdict answer_asked(struct request *request)
     if (asking->of_plan && errand->problem.status >= 500 &&
         store_find_plan(request->server->store, NULL, request->id) == STORE_NOT_FOUND)
         return plan_missing(request);
-    if (request->id[0] != '\0' && errand->problem.status >= 500 &&
-        store_find_model(request->server->store, NULL, asking->id) == STORE_NOT_FOUND)
+    if (errand->problem.status >= 500 && is_gone(request, asking))
         return model_missing(request);
     if (errand->problem.status != 0)
         return respond_problem(request, &errand->problem);
@@ -182,17 +194,38 @@ enum verdict ask_worker(struct request *request, const struct ask *ask)
     return asking != NULL ? hand_on(request, ask, asking, NULL, NULL) : no_memory(request);
 }
 
+/* About a stored model, whose id is checked to be one. */
+static enum verdict ask_stored(struct request *request, const struct ask *ask, struct asking *asking, const char *id)
+{
+    enum store_found found = store_get_model(request->server->store, request_view(request), id, &asking->row);
+    for (size_t i = 0; found == STORE_DONE && i < asking->other_count; i++)
+        found = store_find_model(request->server->store, request_view(request), asking->others[i]);
+    if (found != STORE_DONE)
+        return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
+    (void)snprintf(asking->id, sizeof asking->id, "%s", id);
+    asking->model = files_blob(request->server->config->data, id);
+    return asking->model != NULL ? hand_on(request, ask, asking, asking->model, asking->row.name) : no_memory(request);
+}
+
 enum verdict ask_about_model(struct request *request, const struct ask *ask)
 {
     struct asking *asking = new_asking(request);
-    if (asking == NULL)
+    return asking != NULL ? ask_stored(request, ask, asking, request->id) : no_memory(request);
+}
+
+enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
+                              size_t count, char *body)
+{
+    struct asking *asking = new_asking(request);
+    if (asking == NULL) {
+        free(ids);
+        free(body);
         return no_memory(request);
-    enum store_found found = store_get_model(request->server->store, request_view(request), request->id, &asking->row);
-    if (found != STORE_DONE)
-        return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
-    memcpy(asking->id, request->id, sizeof asking->id);
-    asking->model = files_blob(request->server->config->data, request->id);
-    return asking->model != NULL ? hand_on(request, ask, asking, asking->model, asking->row.name) : no_memory(request);
+    }
+    asking->others = ids;
+    asking->other_count = count;
+    asking->body = body;
+    return ask_stored(request, ask, asking, original);
 }
 
 enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body)

@@ -28,6 +28,11 @@ enum verdict ask_worker(struct request *request, const struct ask *ask);
 enum verdict ask_about_model(struct request *request, const struct ask *ask);
 enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body);
 
+/* About the stored model `original` and the `count` others of these ids (from malloc; taken), which this request sees;
+   `body`, from malloc, is what is asked, and taken. */
+enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
+                              size_t count, char *body);
+
 /* A file that a worker makes of the stored model with this id, sent as `type` (static). `body`, from malloc, says what
    to make, for the worker; it is taken. */
 enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body);

@@ -31,6 +31,10 @@ enum verdict model_infer_begin(struct request *request);
 enum verdict model_infer_finish(struct request *request);
 enum verdict operators_finish(struct request *request);
 
+/* verify.c */
+enum verdict verify_begin(struct request *request);
+enum verdict verify_finish(struct request *request);
+
 /* models.c */
 enum verdict model_missing(struct request *request); /* the 404 */
 enum verdict models_upload_begin(struct request *request);

@@ -27,6 +27,7 @@ struct work {
     struct sp_watch watch;
     const void *bytes; /* the mapped model */
     uint64_t size;
+    uint64_t beside;  /* bytes of other files that are mapped, too */
     size_t body_size; /* bytes behind the line */
     bool timed_out;
     bool stopped; /* something was cut short: the time was over, or the daemon asked for an end */
@@ -47,6 +48,9 @@ enum sp_status work_write_text(struct output *output, struct sp_buf *buf, enum s
 /* An output as the sink of a splice. */
 struct sp_sink work_sink(struct output *output);
 
+/* limits.c: sets the limits of the process for this job and what is mapped for it. */
+void work_limit(const struct work *work);
+
 /* worker.c: one job in this process, which is locked up in `folder` before. Returns as worker_replay(). */
 int work_again(const char *folder, const char *line, const char *body, size_t body_size);
 
@@ -57,6 +61,9 @@ void work_plan(struct work *work, struct problem *problem);
 enum sp_status work_inspect(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 enum sp_status work_check(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 enum sp_status work_infer(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
+
+/* verify.c: an errand about a model and others beside it */
+enum sp_status work_verify(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 
 /* export.c: an errand about a plan */
 enum sp_status work_export(struct work *work, const json_t *request, struct output *output, struct sp_error *err);

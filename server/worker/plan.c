@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "index/write.h"
-#include "plan/proof.h"
+#include "plan/proof/proof.h"
 #include "plan/replan/from_plan.h"
 #include "plan/variants/variants.h"
 #include "server.h"

@@ -50,6 +50,21 @@ static bool set_path(json_t *object, const char *member, const char *folder, con
     return ok;
 }
 
+/* What the client's bytes, which the daemon wrote for this kind of job, name: the plan, or the models to verify. */
+static bool name_kept(json_t *request, const char *kind, const char *folder)
+{
+    json_t *files = json_object_get(request, "files"), *path;
+    const char *id;
+    bool ok = true;
+    if (strcmp(kind, "verify") != 0)
+        return set_path(request, "plan", folder, "plan.json");
+    json_object_foreach(files, id, path)
+    {
+        ok = ok && set_path(files, id, folder, id);
+    }
+    return ok;
+}
+
 /* The same job about the files that were kept; `body` is replaced when it names one. */
 static char *line_of(const char *folder, char *text, char **body, size_t *body_size)
 {
@@ -61,9 +76,9 @@ static char *line_of(const char *folder, char *text, char **body, size_t *body_s
               set_path(job, "out", folder, strcmp(kind, "plan") == 0 ? "replay/1" : "replay/result");
     if (ok && json_object_get(job, "past") != NULL)
         ok = set_path(job, "past", folder, "plan.json");
-    if (ok && (strcmp(kind, "export") == 0 || strcmp(kind, "sheet") == 0)) {
+    if (ok && (strcmp(kind, "export") == 0 || strcmp(kind, "sheet") == 0 || strcmp(kind, "verify") == 0)) {
         json_t *request = json_loadb(*body, *body_size, 0, NULL);
-        char *changed = set_path(request, "plan", folder, "plan.json") ? json_memory_text(request, JSON_COMPACT) : NULL;
+        char *changed = name_kept(request, kind, folder) ? json_memory_text(request, JSON_COMPACT) : NULL;
         json_decref(request);
         free(*body);
         *body = changed;

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include "server_limits.h"
 #include "store/files.h"
 #include "util/json_memory.h"
-#include "util/sanitized.h"
 #include "util/text.h"
 #include "worker/internal.h"
 #include "worker/last_words.h"
@@ -69,29 +67,6 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return work_send_progress(work, phase, fraction);
 }
 
-/* ---- limits of the process ---- */
-
-static void set_limit(int resource, uint64_t value)
-{
-    struct rlimit limit;
-    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max != RLIM_INFINITY && value > limit.rlim_max ? limit.rlim_max : value;
-    (void)setrlimit((__rlimit_resource_t)resource, &limit);
-}
-
-/* A second wall behind the library's own budget and clock: the kernel's. */
-static void limit_job(const struct work *work)
-{
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        set_limit(RLIMIT_CPU, (uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec + work->seconds +
-                                  SPD_JOB_GRACE_SECONDS);
-#if !SPD_SANITIZED /* their shadow memory alone is terabytes */
-    set_limit(RLIMIT_AS, work->memory + work->memory / 4 + work->size + SPD_ADDRESS_SPACE_SLACK);
-#endif
-}
-
 /* The folders that a job's paths lie in. */
 static bool lock_up(const char *data, const char *const *reads, const char *const *writes, char *walls, int size)
 {
@@ -132,7 +107,7 @@ static bool map_model(struct work *work, bool sync, struct problem *problem)
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     if (ok && work->size > 0) {
-        limit_job(work);
+        work_limit(work);
         void *bytes = mmap(NULL, work->size, PROT_READ, MAP_PRIVATE, fd, 0);
         ok = bytes != MAP_FAILED;
         if (ok) {
@@ -161,7 +136,7 @@ static const struct {
     enum sp_status (*answer)(struct work *work, const json_t *request, struct output *output, struct sp_error *err);
 } errands[] = {
     {"inspect", work_inspect}, {"check", work_check},     {"infer", work_infer}, {"export", work_export},
-    {"convert", work_convert}, {"reshard", work_reshard}, {"sheet", work_index},
+    {"convert", work_convert}, {"reshard", work_reshard}, {"sheet", work_index}, {"verify", work_verify},
 };
 
 /* A request about a model may be empty; one without a model says everything in its body. */
@@ -261,7 +236,7 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     is_time_to_stop = false;
     work_send_started(work);
     if (!has_model)
-        limit_job(work);
+        work_limit(work);
     if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
         if (strcmp(work->kind, "plan") == 0)
             work_plan(work, &problem);

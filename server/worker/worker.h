@@ -15,7 +15,8 @@
  * WORKER_STOP_SIGNAL asks it to end the search of the job that it has: what was found so far is the result then, and
  * `stopped` is true when that, or the time limit, cut something short. Without a job the signal does nothing.
  *
- * KIND is inspect, check, infer, export or index about a model, or convert or reshard ("model" is empty then). The form
+ * KIND is inspect, check, infer, verify, export or index about a model, or convert or reshard ("model" is empty then).
+ * To verify, the bytes are not the client's: {"question": the client's JSON, "files": {ID: PATH}}. The form
  * "model" is a annotated model as a splice. With "sync" model and result are made durable. The daemon never looks into
  * the client's JSON behind a line: reading it may take fifty times its size in memory.
  *

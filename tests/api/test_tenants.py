@@ -40,7 +40,7 @@ ABOUT_ONE = {
 }
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
 ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary"), ("POST", "/v1/models"), ("POST", "/v1/plans"),
-             ("POST", "/v1/replan")}
+             ("POST", "/v1/replan"), ("POST", "/v1/verify")}
 ABOUT_NONE = {
     ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
     ("GET", "/v1/devices"), ("GET", "/v1/operators"), ("POST", "/v1/check"), ("POST", "/v1/convert"), ("POST", "/v1/reshard"),
@@ -175,6 +175,18 @@ class Tenants(DaemonCase):
         for path in ("/v1/replan", "/v1/plans"):
             self.assertEqual(told(self.by("delta", "POST", path, body, 404), self.plan),
                              told(self.by("delta", "POST", path, missing, 404), "0" * 32))
+
+    def test_nobody_verifies_models_of_another(self):
+        """As the original, as a rank, or as an annotated model."""
+        own = self.by("delta", "POST", "/v1/models", model(540), 201).json["id"]
+        for other, kind in (("original", "simulation"), ("simulation", "original"), ("annotated", None)):
+            bodies = [{other: name, **({kind: own} if kind else {})} for name in (self.model, "0" * 64)]
+            told_of = [told(self.by("delta", "POST", "/v1/verify", body, 404), name)
+                       for body, name in zip(bodies, (self.model, "0" * 64))]
+            self.assertEqual(*told_of)
+        self.by("delta", "POST", "/v1/verify", {"original": own, "ranks": [own, self.model]}, 404)
+        self.by("delta", "POST", "/v1/verify", {"original": own, "ranks": [own]}, 200)
+        self.by("alpha", "POST", "/v1/verify", {"original": self.model, "ranks": [self.model]}, 200)
 
     def test_plans_of_equal_questions_are_apart(self):
         """So are keys; and a model of another tenant cannot be planned."""

@@ -137,6 +137,13 @@ await test("download", async () => {
     assert.equal(part.headers["content-range"], `bytes 100-199/${whole.data.byteLength}`);
     await call("getPlanModel", { id: plan }, null, { headers: { "If-None-Match": whole.headers.etag } }, 304);
 });
+await test("verify", async () => {
+    const { data } = await call("verifyRanks", null, { original: sha256, simulation: sha256 });
+    assert.equal(data.verdict, "proved");
+    assert.equal(data.programs, 1);
+    await call("verifyRanks", null, { original: sha256, ranks: ["0".repeat(64)] }, null, 404);
+    await call("verifyRanks", null, { original: sha256 }, null, 422);
+});
 await test("every operation that only reads", async () => {
     const reading = Object.values(operations).filter(({ method, path }) => method === "get" && !path.endsWith("/events"));
     assert.ok(reading.length > 15);
@@ -168,8 +175,9 @@ await test("the examples of requests are true", async () => {
         const schema = json?.schema?.$ref ? definition.components.schemas[json.schema.$ref.split("/").pop()] : json?.schema;
         const example = json?.example ?? schema?.example;
         if (example === undefined) continue;
-        // What is of one service only: the plan that is followed, and its devices.
-        const body = example.from?.length === plan.length ? { ...example, from: plan, map: undefined } : example;
+        // What is of one service only: the plan that is followed, and its devices; models that are verified.
+        const body = example.from?.length === plan.length ? { ...example, from: plan, map: undefined }
+            : example.original ? { ...example, original: sha256, ranks: [sha256] } : example;
         await call(operationId, operationId.includes("Stored") || /^(inspect|infer)/.test(operationId) ? { id } : null, body);
         count++;
     }

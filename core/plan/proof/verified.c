@@ -1,0 +1,125 @@
+#include "plan/proof/verified.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/proof/proof.h"
+
+struct sp_verified {
+    struct sp_arena *arena;
+    uint32_t program_count;
+    struct sp_verify_program *programs;
+    struct sp_verify_request request;
+    struct sp_verification *verification; /* or that of the proof: */
+    struct sp_subject *subject;
+    struct sp_proof *proof;
+};
+
+/* Where the models of a manifest come from. */
+struct listed {
+    const struct sp_verify_question *question;
+    sp_verify_find find;
+    void *context;
+};
+
+static enum sp_status find_listed(void *context, const char *name, const void **ret_bytes, uint64_t *ret_size,
+                                  struct sp_error *err)
+{
+    const struct listed *listed = context;
+    const struct sp_verify_question *question = listed->question;
+    if (question->names == NULL)
+        return listed->find(listed->context, name, ret_bytes, ret_size, err);
+    for (uint32_t i = 0; i < question->rank_count; i++) {
+        if (strcmp(question->names[i], name) == 0)
+            return listed->find(listed->context, question->ranks[i], ret_bytes, ret_size, err);
+    }
+    (void)sp_fail(err, SP_ERR_REQUEST, "RANK_MISSING", "The manifest names the model '%.200s', which \"ranks\" lacks.",
+                  name);
+    return sp_error_at(err, "/ranks");
+}
+
+/* The programs of the ranks, in their order, or as the manifest says. */
+static enum sp_status find_programs(struct sp_verified *verified, const struct listed *listed, struct sp_error *err)
+{
+    const struct sp_verify_question *question = listed->question;
+    enum sp_status status = SP_OK;
+    if (question->manifest != NULL)
+        return sp_verify_read_manifest(verified->arena, question->manifest, find_listed, (void *)(uintptr_t)listed,
+                                       &verified->program_count, &verified->programs, err);
+    verified->program_count = question->rank_count;
+    verified->programs = SP_NEW_ARRAY(verified->arena, question->rank_count, struct sp_verify_program);
+    if (verified->programs == NULL)
+        return sp_fail_memory(err);
+    for (uint32_t i = 0; status == SP_OK && i < question->rank_count; i++) {
+        struct sp_verify_program *program = &verified->programs[i];
+        *program = (struct sp_verify_program){.name = question->ranks[i], .device = i, .rank = i};
+        status = listed->find(listed->context, question->ranks[i], &program->bytes, &program->size, err);
+    }
+    return status;
+}
+
+static enum sp_status verify_ranks(struct sp_verified *verified, const struct sp_job_options *original,
+                                   const struct listed *listed, bool explains, struct sp_error *err)
+{
+    const struct sp_sizes *sizes = &listed->question->sizes;
+    enum sp_status status = find_programs(verified, listed, err);
+    verified->request = (struct sp_verify_request){.bytes = original->bytes,
+                                                   .size = original->size,
+                                                   .hash_seed = original->hash_seed,
+                                                   .program_count = verified->program_count,
+                                                   .programs = verified->programs,
+                                                   .binding_count = sizes->dim_count,
+                                                   .binding_names = sizes->dim_names,
+                                                   .binding_values = sizes->dim_values,
+                                                   .given = &sizes->given,
+                                                   .memory_budget = original->memory_budget,
+                                                   .watch = original->watch,
+                                                   .explains = explains};
+    return status == SP_OK ? sp_verify(&verified->request, &verified->verification, err) : status;
+}
+
+/* The sharded model that the annotations say, against the model itself. */
+static enum sp_status verify_annotations(struct sp_verified *verified, const struct sp_job_options *original,
+                                         const struct sp_verify_question *question, struct sp_error *err)
+{
+    const struct sp_proof_options proof = {.watch = original->watch, .number_bytes = original->memory_budget};
+    struct sp_job_options options = *original;
+    options.sizes = &question->sizes;
+    enum sp_status status = sp_subject_from_model(&options, NULL, &verified->subject, err);
+    return status == SP_OK ? sp_proof_create(verified->subject, &proof, &verified->proof, err) : status;
+}
+
+enum sp_status sp_verified_create(const struct sp_job_options *original, const struct sp_verify_question *question,
+                                  sp_verify_find find, void *context, bool explains, struct sp_verified **ret_verified,
+                                  struct sp_error *err)
+{
+    const struct listed listed = {question, find, context};
+    struct sp_verified *verified = calloc(1, sizeof *verified);
+    if (verified == NULL)
+        return sp_fail_memory(err);
+    verified->arena = sp_arena_create(NULL);
+    enum sp_status status = verified->arena == NULL  ? sp_fail_memory(err)
+                            : question->is_annotated ? verify_annotations(verified, original, question, err)
+                                                     : verify_ranks(verified, original, &listed, explains, err);
+    if (status == SP_OK)
+        *ret_verified = verified;
+    else
+        sp_verified_destroy(verified);
+    return status;
+}
+
+void sp_verified_destroy(struct sp_verified *verified)
+{
+    if (verified == NULL)
+        return;
+    sp_proof_destroy(verified->proof);
+    sp_subject_destroy(verified->subject);
+    sp_verification_destroy(verified->verification);
+    sp_arena_destroy(verified->arena);
+    free(verified);
+}
+
+const struct sp_verification *sp_verified_verification(const struct sp_verified *verified)
+{
+    return verified->proof != NULL ? sp_proof_verification(verified->proof) : verified->verification;
+}

@@ -1,0 +1,23 @@
+#pragma once
+/*
+ * verified - the answer to "do these models together compute what the original computes?", as the command line and the
+ * daemon give it: that of verify/verify.h, with sp_verification_json() and sp_verification_text() as its only writers.
+ */
+#include "plan/job.h"
+#include "plan/proof/verify_question.h"
+#include "verify/verify.h"
+
+struct sp_verified;
+
+/* `original` has the bytes of the question's original, or annotated, model, and how much memory there is; its sizes are
+   the question's. `find` gives the bytes of any other MODEL of the question; they, and the question, stay as long as the
+   answer, which the caller destroys. Errors: those of sp_verify() and sp_verify_read_manifest(), of `find`; for an annotated
+   model those of sp_subject_from_model() and sp_proof_create(); SP_ERR_REQUEST for a model of the manifest that the
+   question does not have. */
+enum sp_status sp_verified_create(const struct sp_job_options *original, const struct sp_verify_question *question,
+                                  sp_verify_find find, void *context, bool explains, struct sp_verified **ret_verified,
+                                  struct sp_error *err);
+void sp_verified_destroy(struct sp_verified *verified); /* NULL is allowed */
+
+/* What was found; lives as long as the answer. */
+const struct sp_verification *sp_verified_verification(const struct sp_verified *verified);

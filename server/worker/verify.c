@@ -1,0 +1,118 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "plan/proof/verified.h"
+#include "server_limits.h"
+#include "store/files.h"
+#include "worker/internal.h"
+
+/* ---- verify: {"question": what the client asked, "files": {ID: PATH}} ---- */
+
+struct file {
+    const char *id;
+    void *bytes;
+    uint64_t size;
+};
+
+/* The models of the ranks, mapped when they are first asked for, each once. */
+struct files {
+    struct work *work;
+    const json_t *paths;
+    uint32_t count;
+    struct file items[SP_MAX_VERIFY_MODELS];
+};
+
+static enum sp_status cannot_open(struct sp_error *err, const char *id)
+{
+    if (errno == ENOMEM)
+        return sp_fail_memory(err);
+    return sp_fail(err, SP_ERR_IO, "OPEN_FAILED", "The stored model %.64s cannot be opened: %s.", id,
+                   strerrordesc_np(errno));
+}
+
+static enum sp_status map_file(struct files *files, const char *id, struct sp_error *err)
+{
+    struct file *file = &files->items[files->count];
+    int fd = files_open_read(json_string_value(json_object_get(files->paths, id)), &file->size);
+    if (fd < 0)
+        return cannot_open(err, id);
+    file->id = id;
+    file->bytes = NULL;
+    if (file->size > 0) {
+        files->work->beside += file->size;
+        work_limit(files->work);
+        file->bytes = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (file->bytes == MAP_FAILED) {
+            const enum sp_status status = cannot_open(err, id);
+            (void)close(fd);
+            return status;
+        }
+        (void)madvise(file->bytes, file->size, MADV_RANDOM);
+    }
+    (void)close(fd);
+    files->count++;
+    return SP_OK;
+}
+
+static enum sp_status find_model(void *context, const char *id, const void **ret_bytes, uint64_t *ret_size,
+                                 struct sp_error *err)
+{
+    struct files *files = context;
+    uint32_t i = 0;
+    while (i < files->count && strcmp(files->items[i].id, id) != 0)
+        i++;
+    assert(i < SP_MAX_VERIFY_MODELS); /* the question has no more */
+    enum sp_status status = i == files->count ? map_file(files, id, err) : SP_OK;
+    if (status == SP_OK) {
+        *ret_bytes = files->items[i].bytes != NULL ? files->items[i].bytes : "";
+        *ret_size = files->items[i].size;
+    }
+    return status;
+}
+
+static enum sp_status write_verification(const struct work *work, const struct sp_verification *found,
+                                         struct output *output, struct sp_error *err)
+{
+    struct sp_buf buf;
+    struct sp_json json;
+    if (work->form == WORK_TEXT) {
+        sp_buf_init(&buf, SPD_MAX_TEXT_BYTES);
+        sp_verification_text(found, &buf);
+        return work_write_text(output, &buf, SP_OK, err);
+    }
+    sp_json_init(&json, false, output_write, output);
+    sp_verification_json(found, &json);
+    return sp_json_finish(&json, err);
+}
+
+enum sp_status work_verify(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
+{
+    struct sp_verify_question question;
+    struct sp_job_options options;
+    struct sp_verified *verified = NULL;
+    struct files *files = calloc(1, sizeof *files);
+    struct sp_arena *arena = sp_arena_create(NULL);
+    enum sp_status status = files != NULL && arena != NULL ? SP_OK : sp_fail_memory(err);
+    work_options(work, &options);
+    if (status == SP_OK) {
+        files->work = work;
+        files->paths = json_object_get(request, "files");
+        status = sp_verify_question_parse(arena, json_object_get(request, "question"), &question, err);
+    }
+    if (status == SP_OK)
+        status = sp_verified_create(&options, &question, find_model, files, work->form != WORK_TEXT, &verified, err);
+    if (status == SP_OK)
+        status = write_verification(work, sp_verified_verification(verified), output, err);
+    sp_verified_destroy(verified);
+    for (uint32_t i = 0; files != NULL && i < files->count; i++) {
+        if (files->items[i].bytes != NULL)
+            (void)munmap(files->items[i].bytes, files->items[i].size);
+    }
+    sp_arena_destroy(arena);
+    free(files);
+    return status;
+}
