@@ -75,20 +75,36 @@ def degrees(layout):
 MICRO_BATCHES = (2, 4, 8, 16)  # that a batch is cut into for several stages
 
 
-def ask_pass(ask, place, model, precision, request):
-    """(seconds, bytes of the fullest device) of one pass on PLACE (device, runtime, layout), each (value, low, high):
-    REQUEST is (sequences, new positions, past positions). None where the plan does not fit. Stages take micro-batches
-    behind each other: the fastest number of these counts."""
-    answer = ask.layout(graph_of(model, precision, *request), *place)
-    if answer is None:
+def cuts_of(place, batch, positions):
+    """The numbers of micro-batches, of which the fastest counts, of a batch with so many positions on PLACE (device,
+    runtime, layout). FasterTransformer takes one of its own: getLocalBatchSize in utils/nccl_utils.cc."""
+    stages = place[2][1]
+    if stages == 1:
+        return [1]
+    if place[1] != "FasterTransformer":
+        return [count for count in (1, *MICRO_BATCHES) if batch % count == 0]
+    part = batch // stages if batch % stages == 0 else batch
+    while part * positions > 1024 and part % 2 == 0:
+        part //= 2
+    return [batch // part]
+
+
+def ask_pass(ask, place, model, precision, request, is_step=False):
+    """(seconds, bytes of the fullest device) of one pass on PLACE, each (value, low, high): REQUEST is (sequences, new
+    positions, past positions). None where the plan does not fit. Stages take micro-batches behind each other: the first
+    one takes its latency, each other one an interval more. In a loop of steps, IS_STEP, each may begin its next step when
+    it is through this one (core/cost/micro_batches.h); FasterTransformer waits for all of them."""
+    whole = ask.layout(graph_of(model, precision, *request), *place)
+    if whole is None:
         return None
-    seconds, stages = answer[0], place[2][1]
-    for count in MICRO_BATCHES:
-        if stages == 1 or request[0] % count:
-            break
+    times = []
+    for count in cuts_of(place, *request[:2]):
         part = ask.layout(graph_of(model, precision, request[0] // count, *request[1:]), *place)
-        seconds = min(seconds, add(*part[:2], factors=(1, count - 1)))
-    return seconds, answer[2]
+        if is_step and place[1] != "FasterTransformer":
+            times.append(tuple(max(latency, count * interval) for latency, interval in zip(*part[:2])))
+        else:
+            times.append(add(*part[:2], factors=(1, count - 1)))
+    return min(times), whole[2]
 
 
 # Caches have all their positions while the prompt runs: FasterTransformer allocates them for the whole request
@@ -103,7 +119,7 @@ def whole_batch(ask, place, model, precision, sizes):
     prefill = ask_pass(ask, place, model, precision, (batch, given, 0))
     if made <= 1 or prefill is None:
         return prefill
-    step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2))
+    step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2), is_step=True)
     whole = ask.layout(graph_of(model, precision, batch, given, made - 1), *place)
     if step is None or (whole is None and place[1] in AT_ONCE):
         return None
@@ -117,7 +133,7 @@ def served(ask, place, model, precision, sizes):
     """((TTFT, low, high), (TPOT, low, high), bytes) of (concurrency, input, output), or None."""
     concurrency, given, made = sizes
     prefill = ask_pass(ask, place, model, precision, (1, given, 0))
-    step = ask_pass(ask, place, model, precision, (concurrency, 1, given + made // 2))
+    step = ask_pass(ask, place, model, precision, (concurrency, 1, given + made // 2), is_step=True)
     if prefill is None or step is None:
         return None
     figures = ask.service(place[0], place[1], (concurrency, made, ROUNDS), (step[0], prefill[0]))
