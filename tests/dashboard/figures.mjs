@@ -1,7 +1,9 @@
 // Numbers on the page are those of the plan: each view is read back and compared with the plan's JSON, or with its CSV where
 // that is what has them; and what people read of a number is that number, rounded.
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import { check, equal, exact, finish, MODEL, openPage, show, startBrowser, startDaemon, that } from './page.mjs';
+import path from 'node:path';
+import { check, equal, exact, finish, MODEL, openPage, show, startBrowser, startDaemon, that, top } from './page.mjs';
 
 const daemon = await startDaemon();
 const browser = await startBrowser();
@@ -26,6 +28,17 @@ const odd = await (async () => {
   const json = (body, more) => ({ method: 'POST', headers: { 'Content-Type': 'application/json', ...more }, body: JSON.stringify(body) });
   const { id } = await daemon.json('v1/models', json(graph));
   return daemon.json('v1/plans', json({ model: id, cluster: { device: A100, count: 2 } }, { Prefer: 'wait=60' }));
+})();
+
+// A language model, served: prompts and steps on devices of their own, and by all devices in turn.
+const served = await (async () => {
+  const graph = execFileSync('python3', ['-c', 'import json, decoder_graph; print(json.dumps(decoder_graph.decoder(2, 512, 8, 4, 1024, 4096)))'], { cwd: path.join(top, 'tests/tools') });
+  const { id } = await daemon.json('v1/models', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: graph });
+  const plan = (workload) => daemon.json('v1/plans', {
+    method: 'POST', headers: { 'Content-Type': 'application/json', Prefer: 'wait=60' },
+    body: JSON.stringify({ model: id, cluster: { device: A100, count: 2 }, options: { workload: { llm: { input: 256, output: 64 }, ...workload } } }),
+  });
+  return { pools: await plan({ pools: 'separate', concurrency: 16 }), turns: await plan({ concurrency: 'best', limits: { tpot_seconds: 0.05 } }) };
 })();
 
 const go = (place) => show(page, daemon.url, place);
@@ -58,6 +71,30 @@ function understood(text) {
   const scale = percent ? 0.01 : minutes ? 60 : PREFIXES[prefix];
   const value = Number(digits.replaceAll(',', '')) * scale * (sign === '-' ? -1 : 1);
   return { value, slack: 0.5001 * scale * 10 ** -fraction.length };
+}
+
+for (const [name, { id, plan: { service } }] of Object.entries(served)) {
+  await check(`figures/service of ${name}`, async () => {
+    await go(`plans/${id}/overview`);
+    await asTables();
+    const card = page.locator('section', { has: page.getByRole('heading', { name: 'Service', exact: true }) });
+    const facts = Object.fromEntries(await card.locator('dl.facts > div').evaluateAll((rows) => rows.map((row) => [row.querySelector('dt').textContent, [...row.querySelectorAll('dd data')].map((one) => Number(one.value))])));
+    for (const [label, member, range] of [['First token', 'ttft_seconds', 'ttft_range'], ['Per token', 'tpot_seconds', 'tpot_range'], ['Request', 'request_seconds', 'request_range'], ['Requests', 'requests_per_second', 'requests_range'], ['Tokens', 'tokens_per_second', 'tokens_range']])
+      equal(facts[label], [service[member], service[range].low, service[range].high], label);
+    for (const [label, member] of [['In flight', 'concurrency'], ['Memory allows', 'memory_concurrency'], ['Limits allow', 'limit_concurrency'], ['Caches', 'cache_bytes'], ['Tokens of a device', 'tokens_per_second_per_device']])
+      equal(facts[label], [service[member]], label);
+    await columns(table('Phases'), service.phases, ['runs_per_request', 'latency_seconds', 'interval_seconds', 'memory_bytes', 'time_share']);
+    equal(await card.locator('p', { hasText: 'Limit' }).count(), (service.limits ?? []).length, 'limits');
+    if (name === 'pools') {
+      await columns(table('Pools'), [service.pools.prefill, service.pools.decode], ['copies', 'devices_per_copy', 'capacity_per_second']);
+      equal(await figures(table('Pools'), 'busy'), [service.pools.prefill.time_share, service.pools.decode.place_share], 'busy');
+      equal(await exact(page.locator('p', { hasText: 'cache are sent' }).locator('data')), [service.pools.transfer.bytes_per_request, service.pools.transfer.seconds, service.pools.transfer.link_share], 'what is sent');
+    } else {
+      that(service.front_by_tpot.length > 2, 'a front of several points');
+      await columns(table('Tokens of a device against the time per token'), service.front_by_tpot, ['concurrency', 'ttft_seconds', 'tpot_seconds', 'tokens_per_second_per_device']);
+      await columns(table('Price against the time of a request'), service.front_by_price, ['concurrency', 'request_seconds', 'dollars_per_million_tokens']);
+    }
+  });
 }
 
 for (const [name, { id, plan }] of Object.entries({ split, stages, swept })) {
@@ -214,7 +251,7 @@ await check('figures/diagnostics, and the way to what they are about', async () 
 await check('figures/the list of plans and of models', async () => {
   await go('');
   const rows = await table('Plans, newest first').locator('tbody tr').all();
-  const newest = [odd, followed, swept, stages, split, whole];
+  const newest = [served.turns, served.pools, odd, followed, swept, stages, split, whole];
   equal(rows.length, newest.length, 'plans');
   for (const [at, { plan }] of newest.entries()) {
     for (const name of ['latency_seconds', 'throughput_per_second', 'gap']) equal(await figures(rows[at], name), [plan.estimate[name]], name);

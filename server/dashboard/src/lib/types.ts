@@ -1,7 +1,7 @@
 // What the daemon answers, as api/openapi.yaml states it: the members that the page reads.
 
 export type State = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled';
-export type Objective = 'latency' | 'throughput' | 'devices';
+export type Objective = 'latency' | 'throughput' | 'devices' | 'cost';
 
 export interface Page {
   next_page_token?: string;
@@ -285,35 +285,7 @@ export interface Summary {
   };
   sweep?: SweepRow[];
   what_if?: WhatIf[];
-  service?: {
-    copies: number;
-    devices: number;
-    concurrency?: number;
-    ttft_seconds?: number;
-    ttft_range?: Range;
-    tpot_seconds?: number;
-    tpot_range?: Range;
-    request_seconds: number;
-    request_range: Range;
-    requests_per_second: number;
-    requests_range: Range;
-    tokens_per_second?: number;
-    tokens_range?: Range;
-    price_per_hour?: number;
-    cache_bytes: number;
-    memory_concurrency?: number;
-    limit_concurrency?: number;
-    phases: {
-      name: string;
-      planned: boolean;
-      runs_per_request: number;
-      latency_seconds: number;
-      interval_seconds: number;
-      memory_bytes: number;
-      time_share: number;
-      bottleneck: string;
-    }[];
-  };
+  service?: Service;
   moved_bytes?: number;
   replan?: {
     moving_seconds: number;
@@ -331,6 +303,70 @@ export interface Summary {
   };
   collectives: { kind: string; count: number; bytes: number; seconds: number }[];
   critical_path: CriticalStep[];
+}
+
+/** What a plan for a workload gives its users. */
+export interface Service {
+  objective: Objective;
+  copies: number;
+  devices: number;
+  concurrency?: number;
+  micro_batches?: number;
+  ttft_seconds?: number;
+  ttft_range?: Range;
+  tpot_seconds?: number;
+  tpot_range?: Range;
+  request_seconds: number;
+  request_range: Range;
+  requests_per_second: number;
+  requests_range: Range;
+  tokens_per_second?: number;
+  tokens_range?: Range;
+  tokens_per_second_per_device?: number;
+  requests_per_dollar?: number;
+  cache_bytes: number;
+  memory_concurrency?: number;
+  limit_concurrency?: number;
+  limits?: { name: string; limit: number; value: number; state: string }[];
+  pools?: {
+    prefill: Pool & { time_share: number };
+    decode: Pool & { place_share: number };
+    transfer: { bytes_per_request: number; seconds: number; link_share: number };
+  };
+  phases: {
+    name: string;
+    planned: boolean;
+    runs_per_request: number;
+    latency_seconds: number;
+    interval_seconds: number;
+    memory_bytes: number;
+    time_share: number;
+    bottleneck: string;
+  }[];
+  front_by_tpot?: ServicePoint[];
+  front_by_price?: ServicePoint[];
+}
+
+interface Pool {
+  copies: number;
+  devices_per_copy: number;
+  description: string;
+  capacity_per_second: number;
+}
+
+/** A service that no other one beats in two figures. */
+export interface ServicePoint {
+  copies: number;
+  devices_per_copy: number;
+  prefill_copies?: number;
+  devices_per_prefill_copy?: number;
+  description: string;
+  concurrency: number;
+  ttft_seconds: number;
+  tpot_seconds: number;
+  request_seconds: number;
+  tokens_per_second_per_device: number;
+  dollars_per_million_tokens?: number;
 }
 
 export interface CriticalStep {

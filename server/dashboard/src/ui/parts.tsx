@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../lib/api';
 import type { Fetched } from '../lib/fetched';
-import type { State } from '../lib/types';
+import type { Range, State } from '../lib/types';
 
 /** A figure as people read it, and as it is: its `value` and title have the number of the plan itself. */
 export function Exact(props: { value: number | null | undefined; as: (value: number) => string; name?: string }) {
@@ -14,6 +14,16 @@ export function Exact(props: { value: number | null | undefined; as: (value: num
       {props.as(value)}
     </data>
   );
+}
+
+/** Where nine of ten measurements are expected to be. */
+export function Between(props: { range?: Range; as: (value: number) => string }) {
+  const { range, as } = props;
+  return range ? (
+    <span class="range">
+      <Exact value={range.low} as={as} /> to <Exact value={range.high} as={as} />
+    </span>
+  ) : null;
 }
 
 export function StateBadge(props: { state: State }) {

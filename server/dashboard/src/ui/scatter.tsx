@@ -14,7 +14,7 @@ export interface Dot {
 const WIDTH = 720;
 const HEIGHT = 320;
 const LEFT = 78;
-const RIGHT = 16;
+const RIGHT = 36;
 const TOP = 14;
 const BOTTOM = 46;
 

@@ -24,6 +24,7 @@ interface Form {
   placement: string;
   replicas: string;
   batch: string;
+  microBatches: string;
   dims: Record<string, string>;
   sizes: string;
   values: string;
@@ -53,6 +54,7 @@ const EMPTY: Form = {
   placement: 'contiguous',
   replicas: '',
   batch: '',
+  microBatches: '1',
   dims: {},
   sizes: '',
   values: '',
@@ -72,6 +74,7 @@ const OBJECTIVES: Record<Objective, string> = {
   throughput: 'Most requests per second.',
   latency: 'The fastest single request.',
   devices: 'The fewest devices that the model fits on.',
+  cost: 'The cheapest devices that keep the limits of a workload.',
 };
 
 const STRATEGIES: Record<string, string> = {
@@ -98,7 +101,7 @@ const GIVEN = {
     label: 'Operators of your own',
     hint: '[{"domain": "com.example", "name": "FusedGate", "rule": "[b.., k] [k, n] -> [b.., n]; k sum"}]',
   },
-  workload: { label: 'Workload', hint: '{"llm": {"input": 2048, "output": 256}}' },
+  workload: { label: 'Workload', hint: '{"llm": {"input": 2048, "output": 256}, "limits": {"tpot_seconds": 0.05}, "pools": "best"}' },
   state: { label: 'States: outputs that the next step takes as inputs', hint: '[["past_key_values.*", "present.*"]]' },
 } satisfies Partial<Record<keyof Form, { label: string; hint: string }>>;
 const GIVEN_NAMES = Object.keys(GIVEN) as (keyof typeof GIVEN)[];
@@ -125,6 +128,7 @@ function requestOf(model: string, form: Form): Record<string, unknown> {
   if (form.placement !== 'contiguous') options['placement'] = form.placement;
   if (form.replicas !== '') options['replicas'] = Number(form.replicas);
   if (form.batch !== '') options['batch'] = Number(form.batch);
+  if (form.microBatches !== '1') options['micro_batches'] = form.microBatches === 'auto' ? 'auto' : Number(form.microBatches);
   if (sizes !== undefined || numbers.length > 0)
     options['dims'] = { ...(sizes as object), ...Object.fromEntries(numbers.map(([name, value]) => [name, Number(value)])) };
   Object.assign(options, others);
@@ -316,6 +320,7 @@ function Wishes(props: Part & { symbols: string[]; isCosts: boolean }) {
         <Choice {...props} name="strategy" label="Strategy" of={Object.keys(STRATEGIES)} />
         {props.isCosts && <Choice {...props} name="placement" label="Placement" of={Object.keys(PLACEMENTS)} />}
         <Field {...props} name="batch" label="Batch" hint="as the model has it" />
+        <Choice {...props} name="microBatches" label="Micro-batches" of={['1', '2', '4', '8', '16', '32', 'auto']} />
         <Field {...props} name="replicas" label="Replicas, at most" hint="copies of all" />
         <Field {...props} name="tolerance" label="Tolerance (%)" hint="2" min={0} step="any" />
         <Field {...props} name="limit" label="Seconds to search, at most" hint="no limit" min={0} step="any" />

@@ -2,30 +2,21 @@
 import type { ComponentChildren } from 'preact';
 import { bytes, count, devices, dollars, flops, perSecond, seconds, share } from '../lib/format';
 import { link } from '../lib/route';
-import type { Range, Stage, Summary } from '../lib/types';
-import { Bar, Card, Exact, Facts, StageChip } from '../ui/parts';
+import type { Stage, Summary } from '../lib/types';
+import { Bar, Between, Card, Exact, Facts, StageChip } from '../ui/parts';
 import { figure, Table } from '../ui/table';
 import type { ViewProps } from './plan';
+import { Service } from './service';
 
 /** Devices of the same kind, "8 x a100-sxm4-80gb". */
 function clusterText(summary: Summary): string {
   return summary.cluster.groups.map((group) => `${group.count} × ${group.device.name}`).join(', ');
 }
 
-/** Where nine of ten measurements are expected to be. */
-function Between(props: { range?: Range; as: (value: number) => string }) {
-  const { range, as } = props;
-  return range ? (
-    <span class="range">
-      <Exact value={range.low} as={as} /> to <Exact value={range.high} as={as} />
-    </span>
-  ) : null;
-}
-
 function Estimate(props: { summary: Summary }) {
-  const { estimate, objective, devices: all } = props.summary;
+  const { estimate, objective, service, devices: all } = props.summary;
   return (
-    <Card title={`Planned for ${objective}`}>
+    <Card title={`Planned for ${service?.objective ?? objective}`}>
       <div class="big">
         <Facts
           facts={[
@@ -229,26 +220,6 @@ function Routes(props: { summary: Summary }) {
       />
     </Card>
   );
-}
-
-/** What users of a service see, where the request had a workload. */
-function Service(props: { summary: Summary }) {
-  const { service } = props.summary;
-  return service ? (
-    <Card title="Service">
-      <Facts
-        facts={[
-          ['First token', <Exact value={service.ttft_seconds} as={seconds} />],
-          ['Per token', <Exact value={service.tpot_seconds} as={seconds} />],
-          ['Request', <Exact value={service.request_seconds} as={seconds} />],
-          ['Requests', <Exact value={service.requests_per_second} as={perSecond} />],
-        ]}
-      />
-      {service.phases.map((phase) => (
-        <p>{`${phase.name}: ${phase.bottleneck}`}</p>
-      ))}
-    </Card>
-  ) : null;
 }
 
 /** Where copies of the whole plan take requests in turn: which devices each has. The stages are those of the first. */
