@@ -5,6 +5,7 @@
 
 #include "base/arith.h"
 #include "base/limits.h"
+#include "ops/table/op.h"
 #include "verify/window_steps.h"
 
 #define LARGE_ELEMENTS (INT64_C(1) << 24) /* of all tensors of a model */
@@ -240,8 +241,35 @@ static bool is_one_of(const struct sp_node *node, const char *const *names)
     return *names != NULL;
 }
 
-static enum sp_status learn_node(struct sp_index_sets *sets, const struct sp_node *node, struct slidings *slidings,
-                                 struct sp_error *err)
+/* Axes that the rule of an operator takes apart, as attention does with heads and their size. */
+static enum sp_status learn_factors(struct sp_index_sets *sets, struct sp_model *model, struct sp_node *node,
+                                    struct sp_error *err)
+{
+    struct sp_rule *rule = NULL;
+    struct sp_error ignored = {0};
+    enum sp_status status = SP_OK;
+    if (sp_op_rule(model, node, sets->arena, &rule, &ignored) != SP_OK)
+        return SP_OK; /* the evaluation says so */
+    for (uint32_t k = 0; k < rule->input_count; k++) {
+        for (uint32_t i = 0; status == SP_OK && i < rule->inputs[k].rank; i++) {
+            const struct sp_axis_factors *axis = &rule->inputs[k].axes[i];
+            struct split split = {.kind = PRODUCT};
+            int64_t extent = 1;
+            for (uint32_t f = 0; axis->count <= MAX_FACTORS && f < axis->count; f++) {
+                const struct sp_dim dim = rule->factors[axis->factors[f]].extent;
+                split.extents[split.count++] = sp_dim_is_known(dim) ? dim.value : 0;
+                if (!sp_mul_i64(extent, split.extents[f], &extent))
+                    extent = 0;
+            }
+            if (split.count > 1 && extent > 0)
+                status = learn(sets, extent, &split, err);
+        }
+    }
+    return status;
+}
+
+static enum sp_status learn_node(struct sp_index_sets *sets, struct sp_model *model, struct sp_node *node,
+                                 struct slidings *slidings, struct sp_error *err)
 {
     static const char *const shapes[] = {"Reshape", "Flatten", NULL}, *const cuts[] = {"Split", "Slice", NULL},
                              *const windows[] = {"Conv", "MaxPool", "AveragePool", NULL},
@@ -259,6 +287,8 @@ static enum sp_status learn_node(struct sp_index_sets *sets, const struct sp_nod
         return learn_whole(sets, node->inputs[0], true, err);
     if (is_one_of(node, windows))
         return learn_windows(sets, node, slidings, err);
+    if (node->op != NULL && (node->op->flags & SP_OP_ATTENDS) != 0)
+        return learn_factors(sets, model, node, err);
     if (!is_one_of(node, sizes))
         return SP_OK;
     enum sp_status status = learn_whole(sets, node->inputs[0], false, err);
@@ -523,7 +553,7 @@ static enum sp_status learn_cuts(struct sp_index_sets *sets, const struct sp_ind
     return status;
 }
 
-enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, const struct sp_model *model, uint32_t parts,
+enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, struct sp_model *model, uint32_t parts,
                                    const struct sp_index_cuts *cuts, bool is_brief, struct sp_error *err)
 {
     const struct sp_graph *graph = model->graph;
@@ -542,7 +572,7 @@ enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, const struct sp_m
     sets->knows_cuts = cuts != NULL;
     sets->parts = parts < 2 ? 2 : parts > MAX_PARTS ? MAX_PARTS : parts;
     for (uint32_t i = 0; sets->is_used && status == SP_OK && i < graph->node_count; i++)
-        status = learn_node(sets, &graph->nodes[i], &slidings, err);
+        status = learn_node(sets, model, &graph->nodes[i], &slidings, err);
     if (status == SP_OK && sets->is_used && cuts != NULL)
         status = learn_cuts(sets, cuts, err);
     return status == SP_OK && sets->is_used ? add_anchors(sets, &slidings, err) : status;

@@ -40,7 +40,7 @@ struct sp_index_cuts {
 
 /* Learns from a model whose shapes are inferred. Each of `parts` equal parts of an axis has an index at least, where they
    are not too many; where `cuts` are given, each of the parts that they say. A brief look takes few others. */
-enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, const struct sp_model *model, uint32_t parts,
+enum sp_status sp_index_sets_learn(struct sp_index_sets *sets, struct sp_model *model, uint32_t parts,
                                    const struct sp_index_cuts *cuts, bool is_brief, struct sp_error *err);
 
 /* The set of an extent. */

@@ -514,6 +514,7 @@ static enum sp_status evaluate(struct sp_verification *all, struct sp_verify_run
                            .in_count = node->input_count,
                            .out_count = node->output_count,
                            .in = in,
+                           .sets = &all->sets,
                            .err = &why};
     if ((call.out = SP_NEW_ARRAY(all->arena, node->output_count, struct sp_numbers *)) == NULL)
         return sp_fail_memory(err);

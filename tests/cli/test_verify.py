@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools"))
 sys.dont_write_bytecode = True
 
+import decoder_graph  # noqa: E402
 import onnx_make as make  # noqa: E402
 import test_cli  # noqa: E402
 
@@ -161,6 +162,17 @@ class Plans(Verify):
         self.assertIn("Bernoulli", proof["undecided"][0])
         text = self.done("plan", path, "--devices", "2").stdout.decode()
         self.assertIn("\nProof       undecided: ", text)
+
+    def test_fused_attention_of_large_decoders(self):
+        """GroupQueryAttention takes heads apart and gives caches, of which some places are looked at."""
+        graph = self.path("decoder.json")
+        with open(graph, "w", encoding="utf-8") as file:
+            json.dump(decoder_graph.decoder(**decoder_graph.LLAMA3_8B), file)
+        dims = {"batch_size": 16, "sequence_length": 1, "past_sequence_length": 256, "total_sequence_length": 257}
+        bound = [part for name, value in dims.items() for part in ("--dim", f"{name}={value}")]
+        for options in ("1",), ("4", "--strategy", "tensor"), ("4", "--strategy", "pipeline"):
+            plan = self.json("plan", graph, "--device", "a100-sxm4-80gb", "--devices", *options, *bound)
+            self.assertEqual(plan["proof"]["state"], "proved", plan["proof"])
 
     def test_convolutions_take_few_places(self):
         """Around the borders of parts: a whole image would take a hundred times the numbers."""

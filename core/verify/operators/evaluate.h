@@ -14,13 +14,15 @@
  */
 #include "graph/model.h"
 #include "verify/combine.h"
+#include "verify/index_sets.h"
 #include "verify/rearrange.h"
 
 struct sp_call {
     struct sp_arena *arena;
     struct sp_model *model;
     struct sp_node *node;
-    int64_t version; /* opset version in force */
+    int64_t version;            /* opset version in force */
+    struct sp_index_sets *sets; /* of axes that no operand tells; NULL: these have all indices */
     uint32_t in_count, out_count;
     const struct sp_numbers **in; /* NULL: omitted */
     struct sp_numbers **out;      /* to be set; those of omitted outputs may stay NULL */

@@ -180,6 +180,64 @@ static int64_t known_extent(struct sp_dim dim)
     return sp_dim_is_known(dim) ? dim.value : -1;
 }
 
+/* The axis of an operand that is made of the same factors, as heads and their size are of queries and of results; NULL:
+   none. */
+static const struct sp_index_axis *packed_alike(const struct by_rule *work, const struct sp_axis_factors *axis,
+                                                int64_t extent)
+{
+    for (uint32_t k = 0; k < work->rule->input_count && k < work->call->in_count; k++) {
+        const struct sp_numbers *x = work->call->in[k];
+        const struct sp_operand_rule *operand = &work->rule->inputs[k];
+        for (uint32_t i = 0; x != NULL && i < x->rank && i < operand->rank; i++) {
+            if (x->axes[i].extent == extent && operand->axes[i].count == axis->count &&
+                memcmp(operand->axes[i].factors, axis->factors, axis->count * sizeof *axis->factors) == 0)
+                return &x->axes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the free factors of an axis are evaluated at what an index is along each. */
+static bool is_evaluated(const struct by_rule *work, const struct sp_axis_factors *axis, int64_t index)
+{
+    for (uint32_t k = axis->count; k-- > 0;) {
+        const uint8_t f = axis->factors[k];
+        const int64_t extent = work->factors[f].extent, digit = extent > 0 ? index % extent : index;
+        index = extent > 0 ? index / extent : 0;
+        if (factor_is_free(work, f) && sp_index_find(&work->factors[f], digit) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* The indices of an axis of a result: those of its factor, or of several factors what an operand and each of them has. */
+static enum sp_status axis_of_output(const struct by_rule *work, const struct sp_axis_factors *axis, int64_t extent,
+                                     struct sp_index_axis *ret)
+{
+    enum sp_status status = SP_OK;
+    const struct sp_index_axis *alike = axis->count > 0 ? packed_alike(work, axis, extent) : NULL;
+    *ret = sp_index_all(extent);
+    if (axis->count == 1 && factor_is_free(work, axis->factors[0]))
+        *ret = work->factors[axis->factors[0]];
+    else if (alike != NULL)
+        *ret = *alike;
+    else if (extent >= 0 && work->call->sets != NULL)
+        status = sp_index_sets_axis(work->call->sets, extent, ret, work->call->err);
+    if (status != SP_OK || axis->count < 2 || extent < 0)
+        return status;
+    const struct sp_index_axis all = *ret;
+    int64_t *at = SP_NEW_ARRAY(work->call->arena, all.count, int64_t);
+    if (at == NULL)
+        return sp_fail_memory(work->call->err);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (is_evaluated(work, axis, sp_index_at(&all, i)))
+            at[count++] = sp_index_at(&all, i);
+    }
+    *ret = (struct sp_index_axis){extent, count, count == extent ? NULL : at};
+    return SP_OK;
+}
+
 static enum sp_status give_output(const struct by_rule *work, uint32_t k, uint64_t tag, const struct reader *readers,
                                   uint64_t *const *sums)
 {
@@ -194,15 +252,14 @@ static enum sp_status give_output(const struct by_rule *work, uint32_t k, uint64
     if (value->type.kind != SP_TYPE_TENSOR || value->type.dtype == SP_DTYPE_STRING || operand->rank > SP_MAX_RANK ||
         value->type.shape.rank != operand->rank)
         return sp_call_refuse(call, "the type of its result is not known");
-    for (uint32_t i = 0; i < operand->rank; i++) {
-        const struct sp_axis_factors *axis = &operand->axes[i];
-        const bool is_one = axis->count == 1 && factor_is_free(work, axis->factors[0]);
-        axes[i] = is_one ? work->factors[axis->factors[0]] : sp_index_all(known_extent(value->type.shape.dims[i]));
-        if (axes[i].extent < 0)
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < operand->rank; i++) {
+        status = axis_of_output(work, &operand->axes[i], known_extent(value->type.shape.dims[i]), &axes[i]);
+        if (status == SP_OK && axes[i].extent < 0)
             return sp_call_refuse(call, "the shape of its result is not known");
     }
-    enum sp_status status =
-        sp_numbers_create(call->arena, value->type.dtype, operand->rank, axes, &call->out[k], call->err);
+    if (status == SP_OK)
+        status = sp_numbers_create(call->arena, value->type.dtype, operand->rank, axes, &call->out[k], call->err);
     begin_reader(work, operand, &reader);
     for (uint32_t i = 0; i < operand->rank; i++)
         walk.counts[i] = axes[i].count;
