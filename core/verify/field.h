@@ -84,8 +84,9 @@ static inline uint64_t sp_field_hash(uint64_t tag, uint64_t a)
 }
 
 /*
- * The number that a real stands for, which has so many binary digits: the fraction of small terms that it is, rounded, if
- * there is one, as 0.6 in float32 is 3/5; else the fraction whose denominator is a power of two that it is.
+ * The number that a real stands for, which has so many binary digits: the root of a small whole number, or 1 by it, as
+ * scales of attention are; the fraction of small terms whose nearest number it is, as 0.6 in float32 is 3/5; else the fraction whose denominator is a power of two that it is. So no two reals stand for the same number, but
+ * for the ways in which 1 / sqrt(n) is rounded: once, or at each step in the type.
  * The largest numbers of a type stand for infinity, as masks have them.
  */
 uint64_t sp_field_of_digits(double value, int digits);

@@ -27,28 +27,27 @@ static bool is_largest(double size, int digits)
            (digits == 11 && size >= 65504) || (digits == 8 && size >= 0x1.FEp127);
 }
 
-/* Units of its last digit that a number may be off, as runtimes compute constants: more for fractions of few digits. */
-#define UNITS           4
-#define UNITS_OF_SIMPLE 32
-#define SIMPLE          64
+static double rounded_to(double value, int digits)
+{
+    int exponent;
+    const double mantissa = frexp(value, &exponent);
+    return ldexp(nearbyint(ldexp(mantissa, digits)), exponent - digits);
+}
 
-/* The fraction of terms below 2^(digits / 2 - 2) that is the size rounded, by its continued fraction. */
-static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *ret_below)
+/* The fraction of terms below 2^(digits / 2 - 2) whose nearest number of so many digits is the size, by its continued
+   fraction. A number beside that one is none. */
+static bool find_fraction(double size, int digits, uint64_t *ret)
 {
     const int64_t limit = INT64_C(1) << (digits / 2 > 20 ? 20 : digits / 2 - (digits > 11 ? 2 : 0));
     int64_t above[2] = {1, 0}, below[2] = {0, 1}; /* of the last two fractions */
-    int exponent;
     double rest = size;
-    (void)frexp(size, &exponent);
-    const double unit = ldexp(1, exponent - digits);
     while (rest < (double)limit) {
         const int64_t whole = (int64_t)rest;
         const int64_t p = whole * above[0] + above[1], q = whole * below[0] + below[1];
         if (p > limit * limit || q > limit)
             return false;
-        if (p > 0 && fabs((double)p / (double)q - size) <= unit * (q <= SIMPLE ? UNITS_OF_SIMPLE : UNITS)) {
-            *ret_above = p;
-            *ret_below = q;
+        if (p > 0 && rounded_to((double)p / (double)q, digits) == size) {
+            *ret = sp_field_multiply(sp_field_of_int(p), sp_field_inverse(sp_field_of_int(q)));
             return true;
         }
         if (rest == (double)whole)
@@ -62,25 +61,49 @@ static bool find_fraction(double size, int digits, int64_t *ret_above, int64_t *
     return false;
 }
 
+#define MAX_ROOT_OF 8192 /* sizes of heads are what scales are made of */
+
+/* Whether a number is 1 / sqrt(n), rounded once, or as a runtime folds it: each step rounded to the type. */
+static bool is_inverse_root(double size, double n, int digits)
+{
+    const double root = rounded_to(sqrt(n), digits), inverse = rounded_to(1 / n, digits);
+    return size == rounded_to((double)(1 / sqrtl((long double)n)), digits) || size == rounded_to(1 / root, digits) ||
+           size == rounded_to(sqrt(inverse), digits);
+}
+
+/* Whether a size is the root of a whole number that is no square, or 1 by it. Of a root nothing is known but what it is
+   of, without its square factors: sqrt(8) is 2 sqrt(2). */
+static bool find_root(double size, int digits, uint64_t *ret)
+{
+    const bool is_inverse = size < 1;
+    const double square = nearbyint(is_inverse ? 1 / (size * size) : size * size);
+    if (digits < 24 || !(square >= 2 && square <= MAX_ROOT_OF) ||
+        !(is_inverse ? is_inverse_root(size, square, digits) : size == rounded_to(sqrt(square), digits)))
+        return false;
+    int64_t factor = 1, n = (int64_t)square;
+    for (int64_t k = 2; k * k <= n; k++) {
+        for (; n % (k * k) == 0; n /= k * k)
+            factor *= k;
+    }
+    const uint64_t root =
+        sp_field_multiply(sp_field_of_int(factor), sp_field_hash(sp_tag("root of a whole number"), (uint64_t)n));
+    *ret = is_inverse ? sp_field_inverse(root) : root;
+    return n > 1;
+}
+
 uint64_t sp_field_of_digits(double value, int digits)
 {
     const double size = fabs(value);
-    int64_t above, below;
     if (isnan(value))
         return sp_field_hash(1, 1);
     if (is_largest(size, digits))
         return value < 0 ? SP_FIELD_LEAST : SP_FIELD_GREATEST;
-    if (size == floor(size) || !find_fraction(size, digits, &above, &below))
+    if (size == floor(size))
         return dyadic(value);
-    const uint64_t fraction = sp_field_multiply(sp_field_of_int(above), sp_field_inverse(sp_field_of_int(below)));
-    return value < 0 ? sp_field_negate(fraction) : fraction;
-}
-
-static double rounded_to(double value, int digits)
-{
-    int exponent;
-    const double mantissa = frexp(value, &exponent);
-    return ldexp(nearbyint(ldexp(mantissa, digits)), exponent - digits);
+    uint64_t found;
+    if (!find_root(size, digits, &found) && !find_fraction(size, digits, &found))
+        return dyadic(value);
+    return value < 0 ? sp_field_negate(found) : found;
 }
 
 uint64_t sp_field_of_type(double value, enum sp_dtype dtype)

@@ -814,6 +814,33 @@ class Decided(Verify):
                            make.node("AllReduce", ["p"], ["y"], domain=MS), weights=[number("share", share)])] * 3
             self.assertEqual(self.answer(graph(6, mean), ranks, 0 if verdict == "proved" else REFUTED)["verdict"], verdict)
 
+    def test_numbers_beside_each_other(self):
+        """A scale or an epsilon that is the next number of its type is another one, however near both are to a fraction."""
+        def scaled(value):
+            return self.one(make.node("Mul", ["x", "scale"], ["y"]), weights=[number("scale", value)])
+
+        def norm(value):
+            return self.one(make.node("LayerNormalization", ["x", "w"], ["y"], epsilon=value), weights=[Weight(4).proto("w")])
+
+        for form, value in (scaled, 0.125), (scaled, 0.1), (scaled, 64 ** -0.5), (scaled, 80 ** -0.5), (norm, 1e-5), (norm, 0.125):
+            for step in -1, 1:
+                bits = struct.unpack("<i", struct.pack("<f", value))[0] + step
+                beside = struct.unpack("<f", struct.pack("<i", bits))[0]
+                self.assertEqual(self.answer(form(value), [form(beside)], UNDECIDED)["verdict"], "undecided")
+            self.proved(form(value), [form(value)])
+        self.refuted(norm(1e-5), [norm(1.0001e-5)])
+        self.refuted(scaled(0.125), [scaled(0.12501)])
+
+    def test_a_folded_scale(self):
+        """Scores by sqrt(d), and times what was folded of it: in double precision, or in float32 at each step."""
+        def single(value):
+            return struct.unpack("<f", struct.pack("<f", value))[0]
+
+        for size in 8, 48, 80, 96, 112, 192:
+            original = self.one(make.node("Sqrt", ["d"], ["root"]), make.node("Div", ["x", "root"], ["y"]), weights=[number("d", size)])
+            for scale in size ** -0.5, single(1 / single(size ** 0.5)):
+                self.proved(original, [self.one(make.node("Mul", ["x", "scale"], ["y"]), weights=[number("scale", scale)])])
+
     def test_a_value_that_ranks_are_made_for(self):
         """A shape that an input says: undecided without its value, then proved or not."""
         original = make.encode(make.model(make.graph_input("x", [6, 4]), make.graph_input("to", [2], make.INT64),
