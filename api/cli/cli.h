@@ -290,6 +290,13 @@ enum sp_status put_operators(json_t *request, char *path, struct sp_error *err);
 enum sp_status put_state(json_t *request, char *text, struct sp_error *err);
 /* What the genai_config.json beside a model says of its states, where there is one for it and the options name none. */
 enum sp_status put_config_beside(json_t *request, const char *model, struct sp_error *err);
+/* ---- placement_file.c ---- */
+
+/* --placement-file of `check`: the text of the file becomes a member of the request. */
+enum sp_status put_placement(json_t *request, char *path, struct sp_error *err);
+/* That of `plan`: pins and specs beside the constraints. */
+struct plan_request;
+enum sp_status add_placed_constraints(struct plan_request *request, json_t *constraints, struct sp_error *err);
 #define SIZE_OPTION_LIST(ITEM)                                                                                         \
     ITEM("dim", put_dim), ITEM("value", put_input_value), ITEM("shape", put_shape), ITEM("shapes", put_shapes),        \
         ITEM("operators", put_operators), ITEM("state", put_state)
@@ -384,6 +391,7 @@ struct plan_request {
     const char *model;                         /* its path */
     const char *profile_path, *profile_device; /* or NULL */
     const char *constraints_path;              /* or NULL */
+    const char *placement_path;                /* of a file of another tool that places nodes, or NULL */
     const char *workload_path;                 /* likewise */
     double max_latency_seconds;                /* beside these; 0: not given */
     const char *priority;                      /* among a daemon's plans, or NULL */

@@ -14,7 +14,10 @@ static const char help[] =
     "  --device TYPE          the type of the devices, or a FILE.json with its figures: says what does not fit into "
     "its\n"
     "                         memory ('shardplan devices' lists the types)\n"
-    "  --memory BYTES         the same with a number of bytes, like 80e9\n" SIZE_HELP
+    "  --memory BYTES         the same with a number of bytes, like 80e9\n"
+    "  --placement-file FILE  check where a file of another tool puts the nodes, too: Qualcomm's partition\n"
+    "                         configuration, ONNX Runtime's layer assignment, PopRT's YAML, GenAI's\n"
+    "                         genai_config.json, Polygraphy's hints\n" SIZE_HELP
     "  --json                 for machines\n"
     "  --server URL           ask a daemon (or the variable SHARDPLAN_SERVER)\n";
 
@@ -78,6 +81,7 @@ int cmd_check(int argc, char **argv, struct common *common)
         {"configuration", "configuration", MEMBER_TEXT, 0, NULL},
         {"device", "device", MEMBER_TEXT, 0, NULL},
         {"memory", "memory_bytes", MEMBER_BYTES, 0, NULL},
+        {"placement-file", NULL, MEMBER_EACH, 0, NULL, put_placement},
         SIZE_OPTIONS,
     };
     struct sp_error err = {0};
@@ -93,6 +97,9 @@ int cmd_check(int argc, char **argv, struct common *common)
         goto out;
     if (optind + 1 != argc)
         code = report_usage(common, optind == argc ? "The model is missing." : "There is more than one model.");
+    else if (common->server != NULL && json_object_get(request, "placement") != NULL)
+        code = report_usage(common, "--placement-file is not sent to a daemon: leave out --server, or ask for "
+                                    "/v1/models/ID/check with the member \"placement\".");
     else if (fill_in_memory(request, &err) != SP_OK || input_open(argv[optind], &input, &err) != SP_OK ||
              put_config_beside(request, argv[optind], &err) != SP_OK)
         code = report_error(common, &err, NULL);

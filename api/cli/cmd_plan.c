@@ -45,6 +45,9 @@ static const char help[] =
     "  --profile-device D   the device that was measured on; the first when not given\n"
     "  --constraints FILE   what the plan must keep, as JSON: {\"max_stages\", \"max_latency_seconds\",\n"
     "                       \"reserved_bytes\", \"pins\", \"together\", \"specs\", \"forbid\"}\n"
+    "  --placement-file FILE  keep nodes where a file of another tool puts them: Qualcomm's partition\n"
+    "                       configuration, ONNX Runtime's layer assignment, PopRT's YAML, GenAI's\n"
+    "                       genai_config.json; or tensors split as Polygraphy's hints say\n"
     "  --max-latency TIME   one request takes no longer: 50ms, 1.5s; short for {\"max_latency_seconds\"} of\n"
     "                       the constraints\n"
     "  --workload FILE      plan a service instead of one step, as JSON: {\"llm\": {\"input\": 2048, \"output\": "
@@ -111,6 +114,7 @@ enum {
     OPT_PROFILE_DEVICE,
     OPT_PLAN,
     OPT_CONSTRAINTS,
+    OPT_PLACEMENT_FILE,
     OPT_WORKLOAD,
     OPT_MAX_LATENCY,
     OPT_EMIT,
@@ -150,6 +154,7 @@ static const struct option options[] = {
     {"profile-device", required_argument, NULL, OPT_PROFILE_DEVICE},
     {"plan", required_argument, NULL, OPT_PLAN},
     {"constraints", required_argument, NULL, OPT_CONSTRAINTS},
+    {"placement-file", required_argument, NULL, OPT_PLACEMENT_FILE},
     {"workload", required_argument, NULL, OPT_WORKLOAD},
     {"max-latency", required_argument, NULL, OPT_MAX_LATENCY},
     {"emit", required_argument, NULL, OPT_EMIT},
@@ -211,6 +216,9 @@ static int take_option(struct common *common, int option, char *value, struct pl
         return EXIT_DONE;
     case OPT_CONSTRAINTS:
         request->constraints_path = value;
+        return EXIT_DONE;
+    case OPT_PLACEMENT_FILE:
+        request->placement_path = value;
         return EXIT_DONE;
     case OPT_WORKLOAD:
         request->workload_path = value;
@@ -333,8 +341,8 @@ static int check(struct common *common, const struct arguments *arguments, const
         return report_usage(common, "The model and the cluster cannot both come from standard input.");
     if (request->profile_device != NULL && request->profile_path == NULL)
         return report_usage(common, "--profile-device says what a profile was measured on: give --profile FILE too.");
-    if (is_dash(request->constraints_path) + is_dash(request->workload_path) + is_dash(request->profile_path) +
-            is_dash(arguments->model) + is_dash(target->cluster) >
+    if (is_dash(request->constraints_path) + is_dash(request->placement_path) + is_dash(request->workload_path) +
+            is_dash(request->profile_path) + is_dash(arguments->model) + is_dash(target->cluster) >
         1)
         return report_usage(common, "Only one input can come from standard input.");
     if (is_dash(request->annotated) + is_dash(request->plan_path) + common->json > 1)
@@ -414,12 +422,14 @@ static enum sp_status load_constraints(struct plan_request *request, struct sp_e
     enum sp_status status = SP_OK;
     if (request->constraints_path != NULL)
         status = load_json(request->constraints_path, &kind, &json, err);
-    else if (request->max_latency_seconds <= 0)
+    else if (request->max_latency_seconds <= 0 && request->placement_path == NULL)
         return SP_OK;
     else if ((json = json_object()) == NULL)
         return sp_fail_memory(err);
     if (status == SP_OK)
         status = put_limit(request, json, err);
+    if (status == SP_OK && request->placement_path != NULL && json_is_object(json))
+        status = add_placed_constraints(request, json, err);
     if (status == SP_OK)
         status = sp_demands_parse(request->arena, json, "", &request->options.constraints, err);
     json_decref(json);
@@ -526,11 +536,11 @@ int cmd_plan(int argc, char **argv, struct common *common)
     if (status == SP_OK)
         status = load_profile(&request, &err);
     if (status == SP_OK)
-        status = load_constraints(&request, &err);
-    if (status == SP_OK)
         status = load_workload(&request, &err);
     if (status == SP_OK)
         status = input_open(arguments.model, &request.input, &err);
+    if (status == SP_OK)
+        status = load_constraints(&request, &err);
     if (status != SP_OK) {
         code = report_error(common, &err, NULL);
         goto out;

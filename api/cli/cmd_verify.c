@@ -20,7 +20,9 @@ static const char help[] =
     "Without a manifest, a tensor of a rank is its part of the original's of the same name, in the order of the\n"
     "ranks, where one axis is a fraction of the original's.\n"
     "\n"
-    "  --manifest FILE     the models that it lists, beside it ('plan --emit' writes one)\n"
+    "  --manifest FILE     the models that it lists, beside it ('plan --emit' writes one); also a\n"
+    "                      genai_config.json with a pipeline\n"
+    "  --phase WHICH       prompt or token, where a pipeline has other stages for the one than for the other\n"
     "  --simulation FILE   one model with the original's inputs and outputs\n"
     "  --annotated FILE    what the devices of an annotated model run; the model without its annotations is the\n"
     "                      original\n"
@@ -170,7 +172,7 @@ static int answer(struct common *common, struct question *question, int count, c
     return code;
 }
 
-enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM, OPT_VALUE };
+enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_PHASE, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM, OPT_VALUE };
 
 /* Takes one option; an exit code. */
 static int take_option(struct common *common, struct question *question, int option, const char *text)
@@ -181,6 +183,11 @@ static int take_option(struct common *common, struct question *question, int opt
         return EXIT_DONE;
     case OPT_MANIFEST:
         question->manifest_path = optarg;
+        return EXIT_DONE;
+    case OPT_PHASE:
+        if (strcmp(optarg, "prompt") != 0 && strcmp(optarg, "token") != 0)
+            return report_usage(common, "--phase takes prompt or token, not '%.64s'.", optarg);
+        question->verify.phase = optarg;
         return EXIT_DONE;
     case OPT_SIMULATION:
         question->simulation = optarg;
@@ -204,6 +211,8 @@ static int answer_question(struct common *common, struct question *question, int
         return report_usage(common, "The original model is missing.");
     if (question->annotated != NULL && (given > 0 || ways > 0))
         return report_usage(common, "--annotated takes no other file: the original is in it.");
+    if (question->verify.phase != NULL && question->manifest_path == NULL)
+        return report_usage(common, "--phase is for --manifest genai_config.json.");
     if (question->annotated == NULL && ways != 1)
         return report_usage(common,
                             "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
@@ -216,6 +225,7 @@ int cmd_verify(int argc, char **argv, struct common *common)
         {"help", no_argument, NULL, OPT_HELP},
         {"json", no_argument, NULL, OPT_JSON},
         {"manifest", required_argument, NULL, OPT_MANIFEST},
+        {"phase", required_argument, NULL, OPT_PHASE},
         {"simulation", required_argument, NULL, OPT_SIMULATION},
         {"annotated", required_argument, NULL, OPT_ANNOTATED},
         {"dim", required_argument, NULL, OPT_DIM},

@@ -148,6 +148,15 @@
 #define SP_MAX_ORT_RANKS       1024                /* devices of a model of Distributed operators */
 #define SP_MAX_EXPORT_MESHES   4096 /* different meshes, and groups of nodes on the same devices, of one export */
 
+/* Files of other tools that say where nodes run. */
+#define SP_MAX_PLACEMENT_BYTES (64 << 20)
+#define SP_MAX_IMPORT_PLACES   4096      /* partitions, stages, devices with nodes */
+#define SP_MAX_IMPORT_NAMES    (1 << 20) /* tensors of one list */
+#define SP_MAX_IMPORT_RULES    (1 << 20) /* of a session option that places nodes */
+#define SP_MAX_IMPORT_STEPS    (1 << 28) /* rules that are held against nodes' names, one by one */
+#define SP_MAX_YAML_DEPTH      16        /* lists and maps inside each other */
+#define SP_MAX_YAML_NODES      (1 << 23) /* items of a document */
+
 /* Files that are made when they are read. */
 #define SP_MAX_RECIPE_SEGMENTS (1 << 22)           /* segments of one recipe; axes and ranges of its boxes alike */
 #define SP_RECIPE_BUFFER       ((size_t)1 << 20)   /* bytes read and written at a time */

@@ -26,6 +26,7 @@ extern const struct sp_diagnostic_code sp_codes_model[];       /* graph.c: what 
 extern const struct sp_diagnostic_code sp_codes_annotations[]; /* annotations.c: structure of multi-device data */
 extern const struct sp_diagnostic_code sp_codes_meaning[];     /* meaning.c: shardings against the rules */
 extern const struct sp_diagnostic_code sp_codes_foreign[];     /* foreign.c: shardings of other programs */
+extern const struct sp_diagnostic_code sp_codes_placed[];      /* core/import: files that place nodes */
 
 /* The entry, or NULL. */
 const struct sp_diagnostic_code *sp_diagnostic_find(const char *code);

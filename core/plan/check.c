@@ -5,6 +5,7 @@
 
 #include "base/json_reader.h"
 #include "cost/cluster/cluster.h"
+#include "import/import.h"
 #include "plan/answer/readable_text.h"
 #include "plan/cost_graph.h"
 #include "plan/model_file.h"
@@ -19,6 +20,7 @@ struct sp_check_answer {
     struct sp_diagnostics list;
     struct sp_model *model; /* NULL when it could not be read */
     const char *name;
+    const char *placement; /* text of a file that places nodes, or NULL */
 };
 
 /* ---- the request ---------------------------------------------------------------------------------------------- */
@@ -43,10 +45,10 @@ static enum sp_status read_device(struct sp_members_reader *reader, const json_t
 }
 
 static enum sp_status read_request(struct sp_arena *arena, const json_t *request, struct sp_check_options *options,
-                                   struct sp_sizes *sizes, struct sp_error *err)
+                                   struct sp_sizes *sizes, const char **ret_placement, struct sp_error *err)
 {
-    static const char *const members[] = {"configuration", "device", "memory_bytes", "dims",
-                                          "values",        "shapes", "operators",    "state"};
+    static const char *const members[] = {"configuration", "device",    "memory_bytes", "dims",     "values",
+                                          "shapes",        "operators", "state",        "placement"};
     struct sp_members_reader reader = {arena, err};
     if (request == NULL)
         return SP_OK;
@@ -57,6 +59,8 @@ static enum sp_status read_request(struct sp_arena *arena, const json_t *request
     if (status == SP_OK)
         status = read_device(&reader, request, &options->memory_bytes);
     if (status == SP_OK)
+        status = sp_members_text(&reader, request, "", "placement", SP_MAX_PLACEMENT_BYTES, ret_placement);
+    if (status == SP_OK)
         status = sp_sizes_parse(arena, request, "", sizes, err);
     return status;
 }
@@ -65,8 +69,10 @@ enum sp_status sp_check_request_verify(const json_t *request, struct sp_error *e
 {
     struct sp_check_options options = {0};
     struct sp_sizes sizes;
+    const char *placement = NULL;
     struct sp_arena *arena = sp_arena_create(NULL);
-    enum sp_status status = arena != NULL ? read_request(arena, request, &options, &sizes, err) : sp_fail_memory(err);
+    enum sp_status status =
+        arena != NULL ? read_request(arena, request, &options, &sizes, &placement, err) : sp_fail_memory(err);
     sp_arena_destroy(arena);
     return status;
 }
@@ -96,6 +102,17 @@ static enum sp_status bind_sizes(const struct sp_check_answer *answer, const str
     return status;
 }
 
+/* The model is checked, and then where the file puts its nodes. */
+static enum sp_status run(struct sp_check_answer *answer, const struct sp_check_options *check, struct sp_error *err)
+{
+    enum sp_status status =
+        sp_check_run(answer->arena, answer->file.bytes, answer->file.size, check, &answer->list, &answer->model, err);
+    if (status == SP_OK && answer->placement != NULL && answer->model != NULL && answer->list.errors == 0)
+        status = sp_import_check(answer->model, answer->placement, strlen(answer->placement), check->memory_bytes,
+                                 &answer->list, err);
+    return status;
+}
+
 enum sp_status sp_check_answer_create(const struct sp_job_options *options, const json_t *request,
                                       struct sp_check_answer **ret_answer, struct sp_error *err)
 {
@@ -113,21 +130,23 @@ enum sp_status sp_check_answer_create(const struct sp_job_options *options, cons
         status = answer->name != NULL ? SP_OK : sp_fail_memory(err);
     }
     if (status == SP_OK)
-        status = read_request(answer->arena, request, &check, &sizes, err);
+        status = read_request(answer->arena, request, &check, &sizes, &answer->placement, err);
     if (status == SP_OK)
         status = sp_model_file_open_any(&answer->budget, options->bytes, options->size, options->hash_seed,
                                         options->watch, &answer->file, err);
     if (status == SP_OK && answer->file.costs != NULL && check.configuration != NULL)
         status = sp_fail(err, SP_ERR_REQUEST, "NO_CONFIGURATION",
                          "A graph of costs has no configuration '%.200s', and no other.", check.configuration);
+    if (status == SP_OK && answer->file.costs != NULL && answer->placement != NULL)
+        status = sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_FILE",
+                         "A graph of costs is not what a file of another tool places: give the model.");
     if (status == SP_OK && answer->file.costs != NULL)
         status = sp_costs_check_options(&sizes, 0, err);
     else if (status == SP_OK)
         status = bind_sizes(answer, &sizes, &check.read, err);
     /* Of a graph of costs all that can be wrong is its form, which is right since it was read. */
     if (status == SP_OK && answer->file.costs == NULL)
-        status = sp_check_run(answer->arena, answer->file.bytes, answer->file.size, &check, &answer->list,
-                              &answer->model, err);
+        status = run(answer, &check, err);
     if (status != SP_OK) {
         status = sp_budget_explain(&answer->budget, err);
         sp_check_answer_destroy(answer);

@@ -2,8 +2,9 @@
 /*
  * check - the answer to "is this model sound?", as the command line and the daemon give it.
  *
- *   asks     {"configuration": NAME, "device": TYPE or "memory_bytes": N, "dims", "values", "shapes", "operators"},
- *            all optional; the last four are those of plan/sizes/sizes.h
+ *   asks     {"configuration": NAME, "device": TYPE or "memory_bytes": N, "dims", "values", "shapes", "operators",
+ *             "placement": TEXT}, all optional; "dims" to "operators" are those of plan/sizes/sizes.h, and "placement" is
+ *            the text of a file of another tool that says where nodes run (import/import.h)
  *   answers  {"valid": bool, "errors", "warnings", "notes",
  *             "diagnostics": [{"code", "severity", "message", "node", "tensor", "configuration", "hint", "bytes"}]}
  *

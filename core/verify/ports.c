@@ -70,6 +70,31 @@ static const struct sp_value *named_in(struct sp_value *const *values, uint32_t 
     return NULL;
 }
 
+/* Each entry of a list is about an input or output that the model has. */
+static enum sp_status check_names(const struct sp_verify_run *run, const json_t *list, struct sp_value *const *values,
+                                  uint32_t count, const char *what, struct sp_error *err)
+{
+    size_t i;
+    json_t *entry;
+    json_array_foreach(list, i, entry)
+    {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name == NULL || named_in(values, count, name) == NULL)
+            return sp_fail(err, SP_ERR_MALFORMED, "BAD_MANIFEST",
+                           "The manifest lists the %s '%.200s' of '%.200s', which has none of that name.", what,
+                           name != NULL ? name : "", run->program->name);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_ports_check(const struct sp_verify_run *run, struct sp_error *err)
+{
+    const struct sp_graph *graph = run->model->graph;
+    enum sp_status status = check_names(run, run->program->inputs, graph->inputs, graph->input_count, "input", err);
+    return status == SP_OK ? check_names(run, run->program->outputs, graph->outputs, graph->output_count, "output", err)
+                           : status;
+}
+
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
 static enum sp_status give_of_model(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,

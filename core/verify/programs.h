@@ -94,6 +94,8 @@ enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_err
 
 /* ---- ports.c ---------------------------------------------------------------------------------------------------- */
 
+/* SP_ERR_MALFORMED where the manifest lists an input or output that the program's model does not have. */
+enum sp_status sp_ports_check(const struct sp_verify_run *run, struct sp_error *err);
 /* Gives a program its inputs where all are there already. */
 enum sp_status sp_ports_give(struct sp_verification *all, struct sp_verify_run *run, bool *ret_given,
                              struct sp_error *err);

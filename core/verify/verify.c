@@ -115,6 +115,8 @@ static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
     for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++) {
         all->runs[i].program = &request->programs[i];
         status = sp_run_open(all, &all->runs[i], request->programs[i].bytes, request->programs[i].size, err);
+        if (status == SP_OK)
+            status = sp_ports_check(&all->runs[i], err);
     }
     while (status == SP_OK && goes_on)
         status = take_turn(all, &goes_on, err);

@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "calibrate": ["base", "graph", "onnx", "ops", "json", "sharding", "cost"],
     "infer": ["base", "graph", "onnx", "ops", "sharding"],
     "check": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "partition"],
+    "import": ["base", "graph", "onnx", "ops", "check"],  # files of other tools; findings are those of annotations
     "json": ["base", "graph", "onnx", "ops"],  # other descriptions of a model, turned into ONNX's bytes
     "solvers": ["base"],  # choice and stages know numbers only
     "search": ["base", "graph", "ops", "sharding", "cost", "infer", "solvers"],
@@ -31,7 +32,7 @@ MAY_INCLUDE = {
     "realize": ["base", "graph", "onnx", "ops", "sharding", "infer", "partition"],
     # The files of plans are read as any other's are: nothing that made them is used.
     "verify": ["base", "graph", "onnx", "ops"],
-    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
+    "plan": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "import", "json", "solvers", "search", "partition", "realize",
              "service", "verify"],
     "export": ["base", "graph", "onnx", "ops", "sharding", "cost", "infer", "check", "json", "solvers", "search", "partition", "realize",
                "service", "plan"],

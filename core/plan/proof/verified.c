@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/import.h"
+#include "onnx/reader.h"
 #include "plan/proof/proof.h"
 
 struct sp_verified {
     struct sp_arena *arena;
+    json_t *stages; /* the manifest of a pipeline, or NULL */
     uint32_t program_count;
     struct sp_verify_program *programs;
     struct sp_verify_request request;
@@ -38,13 +41,43 @@ static enum sp_status find_listed(void *context, const char *name, const void **
     return sp_error_at(err, "/ranks");
 }
 
+/* The manifest, or that of the stages that a pipeline lists. */
+static enum sp_status find_manifest(struct sp_verified *verified, const struct sp_job_options *original,
+                                    const struct sp_verify_question *question, const json_t **ret_manifest,
+                                    struct sp_error *err)
+{
+    const struct sp_read_options options = {.hash_seed = original->hash_seed, .watch = original->watch};
+    const enum sp_import_phase phase = question->phase == NULL     ? SP_PHASE_ANY
+                                       : question->phase[0] == 'p' ? SP_PHASE_PROMPT
+                                                                   : SP_PHASE_TOKEN;
+    struct sp_model *model = NULL;
+    *ret_manifest = question->manifest;
+    if (!sp_import_is_pipeline(question->manifest))
+        return phase == SP_PHASE_ANY ? SP_OK
+                                     : sp_fail(err, SP_ERR_REQUEST, "BAD_MANIFEST",
+                                               "A phase is chosen of the pipeline of a genai_config.json.");
+    struct sp_arena *arena = sp_arena_create(NULL);
+    enum sp_status status = arena != NULL ? sp_onnx_read(arena, original->bytes, original->size, &options, &model, err)
+                                          : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = sp_import_stages(question->manifest, model, phase, &verified->stages, err);
+    sp_arena_destroy(arena);
+    *ret_manifest = verified->stages;
+    return status;
+}
+
 /* The programs of the ranks, in their order, or as the manifest says. */
-static enum sp_status find_programs(struct sp_verified *verified, const struct listed *listed, struct sp_error *err)
+static enum sp_status find_programs(struct sp_verified *verified, const struct sp_job_options *original,
+                                    const struct listed *listed, struct sp_error *err)
 {
     const struct sp_verify_question *question = listed->question;
-    enum sp_status status = SP_OK;
-    if (question->manifest != NULL)
-        return sp_verify_read_manifest(verified->arena, question->manifest, find_listed, (void *)(uintptr_t)listed,
+    const json_t *manifest = NULL;
+    enum sp_status status =
+        question->manifest != NULL ? find_manifest(verified, original, question, &manifest, err) : SP_OK;
+    if (status != SP_OK)
+        return status;
+    if (manifest != NULL)
+        return sp_verify_read_manifest(verified->arena, manifest, find_listed, (void *)(uintptr_t)listed,
                                        &verified->program_count, &verified->programs, err);
     verified->program_count = question->rank_count;
     verified->programs = SP_NEW_ARRAY(verified->arena, question->rank_count, struct sp_verify_program);
@@ -62,7 +95,7 @@ static enum sp_status verify_ranks(struct sp_verified *verified, const struct sp
                                    const struct listed *listed, bool explains, struct sp_error *err)
 {
     const struct sp_sizes *sizes = &listed->question->sizes;
-    enum sp_status status = find_programs(verified, listed, err);
+    enum sp_status status = find_programs(verified, original, listed, err);
     verified->request = (struct sp_verify_request){.bytes = original->bytes,
                                                    .size = original->size,
                                                    .hash_seed = original->hash_seed,
@@ -116,6 +149,7 @@ void sp_verified_destroy(struct sp_verified *verified)
     sp_subject_destroy(verified->subject);
     sp_verification_destroy(verified->verification);
     sp_arena_destroy(verified->arena);
+    json_decref(verified->stages);
     free(verified);
 }
 

@@ -97,11 +97,21 @@ static enum sp_status read_ranks(struct sp_members_reader *reader, const json_t 
     return question->manifest != NULL ? read_names(reader, ranks, question) : read_list(reader, ranks, question);
 }
 
+static enum sp_status read_phase(struct sp_members_reader *reader, const json_t *json,
+                                 struct sp_verify_question *question)
+{
+    enum sp_status status = sp_members_text(reader, json, "", "phase", SP_MAX_NAME_BYTES, &question->phase);
+    if (status != SP_OK || question->phase == NULL || strcmp(question->phase, "prompt") == 0 ||
+        strcmp(question->phase, "token") == 0)
+        return status;
+    return sp_members_refuse(reader, "/phase", "MEMBER_TEXT", "\"phase\" must be \"prompt\" or \"token\".");
+}
+
 enum sp_status sp_verify_question_parse(struct sp_arena *arena, const json_t *json,
                                         struct sp_verify_question *ret_question, struct sp_error *err)
 {
     static const char *const members[] = {"original", "annotated", "ranks",  "simulation", "manifest",
-                                          "dims",     "values",    "shapes", "operators"};
+                                          "dims",     "values",    "shapes", "operators",  "phase"};
     struct sp_members_reader reader = {arena, err};
     struct sp_verify_question question = {0};
     const char *annotated = NULL;
@@ -111,6 +121,8 @@ enum sp_status sp_verify_question_parse(struct sp_arena *arena, const json_t *js
         status = sp_members_text(&reader, json, "", "original", SP_MAX_NAME_BYTES, &question.original);
     if (status == SP_OK)
         status = sp_members_text(&reader, json, "", "annotated", SP_MAX_NAME_BYTES, &annotated);
+    if (status == SP_OK)
+        status = read_phase(&reader, json, &question);
     if (status == SP_OK)
         status = sp_sizes_parse(arena, json, "", &question.sizes, err);
     if (status != SP_OK)
