@@ -19,7 +19,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const asked = readArguments(['program', 'only', 'seeds', 'nodes', 'devices', 'targets'], ['verbose']);
 const thorough = Boolean(process.env.SHARDPLAN_TEST_THOROUGH);
 const values = {
-  devices: thorough || asked.only ? '1' : '2', targets: thorough ? 'all' : 'turn',
+  devices: thorough || asked.only ? '1' : '4', targets: thorough ? 'all' : 'turn',
   program: path.join(here, '../../build/sanitized/tests/conformance/simulate_models'),
   ...asked };
 

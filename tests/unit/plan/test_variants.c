@@ -545,7 +545,7 @@ Test(variants, memory_ends_rows_only)
 {
     char text[512];
     bool some_open = false;
-    for (size_t budget = (size_t)1 << 18; budget < (size_t)1 << 30; budget += budget / 8) {
+    for (size_t budget = (size_t)1 << 18; budget < (size_t)1 << 30; budget += budget / how_many(4, 8)) {
         struct asked a = begin(cluster_of(text, sizeof text, 4, DEEP_BYTES), NULL);
         a.options.what_if = true;
         a.job_options.memory_budget = budget;
