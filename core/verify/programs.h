@@ -17,7 +17,7 @@ struct sp_outcome {
     const struct sp_node *at; /* where `why` arose first, or NULL */
     bool is_wrong;            /* it cannot run: not a matter of what we can evaluate */
     struct sp_verify_run *run;
-    /* For blame.c: the value of the original that all items are of. */
+    /* For blame: the value of the original that all items are of. */
     const struct sp_value *of;
     bool is_scattered; /* the items are those of the value of its name, in another order */
 };
@@ -43,6 +43,7 @@ struct sp_verify_failure {
     const char *output;              /* of the original; NULL: of none */
     const char *message;             /* a full sentence */
     const char *expected, *nearest;  /* or NULL */
+    bool is_odd;                     /* for blame: the node differs from those that do the same elsewhere */
 };
 
 /* A collective that was carried out. */
@@ -107,16 +108,10 @@ const struct sp_value *sp_ports_source(struct sp_verification *all, const struct
 /* Compares the outputs of all programs with the original's. */
 enum sp_status sp_ports_compare(struct sp_verification *all, struct sp_error *err);
 
-/* ---- verify.c and blame.c --------------------------------------------------------------------------------------- */
+/* ---- verify.c and blame/blame.c --------------------------------------------------------------------------------------- */
 
 enum sp_status sp_verify_fail(struct sp_verification *all, struct sp_verify_failure failure, struct sp_error *err);
-/*
- * Names the nodes at which runs go wrong.
- *
- * An item of a rank's tensor is good where some value of the original has it, or where something good is computed of
- * it: partial sums are not the original's, but what a reduction makes of them is. A node goes wrong where all is good that
- * it reads, and its result is not.
- */
+/* Names the nodes at which runs go wrong (verify/blame/blame.h). */
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err);
 
 /* The rank's fraction of a tensor that has these extents in its program; *ret NULL where it is whole. */

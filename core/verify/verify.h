@@ -25,7 +25,7 @@
  *
  * What was evaluated is also how a failure is explained: an element that the original has somewhere, too, is
  * recognised. The first node of a rank is named behind which nothing of the original is recognised any more, although
- * all that it reads is (verify/blame.h).
+ * all that it reads is (verify/blame/blame.h).
  *
  * Programs. A rank is one program, or several parts that run one after the other. Programs of one world exchange in
  * collectives: com.microsoft's AllReduce, AllGather and AllToAll, also with the prefix Nccl, ReduceScatter, and

@@ -220,8 +220,9 @@ def reduces(node):
 
 def weight_users(way, name):
     """Who reads a weight, and who reads what that computes."""
-    users = [node for model in way.models for node in model.nodes if base(name) in map(base, node.inputs)]
-    return [node.name for node in users] + all_users(way, [x for node in users for x in node.outputs])
+    users = [(model, node) for model in way.models for node in model.nodes if base(name) in map(base, node.inputs)]
+    beside = [other for model, node in users for other in model.users(node.outputs)]
+    return [node.name for _, node in users] + beside + all_users(way, [x for _, node in users for x in node.outputs])
 
 
 def concerned(way, places):

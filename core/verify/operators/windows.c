@@ -148,7 +148,7 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
     work.multiply = is_float ? sp_number_multiply : sp_integer_multiply;
     if (groups < 1 || groups > w->axes[0].extent || w->axes[0].extent % groups != 0 ||
         x->axes[1].extent != w->axes[1].extent * groups)
-        return sp_call_refuse(call, "its channels do not fit its weight");
+        return sp_fail(call->err, SP_ERR_MODEL, "CHANNELS_DO_NOT_FIT", "Its channels do not fit its weight.");
     work.per_group_in = w->axes[1].extent;
     work.per_group_out = w->axes[0].extent / groups;
     uint32_t *channels = SP_NEW_ARRAY(call->arena, (size_t)groups * w->axes[1].count, uint32_t);
