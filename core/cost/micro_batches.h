@@ -10,6 +10,11 @@
  *   latency     L + (m - 1) I      behind its arrival at an empty pipeline
  *   interval    m I                one request behind the other
  *
+ * In a *loop*, where a part needs its own result of the step before and not those of other parts, it begins the next step
+ * when it is through this one; in the long run
+ *
+ *   step        max(L, m I)        from the token of a part to its next one
+ *
  * The latency is exact where the slowest stage, or transfer, lies on the longest path, as it does in every pipeline
  * without branches: parts that all take equally long at each stage wait for the slowest one only. Else, and where a
  * stage has replicas, it is an upper bound. A request stays within one copy of a plan, so that of copies I is that of
@@ -21,6 +26,8 @@
  *
  * Source: Huang et al., GPipe, 2019.
  */
+#include <math.h>
+
 #include "cost/workload.h"
 
 /* The latency of a request in so many parts; 0 and 1: it is whole. */
@@ -33,6 +40,12 @@ static inline double sp_micro_latency(uint32_t count, double latency_of_one, dou
 static inline double sp_micro_interval(uint32_t count, double interval_of_one)
 {
     return count > 1 ? count * interval_of_one : interval_of_one;
+}
+
+/* Seconds of a step of a loop whose parts begin the next one each as soon as it is through this one. */
+static inline double sp_micro_step(uint32_t count, double latency_of_one, double interval_of_one)
+{
+    return fmax(latency_of_one, sp_micro_interval(count, interval_of_one));
 }
 
 /* Says of a workload, which is of one part and has no caches (cache.h), that requests have so many. */

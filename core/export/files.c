@@ -151,6 +151,13 @@ static void write_copies(const struct sp_subject *subject, struct sp_json *json)
     sp_json_end_array(json);
 }
 
+/* How requests are cut, where they are. */
+static void write_cuts(const struct sp_plan *plan, struct sp_json *json)
+{
+    if (plan != NULL && plan->micro != NULL && plan->micro->cuts.count > 1)
+        sp_cuts_write(&plan->micro->cuts, json);
+}
+
 /* Which models are run in which phase. */
 static void write_phases(uint32_t count, const struct sp_phase_models *phases, struct sp_json *json)
 {
@@ -170,6 +177,7 @@ static void write_phases(uint32_t count, const struct sp_phase_models *phases, s
         sp_json_end_object(json);
         if (phases[i].plan != NULL)
             sp_device_plan_manifest(phases[i].plan, json);
+        write_cuts(phase->plan, json);
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
@@ -214,8 +222,7 @@ enum sp_status sp_file_manifest(const struct sp_file_request *request, const str
     if (subject->plan != NULL)
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     write_copies(subject, &json);
-    if (subject->plan != NULL && subject->plan->micro != NULL && subject->plan->micro->cuts.count > 1)
-        sp_cuts_write(&subject->plan->micro->cuts, &json);
+    write_cuts(subject->plan, &json);
     write_phases(phase_count, phases, &json);
     enum sp_status status = SP_OK;
     if (sp_file_is_repository(request->format))

@@ -110,11 +110,14 @@ static enum sp_status compare(const json_t *json, const struct sp_plan *plan, st
     return status == SP_OK ? compare_estimate(json_object_get(json, "estimate"), plan, err) : status;
 }
 
-/* In how many micro-batches the plan cuts requests; 0: it does not say. */
+/* In how many micro-batches the plan cuts requests; 0: it does not say. The options of a service ask for numbers of its
+   phases. */
 static uint32_t micro_batches_of(const json_t *plan)
 {
     const json_int_t count = json_integer_value(json_object_get(json_object_get(plan, "micro_batches"), "count"));
-    return count > 0 && count <= SP_MAX_MICRO_BATCHES ? (uint32_t)count : 0;
+    if (count > 0 && count <= SP_MAX_MICRO_BATCHES)
+        return (uint32_t)count;
+    return json_object_get(plan, "service") != NULL ? 1 : 0;
 }
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */

@@ -147,6 +147,100 @@ class Micro(test_cli.Case):
             self.assertIn(b"--micro-batches takes", self.done("plan", model, "--cluster", cluster, "--micro-batches", wrong,
                                                               status=2).stderr)
 
+    # ---- services ----
+
+    def served(self, *options, model=None, count=2, **workload):
+        phases = [{"name": "single", "dims": {"batch": 1}, "share": 0.75},
+                  {"name": "bulk", "dims": {"batch": 32}, "share": 0.25}]
+        text = json.dumps({"phases": phases, **workload}).encode()
+        plan = self.json("plan", model or self.layers(), "--cluster", self.cluster(count), "--workload",
+                         self.file("workload.json", text), "--replicas", "1", *options)
+        return plan, {phase["name"]: phase for phase in plan["service"]["phases"]}
+
+    def test_phases_of_a_service_are_cut(self):
+        """As the same step is alone: a phase of one stays whole."""
+        model, words = self.layers(), ("--tolerance", "0", "--micro-batches", "4")
+        plan, phases = self.served(*self.PIPELINE, *words, model=model)
+        alone = self.json("plan", model, "--cluster", self.cluster(), *self.PIPELINE, "--batch", "32", *words)["estimate"]
+        self.assertEqual((phases["single"]["micro_batches"], phases["bulk"]["micro_batches"]), (1, 4))
+        for name in ("latency_seconds", "interval_seconds"):
+            self.assertTrue(near(phases["bulk"][name], alone[name]))
+        self.assertTrue(near(plan["service"]["request_seconds"], alone["latency_seconds"]))
+        text = self.done("plan", model, "--cluster", self.cluster(), "--workload", self.path("workload.json"), "--replicas",
+                         "1", *self.PIPELINE, *words).stdout.decode()
+        self.assertIn("  in 4 micro-batches, one behind the other\n", text)
+
+    def test_a_service_takes_what_is_best_within_its_limits(self):
+        """On a pipeline that throughput takes, more parts make a request shorter: as many as the limit needs."""
+        words = ("--strategy", "pipeline", "--micro-batches")
+        _, whole = self.served(*words, "1", limits={"request_seconds": 10})
+        rows = {count: self.served(*words, str(count), "--objective", "latency")[1]["bulk"] for count in (1, 2, 4, 8, 16)}
+        self.assertEqual([rows[count]["micro_batches"] for count in rows], list(rows))
+        limit = (rows[2]["latency_seconds"] + rows[4]["latency_seconds"]) / 2
+        done = self.done("plan", self.path("0.json"), "--cluster", self.cluster(), "--workload", self.file(
+            "limited.json", json.dumps({"phases": [{"name": "bulk", "dims": {"batch": 32}}],
+                                        "limits": {"request_seconds": limit}}).encode()),
+                         "--replicas", "1", "--strategy", "pipeline", "--micro-batches", "2", status=3)
+        self.assertIn(b"[LIMIT_NOT_KEPT]", done.stderr)
+        plan, phases = self.served("--strategy", "pipeline", limits={"request_seconds": limit})
+        self.assertEqual((whole["bulk"]["micro_batches"], len(plan["stages"])), (1, 2))
+        self.assertLessEqual(plan["service"]["request_seconds"], limit)
+        self.assertGreaterEqual(phases["bulk"]["micro_batches"], 4)
+        _, best = self.served(*words, "auto", "--objective", "latency", "--tolerance", "0")
+        self.assertLessEqual(best["bulk"]["latency_seconds"], min(row["latency_seconds"] for row in rows.values()) * 1.001)
+
+    def test_files_say_which_phases_are_cut(self):
+        out = self.path("out")
+        plan, phases = self.served(*self.PIPELINE, "--micro-batches", "4", "--emit", out, model=self.layers())
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        self.assertEqual(phases["bulk"]["configuration"], "shardplan")
+        for phase in manifest["phases"]:
+            of = phase if "devices" in phase else manifest
+            count = phases[phase["name"]]["micro_batches"]
+            self.assertEqual(of.get("micro_batches", {}).get("count", 1), count)
+        self.assertEqual(plan["micro_batches"]["count"], 4)
+        # The plan is made again from its own file.
+        rows = self.done("export", os.path.join(out, "plan.json"), "--model", self.path("0.json"), "--format",
+                         "csv-devices").stdout.decode().splitlines()
+        self.assertEqual(len(rows), 3)
+
+    def test_simulated_requests_wait_as_long_as_the_plan_says(self):
+        plan, phases = self.served(*self.PIPELINE, "--micro-batches", "4", "--plan", self.path("plan.json"))
+        rate = 0.5 / sum(phase["runs_per_request"] * phase["interval_seconds"] for phase in phases.values())
+        written = self.path("plan.json")
+        self.served(*self.PIPELINE, "--micro-batches", "4", "--plan", written, rate_per_second=rate)
+        with open(written, encoding="utf-8") as file:
+            service = json.load(file)["service"]
+        told = service["request_seconds"] - plan["service"]["request_seconds"]
+        simulated = self.json("simulate", written, "--requests", "50000")
+        self.assertAlmostEqual(simulated["queue_seconds"]["mean"] / told, 1, delta=0.1)
+
+    def test_sweeps_and_what_if_of_services_are_cut(self):
+        model, workload = self.layers(), self.file("w.json", json.dumps(
+            {"phases": [{"name": "bulk", "dims": {"batch": 32}}]}).encode())
+        swept = self.json("plan", model, "--devices", "2,4", "--device", "l4-24gb", "--workload", workload,
+                          "--micro-batches", "4", "--replicas", "1")
+        self.assertEqual(len(swept["service"]["clusters"]), 2)
+        self.assertEqual(swept["service"]["phases"][0]["micro_batches"], 4)
+        changed = self.json("plan", model, "--cluster", self.cluster(), "--workload", workload, "--micro-batches", "4",
+                            "--what-if")
+        self.assertIn("what_if", changed)
+        written = self.path("plan.json")
+        self.done("plan", model, "--cluster", self.cluster(), "--workload", workload, "--micro-batches", "4", "--plan", written)
+        done = self.done("replan", model, "--from", written, "--cluster", self.cluster(3), status=2)
+        self.assertIn(b"[MICRO_BATCHES_UNSUPPORTED]", done.stderr)
+
+    def test_a_number_that_divides_no_phase_is_refused(self):
+        text = json.dumps({"phases": [{"name": "a", "dims": {"batch": 1}}, {"name": "b", "dims": {"batch": 32}}]}).encode()
+        self.refused("MICRO_BATCHES_UNEVEN", self.layers(), "--cluster", self.cluster(), "--workload",
+                     self.file("w.json", text), "--micro-batches", "3")
+        tail = [node("soft", "Softmax", ["last"], ["y"], axis=0)]
+        words = (self.layers(tail=tail), "--cluster", self.cluster(), "--workload", self.path("w.json"))
+        self.refused("MICRO_BATCHES_MIXED", *words, "--micro-batches", "4")
+        plan = self.json("plan", *words, *self.PIPELINE)
+        self.assertEqual([phase["micro_batches"] for phase in plan["service"]["phases"]], [1, 1])
+
     @unittest.skipUnless(os.path.exists(LLAMA), "the test data are not there")
     def test_a_written_plan_is_made_again(self):
         written, cluster = self.path("plan.json"), self.cluster()

@@ -132,6 +132,21 @@ class Workload(test_cli.Case):
                 self.expect_best(service)
                 self.assertIn("WORKLOAD_SYMBOLS", [note["code"] for note in plan["diagnostics"]])
 
+    def test_steps_take_as_many_groups_as_are_asked(self):
+        """Also by the simulation of requests, in a closed loop."""
+        for asked in ("1", "3", "4", "auto"):
+            with self.subTest(asked):
+                written = self.path("plan.json")
+                plan = self.served(LLM, "--micro-batches", asked, "--strategy", "pipeline", "--replicas", "1", "--objective",
+                                   "latency", "--plan", written)
+                service = plan["service"]
+                self.assertEqual(plan["options"]["micro_batches"], int(asked) if asked.isdigit() else asked)
+                if asked.isdigit():
+                    self.assertEqual(service["micro_batches"], int(asked))
+                self.expect_generation(service, LLM)
+                simulated = self.json("simulate", written, "--requests", "4000", "--closed-loop")
+                self.assertAlmostEqual(simulated["tpot_seconds"]["mean"] / service["tpot_seconds"], 1, delta=0.1)
+
     def test_phases_are_plans_at_their_sizes(self):
         """On one device there is one placement: a phase takes what a plan of that step takes."""
         service = self.served(LLM, count=1)["service"]

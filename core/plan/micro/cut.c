@@ -375,7 +375,6 @@ enum sp_status sp_micro_check_options(const struct sp_plan_options *options, boo
         bool is_asked;
         const char *what;
     } others[] = {{is_costs, "a graph of costs, which has no batch"},
-                  {options->traffic != NULL, "a workload, whose plan takes as many as are best by itself"},
                   {options->what_if, "changed clusters (what if)"},
                   {options->replan != NULL, "a plan that follows another one"},
                   {options->any_sets, "any sets of nodes on devices"},

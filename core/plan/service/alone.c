@@ -26,7 +26,9 @@ static enum sp_status look_at(const struct looking *l, struct sp_copy *copy, str
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < l->service->phase_count; i++) {
         const struct sp_phase_figures *figures;
-        status = sp_copy_evaluate(copy, &l->service->phases[i].sizes, &figures, err);
+        status = sp_copy_evaluate(
+            copy, &(struct sp_cut_sizes){l->service->phases[i].sizes, l->service->phases[i].micro_batches}, &figures,
+            err);
         if (status == SP_OK)
             times[i] = (struct sp_service_alone){figures->latency_seconds.value, figures->interval_seconds.value,
                                                  figures->excess_bytes <= 0};
@@ -42,7 +44,8 @@ static enum sp_status plan_alone(const struct looking *l, struct sp_service_phas
     struct sp_error why = {0};
     if (times == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_copy_plan(&l->question, l->plan->cluster, &phase->sizes, &copy, &why);
+    enum sp_status status = sp_copy_plan(&l->question, l->plan->cluster,
+                                         &(struct sp_cut_sizes){phase->sizes, phase->micro_batches}, &copy, &why);
     if (status == SP_OK)
         status = look_at(l, copy, times, &why);
     sp_copy_destroy(copy);

@@ -8,14 +8,14 @@
 
 /* Of one phase that was looked at. */
 struct known_phase {
-    struct sp_sizes sizes;
+    struct sp_cut_sizes at;
     struct sp_phase_figures figures;
 };
 
 struct sp_copy {
     const struct sp_copy_question *question;
     const struct sp_cluster *cluster;
-    struct sp_sizes sizes; /* that were planned */
+    struct sp_cut_sizes at; /* that were planned */
     struct sp_job *job;
     struct sp_plan *plan;
     uint32_t known_count, known_capacity;
@@ -46,15 +46,15 @@ static struct sp_plan_options options_of(const struct sp_copy_question *question
 }
 
 static enum sp_status plan_copy(const struct sp_copy_question *question, const struct sp_cluster *cluster,
-                                const struct sp_sizes *sizes, const struct sp_found_placement *found,
+                                const struct sp_cut_sizes *at, const struct sp_found_placement *found,
                                 struct sp_copy **ret_copy, struct sp_error *err)
 {
-    const struct sp_plan_options options = options_of(question, sizes);
+    const struct sp_plan_options options = options_of(question, &at->sizes);
     const struct sp_job_options job_options = beside(question, NULL);
     struct sp_copy *copy = SP_NEW(question->arena, struct sp_copy);
     if (copy == NULL)
         return sp_fail_memory(err);
-    *copy = (struct sp_copy){.question = question, .cluster = cluster, .sizes = *sizes};
+    *copy = (struct sp_copy){.question = question, .cluster = cluster, .at = *at};
     enum sp_status status = sp_job_plan_from(&job_options, cluster, &options, found, &copy->job, &copy->plan, err);
     if (status == SP_OK)
         *ret_copy = copy;
@@ -62,9 +62,10 @@ static enum sp_status plan_copy(const struct sp_copy_question *question, const s
 }
 
 enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
-                            const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err)
+                            const struct sp_cut_sizes *at, struct sp_copy **ret_copy, struct sp_error *err)
 {
-    return plan_copy(question, cluster, sizes, NULL, ret_copy, err);
+    const struct sp_found_placement found = {.micro_batches = at->micro_batches};
+    return plan_copy(question, cluster, at, &found, ret_copy, err);
 }
 
 /* ---- several phases ---------------------------------------------------------------------------------------------- */
@@ -84,8 +85,9 @@ static enum sp_status open_others(const struct together *together, const struct 
     const size_t share = held.memory_budget / together->count;
     enum sp_status status = SP_OK;
     for (uint32_t p = 0; status == SP_OK && p < together->count; p++) {
-        const struct sp_plan_options options = options_of(question, &together->phases[p].sizes);
+        struct sp_plan_options options = options_of(question, &together->phases[p].sizes);
         struct sp_job_options job_options = held;
+        options.micro_batches = 1;
         job_options.memory_budget = share > 0 ? share : 1;
         if (p == together->planned)
             jobs[p] = *of;
@@ -133,8 +135,8 @@ enum sp_status sp_copy_plan_phases(const struct sp_copy_question *question, cons
 {
     struct together together = {question, count, planned, phases};
     const struct sp_other_search other = {&together, search_together};
-    const struct sp_found_placement found = {.other = &other};
-    return plan_copy(question, cluster, &phases[planned].sizes, &found, ret_copy, err);
+    const struct sp_found_placement found = {.other = &other, .micro_batches = 1};
+    return plan_copy(question, cluster, &(struct sp_cut_sizes){phases[planned].sizes, 1}, &found, ret_copy, err);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -162,9 +164,10 @@ void sp_copy_take(struct sp_copy *copy, struct sp_job **ret_job, struct sp_plan 
 
 /* ---- what a phase takes ----------------------------------------------------------------------------------------- */
 
-static bool same_sizes(const struct sp_sizes *a, const struct sp_sizes *b)
+static bool is_same(const struct sp_cut_sizes *at, const struct sp_cut_sizes *other)
 {
-    if (a->dim_count != b->dim_count || a->given.values != b->given.values)
+    const struct sp_sizes *a = &at->sizes, *b = &other->sizes;
+    if (at->micro_batches != other->micro_batches || a->dim_count != b->dim_count || a->given.values != b->given.values)
         return false;
     for (uint32_t i = 0; i < a->dim_count; i++) {
         if (strcmp(a->dim_names[i], b->dim_names[i]) != 0 || a->dim_values[i] != b->dim_values[i])
@@ -173,11 +176,12 @@ static bool same_sizes(const struct sp_sizes *a, const struct sp_sizes *b)
     return true;
 }
 
-/* Of one device of each stage: all that it holds, and how much of that are states. */
+/* Of one device of each stage: all that it holds, and how much of that are states, those of all micro-batches. */
 static bool take_memory(struct sp_arena *arena, const struct sp_plan *plan, struct sp_phase_figures *figures)
 {
     const struct sp_evaluation *evaluation = plan->result->evaluation;
     const struct sp_workload *workload = plan->workload;
+    const double runs = sp_plan_runs(plan);
     double *bytes = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
     double *states = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
     double *capacity = SP_NEW_ARRAY(arena, evaluation->stage_count, double);
@@ -193,8 +197,8 @@ static bool take_memory(struct sp_arena *arena, const struct sp_plan *plan, stru
     for (uint32_t i = 0; i < workload->state_count; i++) {
         const uint32_t present = workload->states[i].present, producer = workload->tensors[present].producer;
         const uint32_t stage = plan->result->placement.stage_of[producer];
-        figures->state_bytes += workload->tensors[present].bytes;
-        states[stage] += sp_plan_local_bytes(plan, stage, sp_plan_layout(plan, producer, present), present);
+        figures->state_bytes += runs * workload->tensors[present].bytes;
+        states[stage] += runs * sp_plan_local_bytes(plan, stage, sp_plan_layout(plan, producer, present), present);
     }
     figures->stage_count = evaluation->stage_count;
     figures->stage_bytes = bytes;
@@ -220,26 +224,27 @@ struct like {
 };
 
 /* The same model at other sizes, on the same placement. */
-static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_sizes *sizes, struct like *ret_like,
+static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_cut_sizes *at, struct like *ret_like,
                                 struct sp_error *err)
 {
     const struct sp_plan *planned = copy->plan;
     const struct sp_placed_model placed = {planned->workload, planned->result};
-    const struct sp_found_placement found = {.like = &placed, .ret_moved_bytes = &ret_like->moved_bytes};
-    const struct sp_plan_options options = options_of(copy->question, sizes);
+    const struct sp_found_placement found = {
+        .like = &placed, .ret_moved_bytes = &ret_like->moved_bytes, .micro_batches = at->micro_batches};
+    const struct sp_plan_options options = options_of(copy->question, &at->sizes);
     const struct sp_job_options job_options = beside(copy->question, copy->job);
     return sp_job_plan_from(&job_options, copy->cluster, &options, &found, &ret_like->job, &ret_like->plan, err);
 }
 
-enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_job **ret_job,
+enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_cut_sizes *at, struct sp_job **ret_job,
                                  struct sp_plan **ret_plan, struct sp_error *err)
 {
     struct sp_job *last = copy->job;
     struct like like = {0};
     *ret_plan = NULL;
-    if (same_sizes(sizes, &copy->sizes))
+    if (is_same(at, &copy->at))
         return SP_OK;
-    enum sp_status status = plan_like(copy, sizes, &like, err);
+    enum sp_status status = plan_like(copy, at, &like, err);
     if (status != SP_OK)
         return status;
     while (last->next != NULL)
@@ -249,11 +254,11 @@ enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *si
     return SP_OK;
 }
 
-static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_phase_figures *figures,
+static enum sp_status look(struct sp_copy *copy, const struct sp_cut_sizes *at, struct sp_phase_figures *figures,
                            struct sp_error *err)
 {
     struct like like = {0};
-    enum sp_status status = plan_like(copy, sizes, &like, err);
+    enum sp_status status = plan_like(copy, at, &like, err);
     figures->moved_bytes = like.moved_bytes;
     if (status == SP_OK)
         status = take_figures(copy->question->arena, like.plan, figures, err);
@@ -261,12 +266,12 @@ static enum sp_status look(struct sp_copy *copy, const struct sp_sizes *sizes, s
     return status;
 }
 
-enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_sizes *sizes,
+enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_cut_sizes *at,
                                 const struct sp_phase_figures **ret_figures, struct sp_error *err)
 {
     struct sp_arena *arena = copy->question->arena;
     for (uint32_t i = 0; i < copy->known_count; i++) {
-        if (same_sizes(&copy->known[i]->sizes, sizes)) {
+        if (is_same(&copy->known[i]->at, at)) {
             *ret_figures = &copy->known[i]->figures;
             return SP_OK;
         }
@@ -274,9 +279,9 @@ enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_sizes *siz
     struct known_phase *known = SP_NEW(arena, struct known_phase);
     if (known == NULL || !SP_MAKE_ROOM(arena, copy->known, copy->known_count, copy->known_capacity, 1))
         return sp_fail_memory(err);
-    known->sizes = *sizes;
-    enum sp_status status = same_sizes(sizes, &copy->sizes) ? take_figures(arena, copy->plan, &known->figures, err)
-                                                            : look(copy, sizes, &known->figures, err);
+    known->at = *at;
+    enum sp_status status = is_same(at, &copy->at) ? take_figures(arena, copy->plan, &known->figures, err)
+                                                   : look(copy, at, &known->figures, err);
     if (status != SP_OK)
         return status;
     copy->known[copy->known_count++] = known;

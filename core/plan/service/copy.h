@@ -32,9 +32,15 @@ struct sp_phase_figures {
 
 struct sp_copy;
 
+/* The sizes of a run, and in how many parts it is cut along its batch (plan/micro/micro.h); 1: it is whole. */
+struct sp_cut_sizes {
+    struct sp_sizes sizes;
+    uint32_t micro_batches;
+};
+
 /* Plans at these sizes on the cluster, which must outlive the copy. Errors are those of sp_job_plan(). */
 enum sp_status sp_copy_plan(const struct sp_copy_question *question, const struct sp_cluster *cluster,
-                            const struct sp_sizes *sizes, struct sp_copy **ret_copy, struct sp_error *err);
+                            const struct sp_cut_sizes *at, struct sp_copy **ret_copy, struct sp_error *err);
 
 /* A phase of several that one copy is planned for. */
 struct sp_copy_phase {
@@ -50,13 +56,14 @@ enum sp_status sp_copy_plan_phases(const struct sp_copy_question *question, cons
                                    struct sp_copy **ret_copy, struct sp_error *err);
 void sp_copy_destroy(struct sp_copy *copy); /* NULL is allowed */
 
-/* At these sizes, which may be those that were planned. *ret_figures lives as long as the question's arena. */
-enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_sizes *sizes,
+/* At these sizes, which may be those that were planned; figures are of whole runs. *ret_figures lives as long as the
+   question's arena. Errors "MICRO_BATCHES_.." of micro.h where a run cannot be cut like that. */
+enum sp_status sp_copy_evaluate(struct sp_copy *copy, const struct sp_cut_sizes *at,
                                 const struct sp_phase_figures **ret_figures, struct sp_error *err);
 
 /* The plan of a phase at these sizes, in a job of its own that goes with the copy's: the model's tensors where the phase has
    them, on the copy's weights. *ret_plan NULL: the sizes are those that were planned. */
-enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_sizes *sizes, struct sp_job **ret_job,
+enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_cut_sizes *at, struct sp_job **ret_job,
                                  struct sp_plan **ret_plan, struct sp_error *err);
 
 const struct sp_plan *sp_copy_plan_of(const struct sp_copy *copy);

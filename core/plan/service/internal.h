@@ -57,6 +57,9 @@ bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_t
                      struct sp_bindings *bindings);
 bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings);
 
+/* What the objective has least, where limits are kept. */
+double sp_service_value(const struct sp_serving *serving, const struct sp_service *service);
+
 /* Whether `now` is the answer before `best`, by the objective; values within the tolerance are equal. */
 bool sp_service_is_better(const struct sp_serving *serving, const struct sp_service *now,
                           const struct sp_service *best);

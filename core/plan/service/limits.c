@@ -43,7 +43,7 @@ double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *ser
 
 #define ROUNDING 1e-9
 
-static double value_of(const struct sp_serving *serving, const struct sp_service *service)
+double sp_service_value(const struct sp_serving *serving, const struct sp_service *service)
 {
     if (serving->by_price)
         return service->price_per_hour;
@@ -54,7 +54,7 @@ static double value_of(const struct sp_serving *serving, const struct sp_service
 
 bool sp_service_is_better(const struct sp_serving *serving, const struct sp_service *now, const struct sp_service *best)
 {
-    const double a = value_of(serving, now), b = value_of(serving, best);
+    const double a = sp_service_value(serving, now), b = sp_service_value(serving, best);
     if (serving->objective == SP_OBJECTIVE_DEVICES && !serving->by_price && now->devices != best->devices)
         return now->devices < best->devices;
     if (fmax(a, b) > fmin(a, b) * (1 + serving->tolerance + ROUNDING))

@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <math.h>
 
-#define MOST_MICRO_BATCHES 16
+#include "cost/micro_batches.h"
+#include "plan/micro/micro.h"
+#include "plan/service/cuts.h"
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
 
@@ -120,19 +122,25 @@ enum sp_status sp_llm_find_step(const struct sp_llm *llm, struct sp_copy *copy, 
 {
     struct sp_llm_step best = {0};
     const bool has_stages = sp_copy_plan_of(copy)->result->placement.stage_count > 1;
-    for (uint32_t groups = 1; groups <= (has_stages ? MOST_MICRO_BATCHES : 1) && groups <= concurrency; groups *= 2) {
+    const uint32_t asked = llm->question->options->micro_batches;
+    const bool is_open = asked == 0 || asked == SP_MICRO_BATCHES_AUTO;
+    const int64_t given = asked < concurrency ? asked : concurrency;
+    const int64_t first = is_open ? 1 : given, last = !is_open ? given : has_stages ? SP_MOST_MICRO_BATCHES : 1;
+    for (int64_t groups = first; groups <= last && groups <= concurrency; groups *= 2) {
         const struct sp_phase_figures *of;
         struct sp_sizes sizes;
         enum sp_status status = step_sizes(llm, (concurrency + groups - 1) / groups, past, &sizes, err);
         if (status == SP_OK)
-            status = sp_copy_evaluate(copy, &sizes, &of, err);
+            status = sp_copy_evaluate(copy, &(struct sp_cut_sizes){sizes, 1}, &of, err);
         if (status != SP_OK)
             return status;
-        const struct sp_error_bar step = {fmax(of->latency_seconds.value, groups * of->interval_seconds.value),
-                                          fmax(of->latency_seconds.low, groups * of->interval_seconds.low),
-                                          fmax(of->latency_seconds.high, groups * of->interval_seconds.high)};
+        const struct sp_error_bar *latency = &of->latency_seconds, *interval = &of->interval_seconds;
+        const uint32_t parts = (uint32_t)groups;
+        const struct sp_error_bar step = {sp_micro_step(parts, latency->value, interval->value),
+                                          sp_micro_step(parts, latency->low, interval->low),
+                                          sp_micro_step(parts, latency->high, interval->high)};
         if (best.group == NULL || step.value < best.seconds.value)
-            best = (struct sp_llm_step){step, groups, of};
+            best = (struct sp_llm_step){step, parts, of};
     }
     *ret_step = best;
     return SP_OK;
@@ -171,7 +179,7 @@ enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, i
     struct sp_sizes sizes;
     enum sp_status status = sp_llm_prefill_sizes(llm, &sizes, err);
     if (status == SP_OK)
-        status = sp_copy_evaluate(copy, &sizes, &figures.prefill, err);
+        status = sp_copy_evaluate(copy, &(struct sp_cut_sizes){sizes, 1}, &figures.prefill, err);
     if (status == SP_OK)
         status = sp_llm_find_step(llm, copy, concurrency, sp_llm_step_past(llm), &step, err);
     if (status != SP_OK)

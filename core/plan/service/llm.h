@@ -9,7 +9,8 @@
  *
  * Micro-batches. Where the copy has several stages, the sequences in flight take turns in 1, 2, 4, 8 or 16 groups, so that
  * the stages work side by side: the next token of a sequence comes after the latency of a step of its group, and not
- * before every group has had its interval. The number that is fastest counts.
+ * before every group has had its interval (cost/micro_batches.h). The number that is fastest counts, or the one that the
+ * options ask for, as far as there are so many sequences.
  *
  * Memory. Keys and values of all sequences in flight are in memory, also while a prompt runs.
  */

@@ -105,7 +105,8 @@ enum sp_status sp_serve_phase_plans(const struct sp_trial *trial, struct sp_serv
         struct sp_service_phase *phase = &phases[i];
         struct sp_plan *of_phase = NULL;
         struct sp_error why = {0};
-        status = sp_copy_add_phase(trial->copy, &phase->sizes, &phase->job, &of_phase, &why);
+        status = sp_copy_add_phase(trial->copy, &(struct sp_cut_sizes){phase->sizes, phase->micro_batches}, &phase->job,
+                                   &of_phase, &why);
         if (status == SP_ERR_MEMORY) { /* the plan is one without it */
             status = SP_OK;
             continue;

@@ -47,9 +47,9 @@ static enum sp_status plan_prompts(const struct searching *s, const struct sp_cl
     struct sp_sizes sizes;
     enum sp_status status = sp_llm_prefill_sizes(&s->serving->llm, &sizes, err);
     if (status == SP_OK)
-        status = sp_copy_plan(&s->serving->question, cluster, &sizes, &trial.copy, err);
+        status = sp_copy_plan(&s->serving->question, cluster, &(struct sp_cut_sizes){sizes, 1}, &trial.copy, err);
     if (status == SP_OK)
-        status = sp_copy_evaluate(trial.copy, &sizes, &figures, err);
+        status = sp_copy_evaluate(trial.copy, &(struct sp_cut_sizes){sizes, 1}, &figures, err);
     if (status == SP_OK) {
         sp_trial_find_price(&trial);
         part->prompts_fit = figures->excess_bytes <= 0;
@@ -77,7 +77,7 @@ static enum sp_status plan_steps(const struct searching *s, const struct sp_clus
     *ret_limits = (struct sp_service){.is_llm = true};
     enum sp_status status = sp_llm_decode_sizes(&s->serving->llm, sequences, &sizes, err);
     if (status == SP_OK)
-        status = sp_copy_plan(&s->serving->question, cluster, &sizes, &trial->copy, err);
+        status = sp_copy_plan(&s->serving->question, cluster, &(struct sp_cut_sizes){sizes, 1}, &trial->copy, err);
     if (status == SP_OK)
         status = sp_serve_llm_limits(trial, ret_limits, err);
     ret_limits->limit_concurrency = ret_limits->memory_concurrency;
@@ -372,11 +372,11 @@ enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct
     if (status == SP_OK)
         status = sp_llm_prefill_sizes(llm, &sizes, err);
     if (status == SP_OK)
-        status = sp_copy_plan(&serving->question, of_prompts, &sizes, &prompts.copy, err);
+        status = sp_copy_plan(&serving->question, of_prompts, &(struct sp_cut_sizes){sizes, 1}, &prompts.copy, err);
     if (status == SP_OK)
         status = sp_serve_llm_times(&prompts, &figures, &of_prompt, err);
     if (status == SP_OK)
-        status = sp_copy_evaluate(prompts.copy, &sizes, &figures.llm.prefill, err);
+        status = sp_copy_evaluate(prompts.copy, &(struct sp_cut_sizes){sizes, 1}, &figures.llm.prefill, err);
     *service = choice->service;
     const double live = pools->place_share * (double)(limits.times != NULL ? limits.times->places : 1);
     struct sp_llm_step step = {0};

@@ -231,6 +231,7 @@ static struct sp_service_phase phase_of(const char *name, const struct sp_phase_
 {
     return (struct sp_service_phase){.name = name,
                                      .sizes = *sizes,
+                                     .micro_batches = 1,
                                      .latency_seconds = figures->latency_seconds,
                                      .interval_seconds = figures->interval_seconds,
                                      .memory_bytes = figures->memory_bytes,

@@ -1,6 +1,9 @@
 /* Phases of any model on some copies. */
 #include <math.h>
+#include <string.h>
 
+#include "base/sorted.h"
+#include "plan/service/cuts.h"
 #include "plan/service/internal.h"
 #include "service/phases.h"
 
@@ -32,29 +35,22 @@ static double request_seconds(const struct sp_traffic *traffic, const struct sp_
     return always + longest;
 }
 
-static enum sp_status look(const struct sp_trial *trial, const struct sp_phase_figures **phases, struct sp_error *err)
-{
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < trial->serving->traffic->phase_count; i++)
-        status = sp_copy_evaluate(trial->copy, &trial->serving->phases[i], &phases[i], err);
-    return status;
-}
+/* ---- a service with some number of micro-batches of each phase ---------------------------------------------------- */
 
-enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)
+static void serve(const struct sp_trial *trial, const struct sp_phase_cut *const *cuts,
+                  struct sp_trial_figures *ret_figures)
 {
     const struct sp_traffic *traffic = trial->serving->traffic;
     struct sp_service *service = &ret_figures->service;
     const struct sp_phase_figures *phases[SP_MAX_PHASES];
     struct sp_phase_load loads[SP_MAX_PHASES];
     double capacity[SIDES], request[SIDES];
-    enum sp_status status = look(trial, phases, err);
-    if (status != SP_OK)
-        return status;
     *ret_figures = (struct sp_trial_figures){.fits = true};
     service->copies = trial->copies;
     service->price_per_hour = trial->price_per_hour;
     service->price_is_listed = trial->price_is_listed;
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
+        phases[i] = cuts[i]->figures;
         ret_figures->fits = ret_figures->fits && phases[i]->excess_bytes <= 0;
         service->memory_bytes = fmax(service->memory_bytes, phases[i]->memory_bytes);
         service->cache_bytes = fmax(service->cache_bytes, trial->copies * phases[i]->state_bytes);
@@ -79,34 +75,98 @@ enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_fig
                                                              fmin(capacity[2], traffic->rate_per_second),
                                                              fmin(capacity[1], traffic->rate_per_second)};
     ret_figures->limit_ratio = sp_service_judge(traffic, service);
-    return SP_OK;
+}
+
+/* ---- the best numbers --------------------------------------------------------------------------------------------- */
+
+/* Below 0: `a` is the answer before `b`. */
+static int compare(const struct sp_serving *serving, const struct sp_trial_figures *a, const struct sp_trial_figures *b)
+{
+    const bool a_keeps = a->limit_ratio <= 1, b_keeps = b->limit_ratio <= 1;
+    if (a->fits != b->fits)
+        return a->fits ? -1 : 1;
+    if (a_keeps != b_keeps)
+        return a_keeps ? -1 : 1;
+    if (!a_keeps)
+        return SP_ORDER(a->limit_ratio, b->limit_ratio);
+    const double of_a = sp_service_value(serving, &a->service), of_b = sp_service_value(serving, &b->service);
+    if (of_a != of_b) {
+        if (fmax(of_a, of_b) <= fmin(of_a, of_b) * (1 + serving->tolerance))
+            return 0;
+        return SP_ORDER(of_a, of_b);
+    }
+    return SP_ORDER(a->service.request_seconds.value, b->service.request_seconds.value);
+}
+
+/* Of each phase the number of micro-batches with which the service is best; the fewest within the tolerance. */
+static enum sp_status choose_cuts(const struct sp_trial *trial, const struct sp_phase_cut **ret_cuts,
+                                  struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    const struct sp_serving *serving = trial->serving;
+    const struct sp_traffic *traffic = serving->traffic;
+    const bool is_shorter_better = serving->objective == SP_OBJECTIVE_LATENCY || traffic->rate_per_second > 0 ||
+                                   traffic->limits.request_seconds > 0;
+    struct sp_phase_cuts *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_phase_cuts);
+    const struct sp_phase_cut *picks[SP_MAX_PHASES];
+    const double *weights;
+    uint32_t weight_count;
+    if (phases == NULL)
+        return sp_fail_memory(err);
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
+        status = sp_phase_cuts_find(trial->copy, &serving->phases[i], serving->options.micro_batches, is_shorter_better,
+                                    &phases[i], err);
+        phases[i].runs = runs_of(&traffic->phases[i]);
+        phases[i].waits = traffic->phases[i].per_request;
+    }
+    if (status == SP_OK)
+        status = sp_phase_cuts_weights(serving->arena, traffic->phase_count, phases, &weight_count, &weights, err);
+    for (uint32_t w = 0; status == SP_OK && w < weight_count; w++) {
+        struct sp_trial_figures now;
+        sp_phase_cuts_pick(traffic->phase_count, phases, weights[w], picks);
+        serve(trial, picks, &now);
+        if (w > 0 && compare(serving, &now, ret_figures) >= 0)
+            continue;
+        *ret_figures = now;
+        memcpy(ret_cuts, picks, traffic->phase_count * sizeof *picks);
+    }
+    return status;
+}
+
+enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    const struct sp_phase_cut *cuts[SP_MAX_PHASES];
+    return choose_cuts(trial, cuts, ret_figures, err);
 }
 
 enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err)
 {
     const struct sp_serving *serving = trial->serving;
     const struct sp_traffic *traffic = serving->traffic;
-    const struct sp_phase_figures *figures[SP_MAX_PHASES];
+    const struct sp_phase_cut *cuts[SP_MAX_PHASES];
+    struct sp_trial_figures chosen;
     struct sp_service_phase *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_service_phase);
     double busy = 0;
     if (phases == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = look(trial, figures, err);
+    enum sp_status status = choose_cuts(trial, cuts, &chosen, err);
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < traffic->phase_count; i++)
-        busy += runs_of(&traffic->phases[i]) * figures[i]->interval_seconds.value;
+        busy += runs_of(&traffic->phases[i]) * cuts[i]->figures->interval_seconds.value;
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
         const double runs = runs_of(&traffic->phases[i]);
+        const struct sp_phase_figures *figures = cuts[i]->figures;
         phases[i] = (struct sp_service_phase){.name = traffic->phases[i].name,
                                               .sizes = serving->phases[i],
+                                              .micro_batches = cuts[i]->micro_batches,
                                               .runs = runs,
-                                              .latency_seconds = figures[i]->latency_seconds,
-                                              .interval_seconds = figures[i]->interval_seconds,
-                                              .memory_bytes = figures[i]->memory_bytes,
-                                              .moved_bytes = figures[i]->moved_bytes,
-                                              .time_share = runs * figures[i]->interval_seconds.value / busy,
-                                              .bottleneck = figures[i]->bottleneck};
+                                              .latency_seconds = figures->latency_seconds,
+                                              .interval_seconds = figures->interval_seconds,
+                                              .memory_bytes = figures->memory_bytes,
+                                              .moved_bytes = figures->moved_bytes,
+                                              .time_share = runs * figures->interval_seconds.value / busy,
+                                              .bottleneck = figures->bottleneck};
     }
     service->phase_count = traffic->phase_count;
     service->phases = phases;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "plan/micro/micro.h"
+#include "plan/service/cuts.h"
 #include "plan/service/internal.h"
 
 #define FIRST_CONCURRENCY 16 /* of a copy, at which a placement is planned before it is known which one is best */
@@ -48,6 +50,7 @@ struct choosing {
     struct sp_service nearest; /* this one */
     struct sp_trial near;      /* and its copy, while there is no best one; else NULL */
     struct sp_error nofit;     /* of the first copy that does not fit, or SP_OK */
+    struct sp_error uneven; /* of a phase whose batch the options' number of micro-batches does not divide, or SP_OK */
 };
 
 static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *trial,
@@ -147,12 +150,12 @@ static enum sp_status take_copy(struct choosing *c, struct sp_trial *trial, enum
 
 /* Plans at these sizes and judges. */
 static enum sp_status try_sizes(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
-                                const struct sp_sizes *sizes, const char *planned, struct sp_trial_figures *ret_figures,
-                                struct sp_error *err)
+                                const struct sp_cut_sizes *at, const char *planned,
+                                struct sp_trial_figures *ret_figures, struct sp_error *err)
 {
     struct sp_trial trial = {.serving = &c->serving, .copies = copies, .planned = planned};
     struct sp_error why = {0};
-    enum sp_status status = sp_copy_plan(&c->serving.question, cluster, sizes, &trial.copy, &why);
+    enum sp_status status = sp_copy_plan(&c->serving.question, cluster, at, &trial.copy, &why);
     return take_copy(c, &trial, status, &why, ret_figures, err);
 }
 
@@ -180,32 +183,121 @@ static enum sp_status try_together(struct choosing *c, const struct sp_cluster *
     return take_copy(c, &trial, status, &why, &figures, err);
 }
 
+/* ---- placements with micro-batches -------------------------------------------------------------------------------- */
+
+/* The options' number; 1 where it is open. */
+static uint32_t asked_cuts(const struct choosing *c)
+{
+    const uint32_t asked = c->serving.options.micro_batches;
+    return asked > 1 && asked != SP_MICRO_BATCHES_AUTO ? asked : 1;
+}
+
+/* What a copy is planned for, in some number of parts. */
+struct cut_trials {
+    const struct sp_cluster *cluster;
+    uint32_t copies;
+    const char *planned;
+    const struct sp_sizes *sizes; /* of whole runs; NULL: of decode steps */
+    int64_t sequences;            /* of these */
+};
+
+/* Steps of a language model are cut in groups of sequences, each planned as a step of its own. */
+static enum sp_status try_cut(struct choosing *c, const struct cut_trials *trials, uint32_t parts,
+                              struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    struct sp_cut_sizes at = {.micro_batches = 1};
+    enum sp_status status = SP_OK;
+    if (trials->sizes != NULL)
+        at = (struct sp_cut_sizes){*trials->sizes, parts};
+    else
+        status = sp_llm_decode_sizes(&c->serving.llm, (trials->sequences + parts - 1) / parts, &at.sizes, err);
+    if (status == SP_OK)
+        status = try_sizes(c, trials->cluster, trials->copies, &at, trials->planned, ret_figures, err);
+    return status;
+}
+
+static double value_of(const struct choosing *c, const struct sp_trial_figures *figures)
+{
+    return figures->fits && figures->limit_ratio <= 1 ? sp_service_value(&c->serving, &figures->service) : INFINITY;
+}
+
+/* Placements that are planned for 2, 4 .. parts, where the options ask for the best number: until one is no better than the
+   one before, or the batch cannot be cut. */
+static enum sp_status try_more_cuts(struct choosing *c, const struct cut_trials *trials,
+                                    const struct sp_trial_figures *whole, struct sp_error *err)
+{
+    const bool is_auto = c->serving.options.micro_batches == SP_MICRO_BATCHES_AUTO;
+    double before = value_of(c, whole);
+    for (uint32_t parts = 2; is_auto && trials->cluster->device_count > 1 && parts <= SP_MOST_MICRO_BATCHES;
+         parts *= 2) {
+        struct sp_trial_figures figures;
+        struct sp_error why = {0};
+        if (trials->sizes == NULL && parts > trials->sequences)
+            break;
+        enum sp_status status = try_cut(c, trials, parts, &figures, &why);
+        if (sp_cannot_be_cut(status, &why))
+            break;
+        if (status != SP_OK) {
+            if (err != NULL)
+                *err = why;
+            return status;
+        }
+        const double now = value_of(c, &figures);
+        if (now >= before && isfinite(before))
+            break;
+        before = now;
+    }
+    return SP_OK;
+}
+
 static enum sp_status try_llm(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
                               struct sp_error *err)
 {
     const struct sp_traffic *traffic = c->serving.traffic;
     const bool is_given = traffic->concurrency > 0 && traffic->rate_per_second <= 0;
     const int64_t first = is_given ? (traffic->concurrency + copies - 1) / copies : FIRST_CONCURRENCY;
-    struct sp_trial_figures figures = {0};
-    struct sp_sizes sizes;
+    struct cut_trials trials = {cluster, copies, "decode", NULL, first};
+    struct sp_trial_figures figures = {0}, of_prefill;
+    struct sp_cut_sizes prefill = {.micro_batches = 1}, decode = {.micro_batches = 1};
     if (is_given && traffic->concurrency < copies)
         return SP_OK; /* some would have nothing to do */
-    enum sp_status status = sp_llm_decode_sizes(&c->serving.llm, first, &sizes, err);
-    if (status == SP_OK)
-        status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
+    enum sp_status status = try_cut(c, &trials, asked_cuts(c), &figures, err);
     const int64_t found = figures.llm.concurrency;
-    const int64_t sequences = is_given || found == 0 ? first : found;
-    if (status == SP_OK && sequences != first)
-        status = sp_llm_decode_sizes(&c->serving.llm, sequences, &sizes, err);
-    if (status == SP_OK && sequences != first)
-        status = try_sizes(c, cluster, copies, &sizes, "decode", &figures, err);
-    struct sp_copy_phase phases[] = {{"prefill", {0}, 1},
-                                     {"decode", sizes, (traffic->output.mean - 1) / (double)sequences}};
+    trials.sequences = is_given || found == 0 ? first : found;
+    if (status == SP_OK && trials.sequences != first)
+        status = try_cut(c, &trials, asked_cuts(c), &figures, err);
     if (status == SP_OK)
-        status = sp_llm_prefill_sizes(&c->serving.llm, &phases[0].sizes, err);
+        status = try_more_cuts(c, &trials, &figures, err);
     if (status == SP_OK)
-        status = try_sizes(c, cluster, copies, &phases[0].sizes, "prefill", &figures, err);
+        status = sp_llm_decode_sizes(&c->serving.llm, trials.sequences, &decode.sizes, err);
+    if (status == SP_OK)
+        status = sp_llm_prefill_sizes(&c->serving.llm, &prefill.sizes, err);
+    if (status == SP_OK)
+        status = try_sizes(c, cluster, copies, &prefill, "prefill", &of_prefill, err);
+    const struct sp_copy_phase phases[] = {
+        {"prefill", prefill.sizes, 1}, {"decode", decode.sizes, (traffic->output.mean - 1) / (double)trials.sequences}};
     return status == SP_OK ? try_together(c, cluster, copies, 2, phases, err) : status;
+}
+
+/* As the options ask; whole where they ask for a number that does not divide this batch. */
+static enum sp_status try_phase(struct choosing *c, const struct cut_trials *trials, bool *ret_cut,
+                                struct sp_error *err)
+{
+    const uint32_t asked = asked_cuts(c);
+    struct sp_trial_figures figures;
+    struct sp_error why = {0};
+    enum sp_status status = try_cut(c, trials, asked, &figures, &why);
+    *ret_cut = !sp_is_uneven_cut(status, &why);
+    if (!*ret_cut) {
+        c->uneven = why;
+        status = try_cut(c, trials, 1, &figures, &why);
+    }
+    if (status != SP_OK) {
+        if (err != NULL)
+            *err = why;
+        return status;
+    }
+    return try_more_cuts(c, trials, &figures, err);
 }
 
 static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cluster, uint32_t copies,
@@ -213,15 +305,22 @@ static enum sp_status try_phases(struct choosing *c, const struct sp_cluster *cl
 {
     const struct sp_traffic *traffic = c->serving.traffic;
     struct sp_copy_phase *phases = SP_NEW_ARRAY(c->serving.arena, traffic->phase_count, struct sp_copy_phase);
-    struct sp_trial_figures figures;
     enum sp_status status = SP_OK;
+    bool is_any_cut = false;
     if (phases == NULL || c->serving.phases == NULL)
         return sp_fail_memory(err);
     for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
         const struct sp_traffic_phase *phase = &traffic->phases[i];
+        bool is_cut;
         phases[i] = (struct sp_copy_phase){phase->name, c->serving.phases[i],
                                            phase->share * phase->per_request / phase->requests};
-        status = try_sizes(c, cluster, copies, &phases[i].sizes, phase->name, &figures, err);
+        status = try_phase(c, &(struct cut_trials){cluster, copies, phase->name, &phases[i].sizes, 0}, &is_cut, err);
+        is_any_cut = is_any_cut || is_cut;
+    }
+    if (status == SP_OK && !is_any_cut) {
+        if (err != NULL)
+            *err = c->uneven;
+        return c->uneven.status;
     }
     return status == SP_OK ? try_together(c, cluster, copies, traffic->phase_count, phases, err) : status;
 }

@@ -74,7 +74,8 @@ struct sp_service_phase {
     const char *name;
     bool is_planned; /* the plan is at these sizes */
     struct sp_sizes sizes;
-    double runs; /* of it that a request needs, in the mean */
+    uint32_t micro_batches; /* in which a run of these sizes is cut; 1: it is whole */
+    double runs;            /* of it that a request needs, in the mean */
     struct sp_error_bar latency_seconds, interval_seconds;
     double memory_bytes; /* of the fullest device */
     double time_share;   /* of what the devices do */

@@ -27,7 +27,7 @@ static enum sp_status take_prompts(const struct sp_trial *trial, struct sp_step_
             continue;
         enum sp_status status = sp_llm_prompt_sizes(llm, positions[i], &sizes, &why);
         if (status == SP_OK)
-            status = sp_copy_evaluate(trial->copy, &sizes, &figures, &why);
+            status = sp_copy_evaluate(trial->copy, &(struct sp_cut_sizes){sizes, 1}, &figures, &why);
         if (status != SP_OK && positions[i] != mean && is_of_size(status))
             continue;
         if (status != SP_OK) {

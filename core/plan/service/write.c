@@ -176,6 +176,7 @@ static void write_phases(const struct sp_service *service, struct sp_json *json)
         sp_json_end_object(json);
         if (phase->configuration != NULL)
             sp_json_member_string(json, "configuration", phase->configuration);
+        sp_json_member_int(json, "micro_batches", phase->micro_batches);
         sp_json_member_double(json, "runs_per_request", phase->runs);
         write_bar(json, "latency_seconds", "latency_range", &phase->latency_seconds);
         write_bar(json, "interval_seconds", "interval_range", &phase->interval_seconds);
@@ -473,6 +474,8 @@ static void text_phases(const struct sp_service *service, struct sp_buf *cell, s
         sp_text_bytes(cell, phase->memory_bytes);
         cell_end(buf, cell, 11);
         sp_buf_printf(buf, "%6.0f%%%s\n", 100 * phase->time_share, phase->is_planned ? "  planned" : "");
+        if (phase->micro_batches > 1)
+            sp_buf_printf(buf, "  in %u micro-batches, one behind the other\n", phase->micro_batches);
         sp_buf_text(buf, "  ");
         sp_text_wrapped(buf, phase->bottleneck, 2, TEXT_COLUMNS);
         text_alone(service, i, cell, buf);

@@ -227,9 +227,9 @@ enum sp_status sp_plan_answer(struct sp_arena *arena, const struct sp_job_option
     enum sp_status status;
     if (run == NULL)
         return sp_fail_memory(err);
-    if (options->micro_batches > 1 && target->sweep != NULL) {
+    if (options->micro_batches > 1 && options->traffic == NULL && target->sweep != NULL) {
         (void)sp_fail(err, SP_ERR_REQUEST, "MICRO_BATCHES_UNSUPPORTED",
-                      "Micro-batches are not for sweeps: leave them out, or name one cluster.");
+                      "Micro-batches are not for sweeps of one step: leave them out, or name one cluster.");
         return sp_error_at(err, "/options/micro_batches");
     }
     if (options->micro_batches > 1 && options->traffic == NULL && options->what_if)

@@ -168,3 +168,46 @@ Test(micro_batches, states_of_all_parts_are_kept)
     cr_assert_float_eq(cut->stages[1].cache_bytes, 3 * 400, 1e-9);
     cr_assert_float_eq(cut->stages[0].cache_bytes, 0, 1e-9);
 }
+
+/* ---- loops -------------------------------------------------------------------------------------------------------- */
+
+/* Seconds of a step in the long run: of a row of servers through which each part goes again and again, every time as soon
+   as it is through. */
+static double step_of(uint32_t servers, const double *seconds, uint32_t parts)
+{
+    enum { BEFORE = 200, STEPS = 400 };
+    double free_at[STAGES] = {0}, ready[MOST] = {0}, start = 0;
+    for (uint32_t step = 0; step < BEFORE + STEPS; step++) {
+        for (uint32_t part = 0; part < parts; part++) {
+            double at = ready[part];
+            for (uint32_t s = 0; s < servers; s++)
+                at = free_at[s] = later(at, free_at[s]) + seconds[s];
+            ready[part] = at;
+        }
+        if (step == BEFORE - 1)
+            start = ready[0];
+    }
+    return (ready[0] - start) / STEPS;
+}
+
+/* Unequal stages, fewer and more parts than fill them. */
+Test(micro_batches, a_step_of_a_loop_takes_what_events_take)
+{
+    uint64_t random = 5;
+    uint32_t filled = 0;
+    for (uint32_t round = 0; round < 500; round++) {
+        const uint32_t servers = 1 + sp_random_below(&random, STAGES), parts = 1 + sp_random_below(&random, MOST);
+        double seconds[STAGES], latency = 0, interval = 0;
+        for (uint32_t s = 0; s < servers; s++) {
+            seconds[s] = 1 + sp_random_below(&random, 20);
+            latency += seconds[s];
+            interval = later(interval, seconds[s]);
+        }
+        const double expected = step_of(servers, seconds, parts);
+        filled += parts * interval > latency;
+        cr_assert_float_eq(sp_micro_step(parts, latency, interval), expected, 1e-9 * expected,
+                           "round %u: %u parts through %u stages take %g, not %g", round, parts, servers, expected,
+                           sp_micro_step(parts, latency, interval));
+    }
+    cr_assert(filled > 100 && filled < 400);
+}
