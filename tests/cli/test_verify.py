@@ -831,6 +831,18 @@ class Decided(Verify):
         self.refuted(norm(1e-5), [norm(1.0001e-5)])
         self.refuted(scaled(0.125), [scaled(0.12501)])
 
+    def test_fewer_rows_of_an_image(self):
+        """Before operator set 11 the nearest row is the next one where fewer are made: places 0, 1 2/3, 3 1/3, 5."""
+        def graph(*nodes):
+            return make.encode(make.model(make.graph_input("x", [1, 1, 7, 2]), make.delimited(
+                5, make.integer(1, 4), make.integer(2, make.FLOAT), make.delimited(8, "scales"),
+                make.delimited(9, struct.pack("<4f", 1, 1, 0.6, 1))), ints("right", 0, 2, 4, 5), ints("wrong", 0, 1, 3, 5), *nodes,
+                make.graph_output("y", [1, 1, 4, 2]), opset=10))
+
+        original = graph(make.node("Resize", ["x", "scales"], ["y"]))
+        self.proved(original, [graph(make.node("Gather", ["x", "right"], ["y"], axis=2))])
+        self.refuted(original, [graph(make.node("Gather", ["x", "wrong"], ["y"], axis=2))])
+
     def test_a_folded_scale(self):
         """Scores by sqrt(d), and times what was folded of it: in double precision, or in float32 at each step."""
         def single(value):

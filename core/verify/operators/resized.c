@@ -7,25 +7,38 @@
 #include "base/limits.h"
 #include "verify/operators/steps.h"
 
-/* In float32, as runtimes compute it, where which element is nearest hangs on it; else exactly. */
-static double coordinate(const char *mode, int64_t place, double scale, int64_t in, int64_t out, bool is_nearest)
+/* An axis that is resized. */
+struct resized {
+    uint32_t axis;
+    int64_t in, out;
+    float scale;
+};
+
+/* The coordinate of a place in the input, in float32, as runtimes compute it: which element is nearest, and the weights of
+   those around, hang on its rounding. */
+static float coordinate(const struct sp_call *call, const struct resized *to, int64_t place)
 {
-    const double x = (double)place;
+    const char *mode =
+        call->version < 11 ? "asymmetric" : sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const float x = (float)place, in = (float)to->in, out = (float)to->out;
     if (strcmp(mode, "asymmetric") == 0)
-        return is_nearest ? (float)x / (float)scale : x / scale;
+        return x / to->scale;
     if (strcmp(mode, "align_corners") == 0)
-        return out <= 1     ? 0
-               : is_nearest ? (float)x * (float)(in - 1) / (float)(out - 1)
-                            : x * (double)(in - 1) / (double)(out - 1);
-    if (strcmp(mode, "pytorch_half_pixel") == 0 && out <= 1)
+        return to->out <= 1 ? 0 : x * (in - 1) / (out - 1);
+    if (strcmp(mode, "pytorch_half_pixel") == 0 && to->out <= 1)
         return 0;
     if (strcmp(mode, "tf_half_pixel_for_nn") == 0)
-        return is_nearest ? ((float)x + 0.5F) / (float)scale : (x + 0.5) / scale;
-    return is_nearest ? ((float)x + 0.5F) / (float)scale - 0.5F : (x + 0.5) / scale - 0.5;
+        return (x + 0.5F) / to->scale;
+    const float shift = strcmp(mode, "half_pixel_symmetric") == 0 ? in / 2 * (1 - out / (to->scale * in)) : 0;
+    return shift + (x + 0.5F) / to->scale - 0.5F;
 }
 
-static double nearest(const char *mode, double x)
+/* Before operator set 11 the next element when fewer are made, else the last one. */
+static double nearest(const struct sp_call *call, const struct resized *to, double x)
 {
+    const char *mode = sp_node_string(call->node, "nearest_mode", "round_prefer_floor");
+    if (call->version < 11)
+        return to->scale < 1 ? ceil(x) : floor(x);
     if (strcmp(mode, "floor") == 0)
         return floor(x);
     if (strcmp(mode, "ceil") == 0)
@@ -55,17 +68,16 @@ static struct taps cubic(double point, double a)
                           ((a * last - 5 * a) * last + 8 * a) * last - 4 * a}};
 }
 
-static struct taps taps_at(const struct sp_call *call, double point)
+static struct taps taps_at(const struct sp_call *call, const struct resized *to, float point)
 {
     const char *mode = sp_node_string(call->node, "mode", "nearest");
-    const char *rounding =
-        call->version < 11 ? "floor" : sp_node_string(call->node, "nearest_mode", "round_prefer_floor");
     if (strcmp(mode, "cubic") == 0)
-        return cubic(point, (float)sp_node_float(call->node, "cubic_coeff_a", -0.75));
+        return cubic((double)point, (float)sp_node_float(call->node, "cubic_coeff_a", -0.75));
     if (strcmp(mode, "linear") != 0)
-        return (struct taps){1, nearest(rounding, point), {1}};
-    const double weight = point - floor(point);
-    return (struct taps){2, floor(point), {1 - weight, weight}};
+        return (struct taps){1, nearest(call, to, (double)point), {1}};
+    point = point < 0 ? 0 : point > (float)(to->in - 1) ? (float)(to->in - 1) : point;
+    const double weight = (double)point - floor((double)point);
+    return (struct taps){2, floor((double)point), {1 - weight, weight}};
 }
 
 /* Takes the items outside of an axis out of what a place is made of. */
@@ -94,12 +106,11 @@ static bool find_taps(const struct sp_index_axis *own, const struct taps *taps, 
     return true;
 }
 
-static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers *x, uint32_t axis, int64_t extent,
-                                  double scale, struct sp_numbers **ret)
+static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers *x, const struct resized *to,
+                                  struct sp_numbers **ret)
 {
-    const char *mode =
-        call->version < 11 ? "asymmetric" : sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
-    const bool is_nearest = strcmp(sp_node_string(call->node, "mode", "nearest"), "nearest") == 0;
+    const uint32_t axis = to->axis;
+    const int64_t extent = to->out;
     const struct sp_index_axis *own = &x->axes[axis];
     struct sp_steps steps = {call, SP_OK};
     uint32_t *from[MAX_TAPS], count = 0;
@@ -113,7 +124,7 @@ static enum sp_status resize_axis(struct sp_call *call, const struct sp_numbers 
         return sp_fail_memory(call->err);
     for (int64_t place = 0; place < extent; place++) {
         uint32_t found[MAX_TAPS];
-        taps[axes.count] = taps_at(call, coordinate(mode, place, scale, own->extent, extent, is_nearest));
+        taps[axes.count] = taps_at(call, to, coordinate(call, to, place));
         if (sp_node_int(call->node, "exclude_outside", 0) != 0)
             leave_out(&taps[axes.count], own->extent);
         if (!find_taps(own, &taps[axes.count], found))
@@ -162,30 +173,37 @@ static enum sp_status evaluate_resize(struct sp_call *call)
     const struct sp_numbers *x = sp_call_in(call, 0);
     const bool is_old = call->version < 11;
     const struct sp_numbers *scales = call->in_count == 1 ? listed_scales(call) : sp_call_in(call, is_old ? 1 : 2);
-    const char *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel");
+    const char *places = sp_node_string(call->node, "coordinate_transformation_mode", "half_pixel"),
+               *policy = sp_node_string(call->node, "keep_aspect_ratio_policy", "stretch");
+    const struct sp_attribute *axes = sp_node_attribute(call->node, "axes");
     const int64_t *sizes = NULL;
     struct sp_numbers *out;
     uint32_t count = 0;
     enum sp_status status = SP_OK;
-    if (x == NULL || strcmp(places, "tf_crop_and_resize") == 0 || strcmp(places, "half_pixel_symmetric") == 0 ||
-        sp_node_int(call->node, "antialias", 0) != 0 || sp_node_attribute(call->node, "axes") != NULL)
+    if (x == NULL || strcmp(places, "tf_crop_and_resize") == 0 || strcmp(policy, "stretch") != 0 ||
+        sp_node_int(call->node, "antialias", 0) != 0)
         return sp_evaluate_by_rule(call);
+    const uint32_t listed = axes != NULL && axes->ints != NULL ? axes->count : x->rank;
     if (sp_call_in(call, 3) != NULL)
         status = sp_call_ints(call, 3, &count, &sizes);
-    else if (scales == NULL || !scales->is_known || scales->count != x->rank)
+    else if (scales == NULL || !scales->is_known || scales->count != listed)
         return sp_call_refuse(call, "its sizes are not known");
-    if (status != SP_OK || (sizes != NULL && count != x->rank))
+    if (status != SP_OK || (sizes != NULL && count != listed))
         return status != SP_OK ? status : sp_call_refuse(call, "its sizes are for other axes");
     status = sp_numbers_view(call->arena, x, x->rank, x->axes, &out, call->err);
-    for (uint32_t i = 0; status == SP_OK && i < x->rank; i++) {
-        const int64_t own = x->axes[i].extent;
-        const double scale = sizes != NULL ? (double)sizes[i] / (double)own : scales->items[i].real;
-        const int64_t extent = sizes != NULL ? sizes[i] : (int64_t)floor((double)own * scale);
-        if (own == 0 || extent < 0 || extent > SP_MAX_EVALUATED_NUMBERS || scale <= 0)
+    for (uint32_t i = 0; status == SP_OK && i < listed; i++) {
+        struct resized to = {.axis = i};
+        if (listed != x->rank || axes != NULL)
+            status = sp_call_axis(call, axes->ints[i], x->rank, &to.axis);
+        if (status != SP_OK)
+            return status;
+        to.in = x->axes[to.axis].extent;
+        to.scale = sizes != NULL ? (float)sizes[i] / (float)to.in : (float)scales->items[i].real;
+        to.out = sizes != NULL ? sizes[i] : (int64_t)floorf((float)to.in * to.scale);
+        if (to.in == 0 || to.out < 0 || to.out > SP_MAX_EVALUATED_NUMBERS || to.scale <= 0)
             return sp_call_refuse(call, "its sizes are too large");
-        if (extent == own)
-            continue;
-        status = resize_axis(call, out, i, extent, scale, &out);
+        if (to.out != to.in || to.scale != 1)
+            status = resize_axis(call, out, &to, &out);
     }
     if (status == SP_OK)
         call->out[0] = out;
