@@ -152,6 +152,20 @@ struct sources {
     uint32_t count;
     int *files; /* open ones of the recipe at work */
 };
+/* Files beside several models, opened when they are first read; the one that was opened first is closed for another. */
+#define CLI_MAX_BESIDE 64
+struct beside {
+    uint32_t count, next;
+    struct beside_file {
+        const struct input *input;
+        const char *location; /* of the model */
+        int fd;
+    } files[CLI_MAX_BESIDE];
+};
+bool beside_read(struct beside *beside, const struct input *input, const char *location, uint64_t offset, void *bytes,
+                 size_t size);
+void beside_close(struct beside *beside);
+
 /* The input must stay open. */
 struct sources sources_open(const struct input *input);
 void sources_close(struct sources *sources);
@@ -161,6 +175,10 @@ enum sp_status sources_have(const struct sources *sources, const struct sp_model
                             struct sp_error *err);
 /* The same for a model alone, or NULL; files that are not there are not needed, and a note says so. */
 enum sp_status sources_look(const struct input *input, const struct sp_model *model, struct sp_error *err);
+/* Reads exactly so many bytes; false where there are fewer, or no file. */
+bool read_at(int fd, uint64_t offset, void *bytes, size_t size);
+/* Opens the file at a location below the model's folder; -1 where there is none. */
+int open_data_of(const struct input *input, const char *location);
 /* Streams a recipe into an output. */
 enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,
                              struct sp_error *err);

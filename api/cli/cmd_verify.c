@@ -28,6 +28,8 @@ static const char help[] =
     "                      original\n"
     "  --dim NAME=N        bind a dimension; may be repeated. Others are taken for 3\n"
     "  --value INPUT=V     what an input is (true, 1 or 2,3), where models are made for that; may be repeated\n"
+    "  --weights           compare all bytes of weights, also in files beside the models; without it, those of large\n"
+    "                      models are taken for the parts that names, shapes and the order of ranks say\n"
     "  --json              for machines, with what each collective makes\n"
     "\n"
     "Exit status: 0 proved; 1 refuted; 2 wrong usage or unreadable input; 3 undecided; 4 I/O failure, memory.\n";
@@ -35,7 +37,9 @@ static const char help[] =
 struct files {
     const char *folder; /* of the manifest */
     uint32_t count, capacity;
-    struct input *items;
+    struct input *items; /* of the programs, in their order */
+    const struct input *original;
+    struct beside beside;
 };
 
 struct question {
@@ -89,6 +93,14 @@ static enum sp_status find_model(void *context, const char *name, const void **r
         *ret_size = input->size;
     }
     return status;
+}
+
+static bool read_weight(void *context, uint32_t program, const char *location, uint64_t offset, void *bytes,
+                        size_t size)
+{
+    struct files *files = context;
+    const struct input *input = program == SP_VERIFY_ORIGINAL ? files->original : &files->items[program];
+    return beside_read(&files->beside, input, location, offset, bytes, size);
 }
 
 static enum sp_status read_manifest(struct question *question, struct sp_error *err)
@@ -155,14 +167,15 @@ static int answer(struct common *common, struct question *question, int count, c
     enum sp_status status = make_question(question, count, paths, &err);
     if (status == SP_OK)
         status = input_open(question->verify.original, &question->original, &err);
+    question->files.original = &question->original;
+    const struct sp_verify_access access = {find_model, read_weight, &question->files};
     progress_init(&progress, 0);
     const struct sp_job_options original = {.bytes = question->original.bytes,
                                             .size = question->original.size,
                                             .name = question->original.name,
                                             .watch = &progress.watch};
     if (status == SP_OK)
-        status = sp_verified_create(&original, &question->verify, find_model, &question->files, common->json, &verified,
-                                    &err);
+        status = sp_verified_create(&original, &question->verify, &access, common->json, &verified, &err);
     progress_clear(&progress);
     if (status == SP_OK)
         status = print_answer(common, sp_verified_verification(verified), &err);
@@ -172,7 +185,17 @@ static int answer(struct common *common, struct question *question, int count, c
     return code;
 }
 
-enum { OPT_HELP = 256, OPT_JSON, OPT_MANIFEST, OPT_PHASE, OPT_SIMULATION, OPT_ANNOTATED, OPT_DIM, OPT_VALUE };
+enum {
+    OPT_HELP = 256,
+    OPT_JSON,
+    OPT_MANIFEST,
+    OPT_PHASE,
+    OPT_SIMULATION,
+    OPT_ANNOTATED,
+    OPT_DIM,
+    OPT_VALUE,
+    OPT_WEIGHTS
+};
 
 /* Takes one option; an exit code. */
 static int take_option(struct common *common, struct question *question, int option, const char *text)
@@ -195,6 +218,9 @@ static int take_option(struct common *common, struct question *question, int opt
     case OPT_ANNOTATED:
         question->annotated = optarg;
         return EXIT_DONE;
+    case OPT_WEIGHTS:
+        question->verify.weights = true;
+        return EXIT_DONE;
     case OPT_DIM:
         return put_dim(question->asked, optarg, &err) == SP_OK ? EXIT_DONE : report_error(common, &err, NULL);
     case OPT_VALUE:
@@ -213,6 +239,8 @@ static int answer_question(struct common *common, struct question *question, int
         return report_usage(common, "--annotated takes no other file: the original is in it.");
     if (question->verify.phase != NULL && question->manifest_path == NULL)
         return report_usage(common, "--phase is for --manifest genai_config.json.");
+    if (question->annotated != NULL && question->verify.weights)
+        return report_usage(common, "--weights is for ranks' models: an annotated model is one file.");
     if (question->annotated == NULL && ways != 1)
         return report_usage(common,
                             "What is verified is either the ranks' models, --manifest FILE or --simulation FILE.");
@@ -230,6 +258,7 @@ int cmd_verify(int argc, char **argv, struct common *common)
         {"annotated", required_argument, NULL, OPT_ANNOTATED},
         {"dim", required_argument, NULL, OPT_DIM},
         {"value", required_argument, NULL, OPT_VALUE},
+        {"weights", no_argument, NULL, OPT_WEIGHTS},
         SERVER_OPTIONS,
         {NULL, 0, NULL, 0},
     };
@@ -255,6 +284,7 @@ int cmd_verify(int argc, char **argv, struct common *common)
     }
     for (uint32_t i = 0; i < question.files.count; i++)
         input_close(&question.files.items[i]);
+    beside_close(&question.files.beside);
     free(question.files.items);
     input_close(&question.original);
     json_decref(question.manifest);

@@ -53,6 +53,15 @@ static int open_location(const struct sources *sources, const char *location)
     return openat(sources->folder, location, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
 }
 
+int open_data_of(const struct input *input, const char *location)
+{
+    const struct sources sources = sources_open(input);
+    const int fd = open_location(&sources, location);
+    if (sources.folder >= 0)
+        (void)close(sources.folder);
+    return fd;
+}
+
 /* The size of the file there; -1 where there is none. */
 static int64_t size_of(const struct sources *sources, const char *location)
 {
@@ -124,6 +133,22 @@ static int file_of(struct sources *sources, uint32_t source)
     return sources->files[source];
 }
 
+bool read_at(int fd, uint64_t offset, void *bytes, size_t size)
+{
+    char *to = bytes;
+    while (fd >= 0 && size > 0) {
+        ssize_t got = pread(fd, to, size, (off_t)offset);
+        if (got < 0 && errno == EINTR && !interrupted)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return fd >= 0;
+}
+
 /* Offsets are those of the model that was made of a description, not of the description. */
 static bool read_converted(const struct sources *sources, uint64_t offset, void *bytes, size_t size)
 {
@@ -138,19 +163,7 @@ static bool read_source(void *context, uint32_t source, uint64_t offset, void *b
     struct sources *sources = context;
     if (source == 0 && sources->converted != NULL)
         return read_converted(sources, offset, bytes, size);
-    int fd = file_of(sources, source);
-    char *to = bytes;
-    while (fd >= 0 && size > 0) {
-        ssize_t got = pread(fd, to, size, (off_t)offset);
-        if (got < 0 && errno == EINTR && !interrupted)
-            continue;
-        if (got <= 0)
-            return false;
-        to += got;
-        offset += (uint64_t)got;
-        size -= (size_t)got;
-    }
-    return fd >= 0;
+    return read_at(file_of(sources, source), offset, bytes, size);
 }
 
 enum sp_status output_recipe(struct output *output, const struct sp_recipe *recipe, struct sources *sources,

@@ -109,6 +109,8 @@
 #define SP_MAX_RECOGNISED_NUMBERS (1 << 26)
 #define SP_MAX_EVALUATED_PRODUCTS (INT64_C(1) << 32) /* of one operator */
 #define SP_MAX_VERIFY_FAILURES    20
+#define SP_VERIFY_WINDOW_BYTES    4096          /* of a weight in another file, around an element that is looked at */
+#define SP_VERIFY_BUFFER_BYTES    (256u * 1024) /* of a weight, of each side, when all of it is compared */
 
 #define SP_MAX_STOPS         4096      /* places where propagation stopped that are told */
 #define SP_MAX_SET_SPECS     4096      /* specs that one request sets, patterns counted by what they match */

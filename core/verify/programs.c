@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "onnx/reader.h"
 #include "ops/shapes/shapes.h"
-#include "verify/sources.h"
 
 #define ASSUMED_EXTENT 3 /* of a dimension that nobody gives */
 
@@ -106,166 +105,6 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
     return status;
 }
 
-static bool is_filled(const struct sp_numbers *x)
-{
-    if (x->count == 0)
-        return false;
-    for (uint64_t i = 1; i < x->count; i++) {
-        if (x->items[i].field != x->items[0].field)
-            return false;
-    }
-    return true;
-}
-
-/* Whether each element is one of some weight of the original. */
-static enum sp_status is_of_weights(struct sp_verification *all, const struct sp_numbers *x, bool *ret,
-                                    struct sp_error *err)
-{
-    const struct sp_graph *graph = all->original.model->graph;
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; !all->has_weights && status == SP_OK && i < graph->initializer_count; i++) {
-        const struct sp_value *value = graph->initializers[i];
-        struct sp_numbers *numbers;
-        struct sp_error ignored = {0};
-        if (sp_source_kind_of(value) != SP_SOURCE_WEIGHT ||
-            sp_numbers_of_tensor(all->arena, all->original.model, value->tensor, SP_SOURCE_WEIGHT, &numbers,
-                                 &ignored) != SP_OK)
-            continue;
-        all->known_weights.arena = all->arena;
-        for (uint64_t k = 0; status == SP_OK && k < numbers->count; k++) {
-            struct sp_hash_slot *slot = sp_hash_map_put(&all->known_weights, numbers->items[k].field);
-            if (slot == NULL)
-                status = sp_fail_memory(err);
-            else
-                slot->number = 1;
-        }
-    }
-    all->has_weights = true;
-    *ret = true;
-    for (uint64_t k = 0; *ret && k < x->count; k++)
-        *ret = sp_hash_map_get(&all->known_weights, x->items[k].field) != NULL;
-    return status;
-}
-
-static bool has_number(const struct sp_numbers *x, uint64_t field)
-{
-    for (uint64_t i = 0; i < x->count; i++) {
-        if (x->items[i].field == field)
-            return true;
-    }
-    return false;
-}
-
-#define MAX_BOXES 4096 /* that are compared with a rank's data */
-
-/* The box of this number among those of these extents, side by side. */
-static bool nth_box(const struct sp_numbers *whole, const int64_t *extents, uint32_t number, struct sp_axis_ranges *box)
-{
-    for (uint32_t i = whole->rank; i-- > 0;) {
-        const int64_t own = extents[i] > 0 ? extents[i] : 1, parts = whole->axes[i].extent / own;
-        if (parts < 1)
-            return false;
-        const int64_t start = number % parts * own;
-        number /= (uint32_t)parts;
-        box[i].count = 1;
-        box[i].ranges[0] = (struct sp_range){start, start + own};
-    }
-    return number == 0;
-}
-
-/*
- * A rank's part of a weight of a large model, or of one without data, out of the original's: the box whose elements are
- * the rank's at the indices that are looked at; without data, the one that it declares, or the rank's fraction in the
- * order of ranks.
- */
-static enum sp_status part_of_weight(struct sp_verification *all, struct sp_verify_run *run,
-                                     const struct sp_tensor *tensor, const struct sp_numbers *whole,
-                                     struct sp_numbers **ret, struct sp_error *err)
-{
-    struct sp_axis_ranges *box = NULL;
-    enum sp_status status = tensor->rank == whole->rank
-                                ? sp_source_box(all->arena, run->model, tensor, &box, err)
-                                : sp_fail(err, SP_ERR_UNSUPPORTED, "PART_UNKNOWN",
-                                          "the tensor '%s' has another rank than the original's", tensor->name);
-    if (status == SP_OK && box == NULL)
-        status = sp_guess_box(all, run, whole, tensor->rank, tensor->dims, &box, err);
-    if (status == SP_OK && box == NULL)
-        status = sp_numbers_view(all->arena, whole, whole->rank, whole->axes, ret, err);
-    else if (status == SP_OK)
-        status = sp_numbers_of_box(all->arena, whole, box, ret, err);
-    const bool has_data = tensor->storage == SP_STORAGE_RAW,
-               is_found = !has_data || status != SP_OK || sp_numbers_read_weight(*ret, run->model, tensor, false);
-    for (uint32_t i = 0; status == SP_OK && i < tensor->rank; i++) {
-        if ((*ret)->axes[i].extent != tensor->dims[i])
-            return sp_fail(err, SP_ERR_UNSUPPORTED, "PART_UNKNOWN", "the tensor '%s' is no even part of the original's",
-                           tensor->name);
-    }
-    struct sp_numbers *other = NULL;
-    for (uint32_t n = 0; status == SP_OK && !is_found && box != NULL && n < MAX_BOXES; n++) {
-        if (!nth_box(whole, tensor->dims, n, box))
-            break;
-        status = sp_numbers_of_box(all->arena, whole, box, &other, err);
-        if (status == SP_OK && sp_numbers_read_weight(other, run->model, tensor, false)) {
-            *ret = other;
-            return SP_OK;
-        }
-    }
-    if (status == SP_OK && !is_found) { /* none: what the rank has, at the indices of its fraction */
-        status = sp_numbers_create(all->arena, tensor->dtype, tensor->rank, (*ret)->axes, &other, err);
-        if (status == SP_OK && sp_numbers_read_weight(other, run->model, tensor, true))
-            *ret = other;
-    }
-    return status;
-}
-
-/*
- * The numbers of an initializer. A rank's are literal where the original's are, and where they are one number that the
- * original's are not, as the bias of a rank that adds none. Under a name that the original does not have, what it has is
- * recognised by its elements.
- */
-static enum sp_status initializer_numbers(struct sp_verification *all, struct sp_verify_run *run,
-                                          const struct sp_value *value, struct sp_numbers **ret, struct sp_error *err)
-{
-    const bool is_original = run == &all->original;
-    const struct sp_value *whole = is_original ? value : sp_original_value(all, value->name);
-    const struct sp_outcome *outcome = whole != NULL ? sp_run_outcome(&all->original, whole) : NULL;
-    enum sp_source_kind kind = sp_source_kind_of(whole != NULL ? whole : value);
-    bool is_weight = kind == SP_SOURCE_WEIGHT;
-    if (is_weight && is_original)
-        return sp_numbers_of_weight(&all->sets, run->model, value->tensor, ret, err);
-    if (is_weight && outcome != NULL && outcome->numbers != NULL && !outcome->numbers->is_known &&
-        (all->sets.is_used || !sp_source_has_data(value->tensor)))
-        return part_of_weight(all, run, value->tensor, outcome->numbers, ret, err);
-    enum sp_status status = sp_numbers_of_tensor(all->arena, run->model, value->tensor, kind, ret, err);
-    if (status != SP_OK || !is_weight)
-        return status;
-    if (is_filled(*ret))
-        is_weight = outcome != NULL && outcome->numbers != NULL && has_number(outcome->numbers, (*ret)->items[0].field);
-    else if (whole == NULL)
-        status = is_of_weights(all, *ret, &is_weight, err);
-    return status != SP_OK || is_weight
-               ? status
-               : sp_numbers_of_tensor(all->arena, run->model, value->tensor, SP_SOURCE_LITERAL, ret, err);
-}
-
-/* An initializer, when it is first read. */
-static enum sp_status read_initializer(struct sp_verification *all, struct sp_verify_run *run,
-                                       const struct sp_value *value, struct sp_error *err)
-{
-    struct sp_outcome outcome = {0};
-    struct sp_numbers *numbers = NULL;
-    struct sp_error why = {0};
-    enum sp_status status = value->tensor == NULL ? sp_fail(&why, SP_ERR_UNSUPPORTED, "SPARSE",
-                                                            "the tensor '%s' is a sparse one", value->name)
-                                                  : initializer_numbers(all, run, value, &numbers, &why);
-    if (status == SP_ERR_MEMORY)
-        return sp_fail_memory(err);
-    outcome.numbers = numbers;
-    if (status != SP_OK && (outcome.why = sp_arena_printf(all->arena, "%s", why.message)) == NULL)
-        return sp_fail_memory(err);
-    return sp_run_set(all, run, value, outcome, err);
-}
-
 /* What an operand came to; NULL in *ret for an omitted one. */
 static enum sp_status operand(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
                               const struct sp_outcome **ret, struct sp_error *err)
@@ -273,7 +112,7 @@ static enum sp_status operand(struct sp_verification *all, struct sp_verify_run 
     enum sp_status status = SP_OK;
     *ret = value != NULL ? sp_run_outcome(run, value) : NULL;
     if (value != NULL && *ret == NULL && (value->tensor != NULL || value->sparse != NULL)) {
-        status = read_initializer(all, run, value, err);
+        status = sp_run_read_initializer(all, run, value, err);
         *ret = status == SP_OK ? sp_run_outcome(run, value) : NULL;
     }
     return status;

@@ -8,6 +8,7 @@
 #include "graph/model.h"
 #include "verify/index_sets.h"
 #include "verify/operators/evaluate.h"
+#include "verify/tensor_data.h"
 #include "verify/verify.h"
 
 /* What a value came to: numbers, or why there are none. */
@@ -53,6 +54,14 @@ struct sp_verify_exchange {
     struct sp_node **nodes;
 };
 
+/* What a rank's weight is taken for. */
+struct sp_verify_part {
+    const struct sp_verify_run *run;
+    const struct sp_value *value, *original;
+    const struct sp_axis_ranges *box; /* of the original's; NULL: all of it */
+    bool is_slice;                    /* it has the elements of that box, at the indices that are evaluated */
+};
+
 struct sp_verification {
     struct sp_budget budget;
     struct sp_arena *arena, *scratch;
@@ -66,8 +75,11 @@ struct sp_verification {
     enum sp_verdict verdict;
     uint64_t compared, nodes;
     bool is_original_wrong;           /* it does not run on the inputs that were chosen */
-    bool has_weights;                 /* known_weights is filled */
+    bool has_weights;                 /* known_weights is filled, */
+    bool lacks_weights;               /* but for weights whose data are not there */
     struct sp_hash_map known_weights; /* elements of the original's weights */
+    unsigned char *window; /* of SP_VERIFY_WINDOW_BYTES, where weights are read; used for one tensor at a time */
+    SP_ARRAY(struct sp_verify_part) parts;
     SP_ARRAY(struct sp_verify_failure) failures;
     SP_ARRAY(struct sp_verify_exchange) exchanges;
 };
@@ -83,6 +95,17 @@ enum sp_status sp_run_set(struct sp_verification *all, struct sp_verify_run *run
                           struct sp_outcome outcome, struct sp_error *err);
 /* Evaluates nodes until the run is done, or its next node is a collective. */
 enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run, struct sp_error *err);
+
+/* ---- initializers.c, weights.c ---------------------------------------------------------------------------------- */
+
+/* An initializer, when it is first read. */
+enum sp_status sp_run_read_initializer(struct sp_verification *all, struct sp_verify_run *run,
+                                       const struct sp_value *value, struct sp_error *err);
+/* The bytes of a program's tensor. */
+struct sp_tensor_data sp_run_data(struct sp_verification *all, const struct sp_verify_run *run,
+                                  const struct sp_tensor *tensor);
+/* Compares all bytes of the ranks' weights with the parts that they are taken for. */
+enum sp_status sp_weights_compare(struct sp_verification *all, struct sp_error *err);
 
 /* ---- exchanges.c ------------------------------------------------------------------------------------------------ */
 

@@ -67,6 +67,7 @@ struct bits {
     enum sp_wire_type type;
     const struct sp_model *model;
     uint32_t number;
+    struct sp_tensor_data *data; /* EXTERNAL */
 };
 
 static bool next_bits(struct bits *bits, uint64_t *ret)
@@ -76,6 +77,14 @@ static bool next_bits(struct bits *bits, uint64_t *ret)
         memcpy(ret, bits->bytes, (size_t)bits->size);
         bits->bytes += bits->size;
         return true;
+    }
+    if (bits->data != NULL) {
+        const unsigned char *at = sp_tensor_data_near(bits->data, bits->at, (size_t)bits->size);
+        *ret = 0;
+        bits->at += (unsigned)bits->size;
+        if (at != NULL)
+            memcpy(ret, at, (size_t)bits->size);
+        return at != NULL;
     }
     while (bits->left == 0) {
         if (sp_wire_next(&bits->wire, &bits->field, NULL) != SP_OK || bits->field.number == 0)
@@ -90,12 +99,18 @@ static bool next_bits(struct bits *bits, uint64_t *ret)
     return true;
 }
 
-static bool begin_bits(const struct sp_model *model, const struct sp_tensor *tensor, struct bits *ret)
+static bool begin_bits(struct sp_tensor_data *data, struct bits *ret)
 {
+    const struct sp_model *model = data->model;
+    const struct sp_tensor *tensor = data->tensor;
     *ret = (struct bits){.size = sp_dtype_bits(tensor->dtype) / 8, .model = model, .number = tensor->field};
     if (tensor->storage == SP_STORAGE_RAW) {
         ret->bytes = model->bytes + tensor->raw.offset;
         return ret->size > 0 && ret->size <= 8 && tensor->raw.size >= (uint64_t)tensor->elements * (unsigned)ret->size;
+    }
+    if (tensor->storage == SP_STORAGE_EXTERNAL) {
+        ret->data = data;
+        return sp_tensor_data_is_there(data);
     }
     enum { FLOAT_DATA = 4, DOUBLE_DATA = 10 };
     ret->wire = sp_wire_of(model->bytes, tensor->span);
@@ -107,10 +122,18 @@ enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_mode
                                     const struct sp_tensor *tensor, enum sp_source_kind kind, struct sp_numbers **ret,
                                     struct sp_error *err)
 {
+    struct sp_tensor_data data = {.model = model, .tensor = tensor};
+    return sp_numbers_of_data(arena, &data, kind, ret, err);
+}
+
+enum sp_status sp_numbers_of_data(struct sp_arena *arena, struct sp_tensor_data *data, enum sp_source_kind kind,
+                                  struct sp_numbers **ret, struct sp_error *err)
+{
+    const struct sp_tensor *tensor = data->tensor;
     struct bits bits = {0};
     struct sp_numbers *out;
     const bool is_weight = kind == SP_SOURCE_WEIGHT && sp_dtype_is_float(tensor->dtype);
-    if (tensor->elements > 0 && !begin_bits(model, tensor, &bits))
+    if (tensor->elements > 0 && !begin_bits(data, &bits))
         return sp_fail(err, SP_ERR_UNSUPPORTED, "DATA_MISSING", "the data of the tensor '%s' is not in the file",
                        tensor->name);
     enum sp_status status = sp_numbers_create_full(arena, tensor->dtype, tensor->rank, tensor->dims, &out, err);
@@ -213,9 +236,11 @@ enum sp_status sp_source_box(struct sp_arena *arena, const struct sp_model *mode
     return SP_OK;
 }
 
-bool sp_source_has_data(const struct sp_tensor *tensor)
+bool sp_source_has_data(struct sp_tensor_data *data)
 {
-    return tensor->elements == 0 || tensor->storage == SP_STORAGE_RAW || tensor->storage == SP_STORAGE_TYPED;
+    const struct sp_tensor *tensor = data->tensor;
+    return tensor->elements == 0 || tensor->storage == SP_STORAGE_RAW || tensor->storage == SP_STORAGE_TYPED ||
+           (tensor->storage == SP_STORAGE_EXTERNAL && sp_tensor_data_is_there(data));
 }
 
 /* A tensor at the sets of its extents, and a walk over the places of its elements in the whole. */
@@ -246,18 +271,18 @@ static struct sp_number weight_of(uint64_t raw)
     return (struct sp_number){sp_field_hash(sp_tag("weight"), raw), sp_real_of_hash(raw)};
 }
 
-bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, const struct sp_tensor *tensor,
-                            bool sets)
+bool sp_numbers_read_weight(struct sp_numbers *x, struct sp_tensor_data *data, bool sets)
 {
-    struct bits bits;
-    if (tensor->storage != SP_STORAGE_RAW || !begin_bits(model, tensor, &bits))
-        return false;
-    const unsigned char *bytes = bits.bytes;
+    const unsigned width = sp_tensor_data_width(data->tensor);
     const uint64_t tag = sp_tag("weight");
+    if (width == 0)
+        return false;
     for (uint64_t i = 0; i < x->count; i++) {
-        uint64_t raw;
-        bits.bytes = bytes + place_of(x, i) * (unsigned)bits.size;
-        (void)next_bits(&bits, &raw);
+        uint64_t raw = 0;
+        const unsigned char *at = sp_tensor_data_near(data, place_of(x, i) * width, width);
+        if (at == NULL)
+            return false;
+        memcpy(&raw, at, width);
         const struct sp_number item = {sp_field_hash(tag, raw), sp_real_of_hash(raw)};
         if (!sets && item.field != x->items[i].field)
             return false;
@@ -266,14 +291,15 @@ bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, 
     return true;
 }
 
-enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, const struct sp_model *model,
-                                    const struct sp_tensor *tensor, struct sp_numbers **ret, struct sp_error *err)
+enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, struct sp_tensor_data *data, struct sp_numbers **ret,
+                                    struct sp_error *err)
 {
-    if (sp_source_has_data(tensor) && (!sets->is_used || tensor->storage != SP_STORAGE_RAW))
-        return sp_numbers_of_tensor(sets->arena, model, tensor, SP_SOURCE_WEIGHT, ret, err);
+    const struct sp_tensor *tensor = data->tensor;
+    if (sp_source_has_data(data) && (!sets->is_used || tensor->storage == SP_STORAGE_TYPED))
+        return sp_numbers_of_data(sets->arena, data, SP_SOURCE_WEIGHT, ret, err);
     enum sp_status status = begin_sets(sets, tensor->dtype, tensor->rank, tensor->dims, ret, err);
     const uint64_t tag = sp_tag(tensor->name);
-    if (status != SP_OK || sp_numbers_read_weight(*ret, model, tensor, true))
+    if (status != SP_OK || sp_numbers_read_weight(*ret, data, true))
         return status;
     for (uint64_t i = 0; i < (*ret)->count; i++)
         (*ret)->items[i] = weight_of(sp_field_hash(tag, place_of(*ret, i)));

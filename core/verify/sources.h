@@ -13,6 +13,7 @@
 #include "base/ranges.h"
 #include "graph/model.h"
 #include "verify/index_sets.h"
+#include "verify/tensor_data.h"
 
 enum sp_source_kind { SP_SOURCE_LITERAL, SP_SOURCE_WEIGHT };
 
@@ -20,23 +21,25 @@ enum sp_source_kind { SP_SOURCE_LITERAL, SP_SOURCE_WEIGHT };
 enum sp_status sp_numbers_of_tensor(struct sp_arena *arena, const struct sp_model *model,
                                     const struct sp_tensor *tensor, enum sp_source_kind kind, struct sp_numbers **ret,
                                     struct sp_error *err);
+/* The same with data that may be in another file. */
+enum sp_status sp_numbers_of_data(struct sp_arena *arena, struct sp_tensor_data *data, enum sp_source_kind kind,
+                                  struct sp_numbers **ret, struct sp_error *err);
 
-/* A weight of the original at the indices of its axes. Without data in the file an element follows from the tensor's
-   name and the element's place. */
-enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, const struct sp_model *model,
-                                    const struct sp_tensor *tensor, struct sp_numbers **ret, struct sp_error *err);
+/* A weight of the original at the indices of its axes. Without data an element follows from the tensor's name and the
+   element's place. */
+enum sp_status sp_numbers_of_weight(struct sp_index_sets *sets, struct sp_tensor_data *data, struct sp_numbers **ret,
+                                    struct sp_error *err);
 
 /* The elements of a tensor's data at the indices of x, which has the tensor's extents: put into x, or with `sets` false
    compared with what it has. False where there are no such data, or others. */
-bool sp_numbers_read_weight(struct sp_numbers *x, const struct sp_model *model, const struct sp_tensor *tensor,
-                            bool sets);
+bool sp_numbers_read_weight(struct sp_numbers *x, struct sp_tensor_data *data, bool sets);
 
 /* The box that a tensor's metadata declare, "0:4,8:16+24:32"; *ret NULL where there is none. */
 enum sp_status sp_source_box(struct sp_arena *arena, const struct sp_model *model, const struct sp_tensor *tensor,
                              struct sp_axis_ranges **ret, struct sp_error *err);
 
-/* Whether the elements are in the file. */
-bool sp_source_has_data(const struct sp_tensor *tensor);
+/* Whether the elements are in the file, or can be read from another one. */
+bool sp_source_has_data(struct sp_tensor_data *data);
 
 /* What an initializer is, a value of the original or of what a rank has. */
 enum sp_source_kind sp_source_kind_of(const struct sp_value *value);

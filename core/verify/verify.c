@@ -133,6 +133,8 @@ static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
         status = sp_recognise(all, err);
     if (status == SP_OK)
         status = settle(all, err);
+    if (status == SP_OK && request->weights != NULL)
+        status = sp_weights_compare(all, err);
     for (uint32_t i = 0; i < all->run_count; i++)
         all->nodes += all->runs[i].order_count;
     bool has_undecided = false, has_refuted = false;
@@ -158,7 +160,8 @@ enum sp_status sp_verify(const struct sp_verify_request *request, struct sp_veri
     all->arena = sp_arena_create(&all->budget);
     all->scratch = sp_arena_create(&all->budget);
     enum sp_status status = all->arena != NULL && all->scratch != NULL ? SP_OK : sp_fail_memory(err);
-    if (status == SP_OK && (all->runs = SP_NEW_ARRAY(all->arena, all->run_count, struct sp_verify_run)) == NULL)
+    if (status == SP_OK && ((all->runs = SP_NEW_ARRAY(all->arena, all->run_count, struct sp_verify_run)) == NULL ||
+                            (all->window = SP_NEW_ARRAY(all->arena, SP_VERIFY_WINDOW_BYTES, unsigned char)) == NULL))
         status = sp_fail_memory(err);
     if (status == SP_OK)
         status = verify(all, err);

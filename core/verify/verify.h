@@ -19,6 +19,10 @@
  * matter, but only how many nodes it has. Weights without data are then the parts of the original's that names, shapes and
  * the order of ranks say, or the tensors' own metadata (SP_BOX_KEY in realize/realize.h).
  *
+ * On request (`weights`) the bytes of each weight of a rank are also compared with the slice of the original's that it is
+ * taken for, as streams, wherever they lie: one that differs is refuted, with the first byte that does; one whose data
+ * are not there, or that is no slice, is undecided.
+ *
  * No element of a weight is taken for a special one, so a proof holds for all weights that are equal where the given
  * ones are. Scalars, integers and constants of nodes are what they are. A proof is for one size of each dimension, and for
  * the values that are given of inputs, and says nothing of rounding.
@@ -61,6 +65,15 @@ struct sp_verify_program {
     const json_t *inputs, *outputs; /* of the manifest, or NULL */
 };
 
+/* Reads what lies in the files beside the models, for a verification that compares weights. `program` is an index in the
+   request, or SP_VERIFY_ORIGINAL; `location` is as that model says it: the reader decides which it follows. False where
+   there are no such bytes. */
+#define SP_VERIFY_ORIGINAL UINT32_MAX
+struct sp_verify_weights {
+    bool (*read)(void *context, uint32_t program, const char *location, uint64_t offset, void *bytes, size_t size);
+    void *context;
+};
+
 struct sp_verify_request {
     const void *bytes; /* the original */
     uint64_t size;
@@ -76,6 +89,7 @@ struct sp_verify_request {
     const struct sp_index_cuts *cuts; /* all that the ranks cut (verify/index_sets.h); NULL: not known */
     bool is_brief; /* few indices of each axis, however small the model is: costs little, and may leave undecided
                              what a longer look proves */
+    const struct sp_verify_weights *weights; /* all bytes of weights are compared; NULL: what is said in models alone */
     const struct sp_watch *watch;
     bool explains; /* collectives are told with what they make */
 };

@@ -96,6 +96,7 @@ enum sp_status work_verify(struct work *work, const json_t *request, struct outp
     struct sp_verified *verified = NULL;
     struct files *files = calloc(1, sizeof *files);
     struct sp_arena *arena = sp_arena_create(NULL);
+    const struct sp_verify_access access = {.find = find_model, .context = files};
     enum sp_status status = files != NULL && arena != NULL ? SP_OK : sp_fail_memory(err);
     work_options(work, &options);
     if (status == SP_OK) {
@@ -104,7 +105,7 @@ enum sp_status work_verify(struct work *work, const json_t *request, struct outp
         status = sp_verify_question_parse(arena, json_object_get(request, "question"), &question, err);
     }
     if (status == SP_OK)
-        status = sp_verified_create(&options, &question, find_model, files, work->form != WORK_TEXT, &verified, err);
+        status = sp_verified_create(&options, &question, &access, work->form != WORK_TEXT, &verified, err);
     if (status == SP_OK)
         status = write_verification(work, sp_verified_verification(verified), output, err);
     sp_verified_destroy(verified);

@@ -137,6 +137,33 @@ class Verify(DaemonCase):
         self.assertEqual((few, many), (2 * HIDDEN, 5 * HIDDEN))
         self.problem("POST", "/v1/verify", {"original": identity, "ranks": [identity], "dims": {"n": -1}}, pointer="/dims/n")
 
+    def test_weights(self):
+        """In large models, which are evaluated at some indices only; weights beside them are not stored."""
+        def product(columns, damage=None, outside=False):
+            weight = [0.5 + 0.37 * r + 0.0011 * c for r in range(300) for c in columns]
+            if damage is not None:
+                weight[damage] += 1
+            data = make.delimited(9, struct.pack(f"<{len(weight)}f", *weight))
+            if outside:
+                data = [make.integer(14, 1), make.delimited(13, make.delimited(1, "location"), make.delimited(2, "w.bin"))]
+            tensor = make.delimited(5, make.integer(1, 300), make.integer(1, len(columns)), make.integer(2, make.FLOAT),
+                                    make.delimited(8, "W"), *(data if outside else [data]))
+            return self.store(model(make.graph_input("x", [1 << 16, 300]), tensor, make.node("MatMul", ["x", "W"], ["y"]),
+                                    make.graph_output("y", [1 << 16, len(columns)])))
+        original, first = product(range(400)), product(range(200))
+        right, damaged = product(range(200, 400)), product(range(200, 400), damage=200 * 299 - 3)
+        self.assertEqual(self.verify(original=original, ranks=[first, right], weights=True)["verdict"], "proved")
+        self.assertEqual(self.verify(original=original, ranks=[first, damaged])["verdict"], "proved")
+        answer = self.verify(original=original, ranks=[first, damaged], weights=True)
+        self.assertEqual((answer["verdict"], answer["indices"]), ("refuted", "some"))
+        self.assertEqual(answer["failures"][0]["program"], damaged)
+        self.assertIn("(element [298, 197])", answer["failures"][0]["message"])
+        answer = self.verify(original=original, ranks=[first, product(range(200, 400), outside=True)], weights=True)
+        self.assertEqual(answer["verdict"], "undecided")
+        self.assertIn("'w.bin'", answer["failures"][0]["message"])
+        self.problem("POST", "/v1/verify", {"original": original, "ranks": [first], "weights": 1}, pointer="/weights")
+        self.problem("POST", "/v1/verify", {"annotated": original, "weights": True}, code="NO_WEIGHTS", pointer="/weights")
+
     def test_what_makes_no_sense(self):
         original = self.store(ORIGINAL)
         for body in ({}, {"original": original}, {"annotated": original, "ranks": [original]},

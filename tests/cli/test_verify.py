@@ -183,6 +183,167 @@ class Plans(Verify):
             self.assertLess(plan["proof"]["seconds"], 10)  # some hundredths on a free machine
 
 
+class Weights(Verify):
+    """--weights: the bytes of weights, in the models' files and beside them, small models and large ones."""
+
+    def floats(self, count, seed):
+        made = random.Random(seed)
+        return struct.pack(f"<{count}f", *(made.uniform(-1, 1) for _ in range(count)))
+
+    LARGE = 1 << 16  # rows of inputs with which a model is evaluated at some indices only
+
+    def product(self, rows, inner, weight, name="model"):
+        """y = x W; the weight in a file beside the model, from byte 8 on, where it is bytes, and else as it is."""
+        folder = self.path(name)
+        os.mkdir(folder)
+        if isinstance(weight, tuple):
+            dims, data = weight
+            with open(os.path.join(folder, "weights.bin"), "wb") as file:
+                file.write(bytes(8) + data)
+            entries = {"location": "weights.bin", "offset": "8", "length": str(len(data))}
+            tensor = make.delimited(5, *(make.integer(1, dim) for dim in dims), make.integer(2, make.FLOAT),
+                                    make.delimited(8, "W"), make.integer(14, 1),
+                                    *(make.delimited(13, make.delimited(1, key), make.delimited(2, value))
+                                      for key, value in entries.items()))
+        else:
+            tensor, dims = weight.proto("W"), weight.dims
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(bytes_of(make.graph_input("x", [rows, inner]), tensor, make.node("MatMul", ["x", "W"], ["y"]),
+                                make.graph_output("y", [rows, dims[1]])))
+        return path
+
+    def columns(self, dims, data, start, limit):
+        width = dims[1] * 4
+        return b"".join(data[r * width + 4 * start:r * width + 4 * limit] for r in range(dims[0]))
+
+    def verify(self, status, original, *ranks, options=("--weights",)):
+        result = test_cli.run("verify", original, *ranks, "--json", *options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def cut(self, dims, parts=2, rows=LARGE):
+        """The original and its ranks, with columns of the weight each."""
+        data = self.floats(dims[0] * dims[1], repr(dims))
+        size = dims[1] // parts
+        original = self.product(rows, dims[0], (dims, data), "original")
+        ranks = [self.product(rows, dims[0], ([dims[0], size], self.columns(dims, data, i * size, (i + 1) * size)), f"rank{i}")
+                 for i in range(parts)]
+        return original, ranks
+
+    def damage(self, rank, offset, change=1):
+        path = os.path.join(os.path.dirname(rank), "weights.bin")
+        with open(path, "r+b") as file:
+            file.seek(8 + offset)
+            byte = file.read(1)[0]
+            file.seek(8 + offset)
+            file.write(bytes([byte ^ change]))
+
+    def test_beside_the_models(self):
+        for dims, rows, indices in (([16, 24], 4, "all"), ([300, 512], self.LARGE, "some")):
+            original, ranks = self.cut(dims, rows=rows)
+            answer = self.verify(PROVED, original, *ranks)
+            self.assertEqual((answer["indices"], answer["failures"]), (indices, []))
+            self.verify(PROVED, original, *ranks, options=())
+            # One bit of the last element but one of the second rank: at none of the indices of a large model.
+            offset = dims[0] * dims[1] // 2 * 4 - 7
+            self.damage(ranks[1], offset)
+            self.verify(PROVED, original, *ranks, options=())  # as declared
+            failures = self.verify(REFUTED, original, *ranks)["failures"]
+            said = [failure for failure in failures if "'W'" in failure["message"]]
+            self.assertEqual((len(said), said[0]["rank"], said[0]["program"]), (1, 1, ranks[1]))
+            self.assertIn(f"from byte {offset} on (element [{dims[0] - 1}, {dims[1] // 2 - 2}])", said[0]["message"])
+            self.assertEqual(said[0]["expected"], f"'W'[0:{dims[0]}, {dims[1] // 2}:{dims[1]}]")
+            self.damage(ranks[1], offset)
+            self.verify(PROVED, original, *ranks)
+            # Swapped files: each has a slice, but of the other's results.
+            self.assertEqual(self.verify(REFUTED, original, *ranks[::-1])["verdict"], "refuted")
+            self.verify(PROVED, original, *ranks[::-1], options=())  # names alone do not tell
+            for path in original, *ranks:
+                os.remove(os.path.join(os.path.dirname(path), "weights.bin"))
+                os.remove(path)
+                os.rmdir(os.path.dirname(path))
+
+    def test_every_byte_is_compared(self):
+        dims = [300, 1024]
+        original, ranks = self.cut(dims, 4)
+        made = random.Random(4)
+        for _ in range(12):
+            rank, offset = made.randrange(4), made.randrange(dims[0] * dims[1])
+            self.damage(ranks[rank], offset, 1 << made.randrange(8))
+            failures = self.verify(REFUTED, original, *ranks)["failures"]
+            said = [failure for failure in failures if "'W'" in failure["message"]]
+            self.assertEqual([failure["rank"] for failure in said], [rank])
+            self.assertIn(f"from byte {offset} on", said[0]["message"])
+            with open(os.path.join(os.path.dirname(ranks[rank]), "weights.bin"), "r+b") as file:
+                file.write(bytes(8) + self.columns(dims, self.floats(dims[0] * dims[1], repr(dims)), rank * 256, rank * 256 + 256))
+        self.verify(PROVED, original, *ranks)
+
+    def test_files_that_are_not_there(self):
+        original, ranks = self.cut([300, 512])
+        for path, whose in ((ranks[1], "its"), (original, "the original's")):
+            data = os.path.join(os.path.dirname(path), "weights.bin")
+            os.rename(data, data + ".away")
+            failures = self.verify(UNDECIDED, original, *ranks)["failures"]
+            self.assertIn(f"The weight 'W' is not compared: {whose} data are not there", failures[0]["message"])
+            self.assertIn("'weights.bin'", failures[0]["message"])
+            self.verify(PROVED, original, *ranks, options=())
+            with open(data, "wb") as file:
+                file.write(bytes(100))  # cut off
+            self.verify(UNDECIDED, original, *ranks)
+            os.rename(data + ".away", data)
+        self.verify(PROVED, original, *ranks)
+
+    def test_locations_stay_below_the_model(self):
+        original, ranks = self.cut([16, 24], rows=4)
+        with open(ranks[0], "rb") as file:
+            model = file.read()
+        outside = os.path.join(os.path.dirname(os.path.dirname(ranks[0])), "rank0/weights.bin")
+        self.assertTrue(os.path.exists(outside))
+        for location in (b"../rank.bin", b"/tmp/xx.bin"):
+            self.assertEqual(len(location), len(b"weights.bin"))
+            with open(ranks[0], "wb") as file:
+                file.write(model.replace(b"weights.bin", location))
+            with open(self.path("rank.bin"), "wb") as file:
+                file.write(bytes(8) + self.columns([16, 24], self.floats(16 * 24, repr([16, 24])), 0, 12))
+            self.verify(UNDECIDED, original, *ranks)
+
+    def test_in_the_models_files(self):
+        whole = Weight(300, 1024, seed="W")
+        for wrong, status in ((None, PROVED), (7, REFUTED), (300 * 512 - 2, REFUTED)):
+            parts = [whole.columns(0, 512), whole.columns(512, 1024)]
+            if wrong is not None:
+                parts[1].items[wrong] += 1
+            name = f"in{wrong}"
+            os.mkdir(self.path(name))
+            original = self.product(self.LARGE, 300, whole, f"{name}/o")
+            ranks = [self.product(self.LARGE, 300, part, f"{name}/{i}") for i, part in enumerate(parts)]
+            answer = self.verify(status, original, *ranks)
+            if wrong is not None:
+                said = [failure for failure in answer["failures"] if "'W'" in failure["message"]]
+                self.assertIn(f"(element [{wrong // 512}, {wrong % 512}])", said[0]["message"])
+
+    def test_an_original_without_its_data(self):
+        """Ranks that have theirs are taken for what they declare."""
+        for dims, rows in (([16, 24], 4), ([300, 512], self.LARGE)):
+            original, _ = self.cut(dims, rows=rows)
+            os.remove(os.path.join(os.path.dirname(original), "weights.bin"))
+            half = dims[1] // 2
+            ranks = [self.product(rows, dims[0], Weight(dims[0], half, seed=i), f"own{i}") for i in range(2)]
+            self.verify(PROVED, original, *ranks, options=())
+            answer = self.verify(UNDECIDED, original, *ranks)
+            self.assertIn("the original's data are not there", answer["failures"][0]["message"])
+            for name in "original", "rank0", "rank1", "own0", "own1":
+                for file in os.listdir(self.path(name)):
+                    os.remove(os.path.join(self.path(name), file))
+                os.rmdir(self.path(name))
+
+    def test_no_annotated_model(self):
+        result = test_cli.run("verify", "--annotated", self.file("a.onnx", b""), "--weights")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(b"--weights is for ranks' models", result.stderr)
+
+
 class Windows(Verify):
     """A convolution whose places are cut: each rank has a halo of its neighbour's."""
 

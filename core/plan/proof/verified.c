@@ -13,6 +13,7 @@ struct sp_verified {
     uint32_t program_count;
     struct sp_verify_program *programs;
     struct sp_verify_request request;
+    struct sp_verify_weights weights;
     struct sp_verification *verification; /* or that of the proof: */
     struct sp_subject *subject;
     struct sp_proof *proof;
@@ -21,9 +22,20 @@ struct sp_verified {
 /* Where the models of a manifest come from. */
 struct listed {
     const struct sp_verify_question *question;
-    sp_verify_find find;
-    void *context;
+    const struct sp_verify_access *access;
 };
+
+static bool read_nothing(void *context, uint32_t program, const char *location, uint64_t offset, void *bytes,
+                         size_t size)
+{
+    (void)context;
+    (void)program;
+    (void)location;
+    (void)offset;
+    (void)bytes;
+    (void)size;
+    return false;
+}
 
 static enum sp_status find_listed(void *context, const char *name, const void **ret_bytes, uint64_t *ret_size,
                                   struct sp_error *err)
@@ -31,10 +43,10 @@ static enum sp_status find_listed(void *context, const char *name, const void **
     const struct listed *listed = context;
     const struct sp_verify_question *question = listed->question;
     if (question->names == NULL)
-        return listed->find(listed->context, name, ret_bytes, ret_size, err);
+        return listed->access->find(listed->access->context, name, ret_bytes, ret_size, err);
     for (uint32_t i = 0; i < question->rank_count; i++) {
         if (strcmp(question->names[i], name) == 0)
-            return listed->find(listed->context, question->ranks[i], ret_bytes, ret_size, err);
+            return listed->access->find(listed->access->context, question->ranks[i], ret_bytes, ret_size, err);
     }
     (void)sp_fail(err, SP_ERR_REQUEST, "RANK_MISSING", "The manifest names the model '%.200s', which \"ranks\" lacks.",
                   name);
@@ -86,7 +98,8 @@ static enum sp_status find_programs(struct sp_verified *verified, const struct s
     for (uint32_t i = 0; status == SP_OK && i < question->rank_count; i++) {
         struct sp_verify_program *program = &verified->programs[i];
         *program = (struct sp_verify_program){.name = question->ranks[i], .device = i, .rank = i};
-        status = listed->find(listed->context, question->ranks[i], &program->bytes, &program->size, err);
+        status =
+            listed->access->find(listed->access->context, question->ranks[i], &program->bytes, &program->size, err);
     }
     return status;
 }
@@ -95,7 +108,9 @@ static enum sp_status verify_ranks(struct sp_verified *verified, const struct sp
                                    const struct listed *listed, bool explains, struct sp_error *err)
 {
     const struct sp_sizes *sizes = &listed->question->sizes;
+    const struct sp_verify_access *access = listed->access;
     enum sp_status status = find_programs(verified, original, listed, err);
+    verified->weights = (struct sp_verify_weights){access->read != NULL ? access->read : read_nothing, access->context};
     verified->request = (struct sp_verify_request){.bytes = original->bytes,
                                                    .size = original->size,
                                                    .hash_seed = original->hash_seed,
@@ -105,6 +120,7 @@ static enum sp_status verify_ranks(struct sp_verified *verified, const struct sp
                                                    .binding_names = sizes->dim_names,
                                                    .binding_values = sizes->dim_values,
                                                    .given = &sizes->given,
+                                                   .weights = listed->question->weights ? &verified->weights : NULL,
                                                    .memory_budget = original->memory_budget,
                                                    .watch = original->watch,
                                                    .explains = explains};
@@ -123,10 +139,10 @@ static enum sp_status verify_annotations(struct sp_verified *verified, const str
 }
 
 enum sp_status sp_verified_create(const struct sp_job_options *original, const struct sp_verify_question *question,
-                                  sp_verify_find find, void *context, bool explains, struct sp_verified **ret_verified,
-                                  struct sp_error *err)
+                                  const struct sp_verify_access *access, bool explains,
+                                  struct sp_verified **ret_verified, struct sp_error *err)
 {
-    const struct listed listed = {question, find, context};
+    const struct listed listed = {question, access};
     struct sp_verified *verified = calloc(1, sizeof *verified);
     if (verified == NULL)
         return sp_fail_memory(err);

@@ -110,7 +110,7 @@ static enum sp_status read_phase(struct sp_members_reader *reader, const json_t 
 enum sp_status sp_verify_question_parse(struct sp_arena *arena, const json_t *json,
                                         struct sp_verify_question *ret_question, struct sp_error *err)
 {
-    static const char *const members[] = {"original", "annotated", "ranks",  "simulation", "manifest",
+    static const char *const members[] = {"original", "annotated", "ranks",  "simulation", "manifest", "weights",
                                           "dims",     "values",    "shapes", "operators",  "phase"};
     struct sp_members_reader reader = {arena, err};
     struct sp_verify_question question = {0};
@@ -125,9 +125,16 @@ enum sp_status sp_verify_question_parse(struct sp_arena *arena, const json_t *js
         status = read_phase(&reader, json, &question);
     if (status == SP_OK)
         status = sp_sizes_parse(arena, json, "", &question.sizes, err);
+    const json_t *weights = json_object_get(json, "weights");
+    if (status == SP_OK && weights != NULL && !json_is_boolean(weights))
+        status = sp_members_refuse(&reader, "/weights", "MEMBER_TYPE", "\"weights\" is true or false.");
     if (status != SP_OK)
         return status;
+    question.weights = json_is_true(weights);
     question.is_annotated = annotated != NULL;
+    if (question.is_annotated && question.weights)
+        return sp_members_refuse(&reader, "/weights", "NO_WEIGHTS",
+                                 "An annotated model is one file: there are no other weights to compare its own with.");
     if ((question.original != NULL) == question.is_annotated)
         return refuse_ways(&reader);
     if (!question.is_annotated)

@@ -7,9 +7,10 @@
  *     {"original": MODEL, "manifest": {..}, "ranks": {NAME: MODEL, ..}}     NAME: what the manifest calls it
  *     {"annotated": MODEL}                                                  what the annotations say, against the model
  *
- * each with "dims", "values", "shapes" and "operators" of plan/sizes/sizes.h. A manifest is one of devices' models
- * (realize/realize.h), or a genai_config.json that lists a pipeline (import/import.h), of which "phase": "prompt" or "token"
- * chooses the stages that run then. MODEL is what the caller calls a model: the
+ * each with "dims", "values", "shapes" and "operators" of plan/sizes/sizes.h, and all but the last with "weights": true, to
+ * have all bytes of weights compared. A manifest is one of devices' models (realize/realize.h), or a genai_config.json that
+ * lists a pipeline (import/import.h), of which "phase": "prompt" or "token" chooses the stages that run then. MODEL is what
+ * the caller calls a model: the
  * id of a stored one in the daemon, a path on the command line, which fills the structure by itself.
  */
 #include <jansson.h>
@@ -26,6 +27,7 @@ struct sp_verify_question {
     uint32_t rank_count;
     const char *const *ranks; /* MODEL of each */
     const char *const *names; /* of each in the manifest; NULL: the manifest's names are MODELs */
+    bool weights;             /* struct sp_verify_request.weights */
     struct sp_sizes sizes;
 };
 
