@@ -7,11 +7,22 @@
 #include "base/limits.h"
 #include "verify/programs.h"
 
-enum kind { ALL_REDUCE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, BROADCAST, REDUCE, GATHER, SCATTER, NO_KIND };
+enum kind {
+    ALL_REDUCE,
+    ALL_GATHER,
+    ALL_TO_ALL,
+    REDUCE_SCATTER,
+    BROADCAST,
+    REDUCE,
+    GATHER,
+    SCATTER,
+    DISTRIBUTED,
+    NO_KIND
+};
 
 struct form {
     enum kind kind;
-    const char *reduce; /* "SUM", "MAX", .., in any case */
+    const char *reduce; /* "SUM", "MAX", .., in any case; of a Distributed operator its name */
     int64_t axis, root;
     uint32_t count;       /* members */
     const int64_t *ranks; /* of the world; NULL: all */
@@ -54,7 +65,7 @@ static bool is_dist(const struct sp_node *node)
 bool sp_is_collective(const struct sp_node *node)
 {
     const char *name = node->op_type;
-    if (is_dist(node))
+    if (is_dist(node) || sp_is_distributed(node))
         return true;
     if (strcmp(node->domain, "com.microsoft") != 0)
         return false;
@@ -95,6 +106,8 @@ static struct form read_form(const struct sp_verification *all, const struct sp_
                         .reduce = sp_node_string(node, "reduce_op", is_dist(node) ? "NONE" : "SUM"),
                         .axis = sp_node_int(node, "axis", 0),
                         .root = sp_node_int(node, "root", -1)};
+    if (sp_is_distributed(node))
+        return (struct form){DISTRIBUTED, node->op_type, 0, -1, world_size(all, run), NULL};
     if (!has_root(form.kind))
         form.root = -1; /* nobody reads it there */
     if (form.kind == ALL_GATHER || form.kind == ALL_TO_ALL || form.kind == GATHER || form.kind == SCATTER)
@@ -107,18 +120,18 @@ static struct form read_form(const struct sp_verification *all, const struct sp_
         form.count = size > 0 && size <= SP_MAX_DEVICES ? (uint32_t)size : 0;
     if (groups == NULL || listed == 0)
         return form;
-    /* a flat list of groups of this size: the rank's own counts */
+    /* a flat list of groups of this size: the one that the rank is in, once */
     const uint32_t step = size > 0 && size < listed ? (uint32_t)size : listed;
+    uint32_t found = 0;
     for (uint32_t first = 0; first + step <= listed; first += step) {
         for (uint32_t i = 0; i < step; i++) {
-            if (groups[first + i] == run->program->rank) {
-                form.ranks = groups + first;
-                form.count = step;
-            }
+            if (groups[first + i] != run->program->rank)
+                continue;
+            form.ranks = groups + first;
+            found++;
         }
     }
-    if (form.ranks == NULL)
-        form.count = 0;
+    form.count = found == 1 && size <= listed ? step : 0;
     return form;
 }
 
@@ -359,7 +372,9 @@ static enum sp_status carry_out(struct sp_verification *all, const struct form *
     const struct exchange exchange = {all, *form, runs, err};
     struct sp_node **nodes = SP_NEW_ARRAY(all->arena, form->count, struct sp_node *);
     enum sp_status status = nodes != NULL ? SP_OK : sp_fail_memory(err);
-    for (uint32_t i = 0; status == SP_OK && i < node_of(runs[0])->input_count; i++)
+    if (status == SP_OK && form->kind == DISTRIBUTED)
+        status = sp_distributed_evaluate(all, form->count, runs, err);
+    for (uint32_t i = 0; form->kind != DISTRIBUTED && status == SP_OK && i < node_of(runs[0])->input_count; i++)
         status = exchange_operand(&exchange, i);
     for (uint32_t m = 0; status == SP_OK && m < form->count; m++) {
         nodes[m] = node_of(runs[m]);

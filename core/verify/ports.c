@@ -97,6 +97,22 @@ enum sp_status sp_ports_check(const struct sp_verify_run *run, struct sp_error *
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
+/* Whether a program's input may be what it is given of an original's: integers are no fractions, and an extent that both
+   files state is the same. Sizes that the original leaves open are the ranks' affair. */
+static bool fits_original(const struct sp_value *value, const struct sp_value *whole, const struct sp_numbers *own)
+{
+    const struct sp_shape *shape = &value->declared.shape, *of = &whole->declared.shape;
+    if (value->declared.kind != SP_TYPE_TENSOR || whole->declared.kind != SP_TYPE_TENSOR)
+        return true;
+    if (sp_dtype_is_float(value->declared.dtype) != sp_dtype_is_float(whole->declared.dtype))
+        return false;
+    bool fits = !shape->has_rank || shape->rank == own->rank;
+    for (uint32_t i = 0; fits && shape->has_rank && i < shape->rank && of->has_rank && i < of->rank; i++)
+        fits = !sp_dim_is_known(of->dims[i]) || !sp_dim_is_known(shape->dims[i]) ||
+               shape->dims[i].value == own->axes[i].extent;
+    return fits;
+}
+
 static enum sp_status give_of_model(struct sp_verification *all, struct sp_verify_run *run, struct sp_value *value,
                                     const json_t *entry, struct sp_error *err)
 {
@@ -125,6 +141,11 @@ static enum sp_status give_of_model(struct sp_verification *all, struct sp_verif
         status = sp_numbers_of_box(all->arena, outcome->numbers, box, &part, err);
         own.numbers = part;
     }
+    if (status == SP_OK && !fits_original(value, whole, own.numbers))
+        own = (struct sp_outcome){.why = "an input has another type or shape than its part of the original's",
+                                  .is_wrong = true,
+                                  .at = value->use_count > 0 ? value->uses[0].node : NULL,
+                                  .run = run};
     return status == SP_OK ? sp_run_set(all, run, value, own, err) : status;
 }
 

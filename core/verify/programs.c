@@ -429,6 +429,17 @@ static enum sp_status run_node(struct sp_verification *all, struct sp_verify_run
     return status;
 }
 
+/* Initializers are read where they are first used; those of a collective before others look at them. */
+static enum sp_status read_operands(struct sp_verification *all, struct sp_verify_run *run, const struct sp_node *node,
+                                    struct sp_error *err)
+{
+    const struct sp_outcome *outcome;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++)
+        status = operand(all, run, node->inputs[i], &outcome, err);
+    return status;
+}
+
 enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run, struct sp_error *err)
 {
     const struct sp_graph *graph = run->model->graph;
@@ -436,7 +447,7 @@ enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run,
     while (status == SP_OK && run->next < graph->node_count) {
         if (run->program != NULL && sp_is_collective(&graph->nodes[run->next])) {
             run->state = SP_RUN_WAITS;
-            return SP_OK;
+            return read_operands(all, run, &graph->nodes[run->next], err);
         }
         status = run_node(all, run, &graph->nodes[run->next++], err);
     }

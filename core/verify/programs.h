@@ -113,6 +113,14 @@ bool sp_is_collective(const struct sp_node *node);
 /* Carries out the collectives whose members all wait at them; *ret_any says whether there was one. */
 enum sp_status sp_exchange_all(struct sp_verification *all, bool *ret_any, struct sp_error *err);
 
+/* ---- distributed.c ---------------------------------------------------------------------------------------------- */
+
+/* Whether a node is one of ONNX Runtime's Distributed operators. */
+bool sp_is_distributed(const struct sp_node *node);
+/* Evaluates the one at which all members of a world wait. */
+enum sp_status sp_distributed_evaluate(struct sp_verification *all, uint32_t member_count, struct sp_verify_run **runs,
+                                       struct sp_error *err);
+
 /* Says of each run that still waits why. */
 enum sp_status sp_exchange_tell_stuck(struct sp_verification *all, struct sp_error *err);
 

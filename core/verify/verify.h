@@ -33,8 +33,10 @@
  *
  * Programs. A rank is one program, or several parts that run one after the other. Programs of one world exchange in
  * collectives: com.microsoft's AllReduce, AllGather and AllToAll, also with the prefix Nccl, ReduceScatter, and
- * TensorRT's DistCollective with its groups. The n-th collective of a group on each member is one exchange. What a
- * program gets from another one is told by the manifest (realize/realize.h). Without a manifest all programs are ranks
+ * TensorRT's DistCollective with its groups; and in com.microsoft's Distributed operators, which are the operator of whole
+ * tensors between their shard specs (verify/distributed.c). The n-th collective of a group on each member is one exchange. What a
+ * program gets from another one is told by the manifest (realize/realize.h). An input of another type than the original's,
+ * or of another extent where both files state it, is refused by a runtime, and refuted here. Without a manifest all programs are ranks
  * of one world in their order, inputs and outputs have the names of the original's, and one that is a fraction of its
  * tensor along one axis is the rank's fraction in their order. An input that the original does not have is the output of
  * that name of another program: so are the models of a pipeline.

@@ -31,6 +31,13 @@ def dist(operation, name="x", result="y", **attributes):
     return make.node("DistCollective", [name], [result], domain=TRT, collective_operation=operation, **attributes)
 
 
+def distributed(op, inputs, specs, *more):
+    texts = [make.delimited(5, make.delimited(1, name), *(make.delimited(9, value) for value in values), make.integer(20, 8))
+             for name, values in specs.items()]
+    return make.delimited(1, *(make.delimited(1, name) for name in inputs), make.delimited(2, "y"), make.delimited(3, "it"),
+                          make.delimited(4, op), *texts, *more, make.delimited(7, MS))
+
+
 def write(name, manifest, *models):
     text = json.dumps(manifest).encode() if manifest is not None else b""
     with open(os.path.join(HERE, "corpus/ranks", name), "wb") as file:
@@ -78,6 +85,30 @@ def main():
     write("other-shapes", None, double, reduced, rank(3, collective("AllReduce")))
     write("cycle", None, double, rank(4, make.node("Add", ["x", "b"], ["a"]), make.node("Add", ["a", "x"], ["b"]),
                                       make.node("Add", ["a", "b"], ["y"])))
+    for name, groups in {"missing": dict(groups=[0, 1], group_size=2), "twice": dict(groups=[0, 1, 0], group_size=7),
+                         "same": dict(groups=[0, 0], group_size=2), "apart": dict(groups=[0, 1, 2], group_size=1)}.items():
+        write("groups-" + name, None, double, *[rank(4, dist("all_reduce", reduce_op="sum", nb_rank=2, **groups))] * 3)
+    write("other-types", None, double, reduced, bytes_of(make.graph_input("x", [4, 4], make.INT64), collective("AllReduce"),
+                                                         make.graph_output("y", [4, 4], make.INT64)))
+    write("other-input", None, double, rank(1 << 62, make.node("Add", ["x", "x"], ["y"])))
+    write("names-twice", None, double, rank(4, make.node("Relu", ["x"], ["y"]), make.node("Add", ["x", "x"], ["y"])),
+          rank(4, make.node("Relu", ["x"], ["x"]), collective("AllReduce")))
+    specs = {"input_shard_specs": ["RS[0]"], "input_device_mesh_shapes": ["[2]"], "input_device_mesh_elements": ["[0,1]"],
+             "output_shard_specs": ["RS[0]"], "output_device_mesh_shapes": ["[2]"], "output_device_mesh_elements": ["[0,1]"]}
+    for name, changed in {"": {}, "-gathered": {"output_shard_specs": ["RR"]}, "-moved": {"output_shard_specs": ["S[0]R"]},
+                          "-repeated": {"input_device_mesh_elements": ["[0,1,0,1]"]}, "-nobody": {"input_device_mesh_elements": ["[0,9]"]},
+                          "-axes": {"input_shard_specs": ["S[0]S[0]"]}, "-far": {"input_shard_specs": ["RRRRS[0]"]},
+                          "-text": {"input_shard_specs": ["xyz"]}, "-open": {"input_device_mesh_elements": ["[0,"]},
+                          "-none": {"output_device_mesh_elements": ["[]"]}, "-large": {"output_device_mesh_elements": ["[99999999999999999999]"]},
+                          "-several": {"input_device_mesh_shapes": ["[2,1]"]}, "-short": {"input_shard_specs": []}}.items():
+        made = distributed("DistributedReshape", ["x", "to"], {**specs, **changed})
+        write("distributed" + name, None, whole, *[bytes_of(make.graph_input("x", [4, 2]), ints("to", 4, 4), made,
+                                                            make.graph_output("y", [4, 2]))] * 2)
+    write("distributed-unknown", None, whole, *[bytes_of(make.graph_input("x", [4, 2]), distributed("DistributedNothing", ["x"], specs),
+                                                         make.graph_output("y", [4, 2]))] * 2)
+    write("distributed-first", None, whole, *[bytes_of(
+        make.graph_input("x", [4, 2]), distributed("DistributedIdentity", ["x"], specs, make.attribute("device_mesh_elements", [0, 1])),
+        make.graph_output("y", [4, 2]))] * 2)
     huge = [weights.tensor("w", [1 << 40, 4])]
     write("huge-weight", None, double, rank(4, make.node("Gather", ["w", "i"], ["y"]), more=[*huge, ints("i", 1 << 39)]))
     write("huge-expand", None, double, rank(4, make.node("Expand", ["x", "to"], ["y"]), more=[ints("to", 1 << 30, 1 << 30, 4, 4)]))
