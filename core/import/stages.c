@@ -94,8 +94,8 @@ static enum sp_status choose(struct sp_genai_stage *stages, uint32_t *count, enu
         const struct sp_genai_stage stage = stages[i];
         if (phase == SP_PHASE_ANY && stage.on_prompt != stage.on_token)
             return sp_fail(err, SP_ERR_REQUEST, "PLACEMENT_FILE",
-                           "The stage '%.80s' runs for %s only, so that there are two pipelines: choose one, with "
-                           "--phase prompt or --phase token.",
+                           "The stage '%.80s' runs for %s only, so that there are two pipelines: choose the "
+                           "phase, prompt or token.",
                            stage.name, stage.on_prompt ? "prompts" : "tokens");
         if (phase == SP_PHASE_TOKEN ? stage.on_token : stage.on_prompt)
             stages[kept++] = stage;

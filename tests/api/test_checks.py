@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import json
 import os
 import subprocess
 import tempfile
@@ -52,6 +53,31 @@ class Check(CheckCase):
         self.assertEqual((reduction["severity"], reduction["configuration"], reduction["bytes"]), ("note", "two", 128))
         self.assertIn("mm1", reduction["node"])
         self.assertEqual(self.check(TINY), {"valid": True, "errors": 0, "warnings": 0, "notes": 0, "diagnostics": []})
+
+    def test_a_file_that_places_nodes(self):
+        """The text of another tool's file is a member of the request; the command says the same of the file."""
+        nodes = ["matmul0", "bias0", "relu0", "matmul1", "bias1", "relu1"]
+        files = [json.dumps({"partitions": [{"name": f"Partition{i}", "nodeList": nodes[3 * i:3 * i + 3],
+                                             "devices": [{"deviceId": i, "numCores": 16}]} for i in range(2)]}),
+                 "- {node: relu0, device: 0, stage: 1}\n- {node: relu1, device: 1, stage: 0}\n",
+                 json.dumps({"session.name_based_layer_assignment": "gpu:0(matmul); gpu:1(relu)"})]
+        identity = self.store(PLAIN)
+        with tempfile.TemporaryDirectory() as folder:
+            model, path = os.path.join(folder, "m.onnx"), os.path.join(folder, "file")
+            with open(model, "wb") as file:
+                file.write(PLAIN)
+            for text in files:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = subprocess.run([CLI, "check", model, "--placement-file", path, "--json"], capture_output=True, check=False)
+                answer = self.ask("POST", f"/v1/models/{identity}/check", {"placement": text}).json
+                self.assertEqual(answer, json.loads(done.stdout))
+                self.assertIn("PLACED", self.codes(answer, "note"))
+        self.assertIn("STAGE_BACKWARDS", self.codes(answer, "warning"))
+        for text in ("{}", "[", "- &a 1", "- {node: relu0, device: -1}"):
+            self.problem("POST", f"/v1/models/{identity}/check", {"placement": text}, code="PLACEMENT_FILE")
+        for wrong in ("", 3, ["a"]):
+            self.problem("POST", f"/v1/models/{identity}/check", {"placement": wrong}, code="MEMBER_TEXT")
 
     def test_a_model_with_warnings(self):
         answer = self.check(UNEVEN)

@@ -129,6 +129,33 @@ class Verify(DaemonCase):
             self.problem("POST", "/v1/verify", {"original": original, "manifest": wrong, "ranks": {"x": original}}, 400,
                          code="BAD_MANIFEST")
 
+    def test_a_pipeline(self):
+        """The models of a genai_config.json, which is the manifest."""
+        def stage(name, inputs, outputs, **more):
+            return {"filename": name, "inputs": inputs, "outputs": outputs, **more}
+
+        def product(name, weight, last):
+            return model(make.graph_input(name, [ROWS, HIDDEN]), matrix(weight, range(HIDDEN), range(HIDDEN), first=len(weight)),
+                         make.node("MatMul", [name, weight], [last]), make.graph_output(last, [ROWS, HIDDEN]))
+
+        def config(**more):
+            stages = {"first": stage("a.onnx", ["x"], ["h"], **more), "last": stage("b.onnx", ["h"], ["y"])}
+            return {"model": {"decoder": {"pipeline": [stages]}}}
+
+        original = self.store(model(
+            make.graph_input("x", [ROWS, HIDDEN]), matrix("v", range(HIDDEN), range(HIDDEN), first=1),
+            matrix("ww", range(HIDDEN), range(HIDDEN), first=2), make.node("MatMul", ["x", "v"], ["h"]),
+            make.node("MatMul", ["h", "ww"], ["y"]), make.graph_output("y", [ROWS, HIDDEN])))
+        ranks = {"a.onnx": self.store(product("x", "v", "h")), "b.onnx": self.store(product("h", "ww", "y"))}
+        self.assertEqual(self.verify(original=original, manifest=config(), ranks=ranks)["verdict"], "proved")
+        again = {**ranks, "b.onnx": self.store(product("h", "v", "y"))}
+        self.assertEqual(self.verify(original=original, manifest=config(), ranks=again)["verdict"], "refuted")
+        body = {"original": original, "manifest": config(run_on_token_gen=False), "ranks": ranks}
+        self.problem("POST", "/v1/verify", body, code="PLACEMENT_FILE")
+        self.assertEqual(self.verify(**body, phase="prompt")["verdict"], "proved")
+        self.problem("POST", "/v1/verify", {**body, "phase": "night"}, code="MEMBER_TEXT", pointer="/phase")
+        self.problem("POST", "/v1/verify", {**body, "manifest": {"devices": []}, "phase": "token"}, code="BAD_MANIFEST")
+
     def test_dimensions_and_values(self):
         open_rows = model(make.graph_input("x", ["n", HIDDEN]), matrix("up", range(HIDDEN), range(HIDDEN)),
                           make.node("MatMul", ["x", "up"], ["y"]), make.graph_output("y", ["n", HIDDEN]))

@@ -230,6 +230,40 @@ class Poprt(Files):
         self.refused('{"partitions": [}', "The file is not valid JSON")
 
 
+class Usage(Files):
+    def test_options(self):
+        points = self.file("points.yaml", Poprt.POINTS.encode())
+        answer = self.done("check", self.model, "--placement-file", points, "--placement-file", points, status=2)
+        self.assertIn("One --placement-file is enough", answer.stderr.decode())
+        answer = self.done("check", self.model, "--placement-file", points, "--server", "http://127.0.0.1:1", status=2)
+        self.assertIn("--placement-file is not sent to a daemon", answer.stderr.decode())
+        self.done("check", self.model, "--placement-file", self.path("nowhere"), status=2)
+        sweep = ("plan", self.model, "--devices", "2,4", "--device", "a100-sxm4-80gb", "--placement-file", points)
+        self.assertIn("is for one plan", self.done(*sweep, status=2).stderr.decode())
+        costs = self.file("costs.json", json.dumps({"nodes": [{"id": "a", "seconds": 1}], "edges": []}).encode())
+        self.assertIn("A graph of costs", self.done("check", costs, "--placement-file", points, status=2).stderr.decode())
+        plan = self.done("plan", costs, "--devices", "2", "--device", "a100-sxm4-80gb", "--placement-file", points, status=2)
+        self.assertIn("A graph of costs", plan.stderr.decode())
+
+    def test_beside_constraints(self):
+        """Pins of both count, and exclude each other."""
+        points = self.file("points.yaml", Poprt.POINTS.encode())
+        fits = self.file("fits.json", b'{"max_stages": 3, "pins": [{"nodes": "block2/op5", "stage": 2}]}')
+        clash = self.file("clash.json", b'{"pins": [{"nodes": "block2/op5", "stage": 1}]}')
+        plan = self.plan(self.model, 3, "--placement-file", points, "--constraints", fits)
+        self.assertEqual(len(plan["stages"]), 3)
+        answer = self.done("plan", self.model, "--devices", "3", *test_cli.DEVICE, "--placement-file", points, "--constraints", clash,
+                           status=2)
+        self.assertIn("[CONSTRAINT_CONFLICT]", answer.stderr.decode())
+
+    def test_memory(self):
+        """What a device cannot hold, as the check of annotations says it."""
+        points = self.file("points.yaml", Poprt.POINTS.encode())
+        answer = test_cli.run("check", self.model, "--placement-file", points, "--memory", "100", "--json")
+        codes = {item["code"] for item in json.loads(answer.stdout)["diagnostics"]}
+        self.assertIn("MEMORY_TOO_SMALL", codes)
+
+
 class Rows(Files):
     """What our writers write is read back as what was planned."""
 
@@ -380,7 +414,7 @@ class Genai(test_verify.Pipeline):
         last = config["model"]["decoder"]["pipeline"][0]["lm_head"]
         config["model"]["decoder"]["pipeline"] = [{**{name: stages[name] for name in order}, "lm_head": last}]
         self.file("iterator_0.onnx", self.stages()[1])
-        self.assertIn("choose one, with --phase prompt or --phase token", self.verify(config, 2))
+        self.assertIn("choose the phase, prompt or token", self.verify(config, 2))
         self.verify(config, test_verify.PROVED, "--phase", "prompt")
         self.verify(config, test_verify.PROVED, "--phase", "token")
         self.file("iterator_0.onnx", self.stages(of=3, last=0)[1])
