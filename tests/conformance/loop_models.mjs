@@ -18,36 +18,20 @@
 // A recurrent network (loop_recurrent.py) has states that are made by other nodes than take them. Decoders as torch.onnx and Optimum, and as ONNX Runtime GenAI's model builder write them are made with the scripts of
 // the test data, with random weights; the models without a state there (models/*_tiny.onnx) run the whole sequence at each
 // step, a fixed one is filled up with zeros that a causal model does not see.
-import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import ort from 'onnxruntime-node';
-import { inFolder, message, rawFields, runDevices } from './device_run.mjs';
-import { difference } from './simulate_tensor.mjs';
+import { inFolder, runDevices } from './device_run.mjs';
+import { angles, causal as causalOf, clusterOf, compare, data, dims, emittedPhases, floats, heldOf, here, ints, options, scripts, shell, statesOf, top } from './loop_tools.mjs';
 import { readArguments, run } from './simulate_tools.mjs';
-import { fields } from './wire.mjs';
 
-const here = path.dirname(fileURLToPath(import.meta.url)), top = path.resolve(here, '../..');
-const cli = process.env.SHARDPLAN ?? path.join(top, 'build/api/cli/shardplan');
-const data = process.env.SHARDPLAN_TEST_DATA ?? path.join(top, '../shared/data');
-const scripts = path.join(data, 'faults/real-files');
 const values = readArguments(['only'], ['verbose']);
-const options = { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 4 };
-const STEPS = 8, PROMPT = 7, BATCH = 2, HEAD = 16;
-const near = { rtol: 1e-3, atol: 1e-4 };
+const STEPS = 8, PROMPT = 7, BATCH = 2;
+const causal = (past, seq) => causalOf(BATCH, past, seq);
 
 /* ---- models: what a step from `past` to `past + ids` takes ---- */
 
-const ints = (dims, list) => new ort.Tensor('int64', BigInt64Array.from(list, BigInt), dims);
-const floats = (dims, of) => new ort.Tensor('float32', Float32Array.from({ length: dims.reduce((all, dim) => all * dim, 1) }, (_, i) => of(i)), dims);
-
-// What is added to the scores: nothing for what a query sees, and -1e4 for what comes after it.
-const causal = (past, seq) => floats([BATCH, 1, seq, past + seq], (i) => (i % (past + seq) > past + (Math.floor(i / (past + seq)) % seq) ? -1e4 : 0));
-const angles = (past, seq, of) => floats([seq, HEAD], (i) => of((past + Math.floor(i / HEAD)) / 100 ** ((i % (HEAD / 2)) / (HEAD / 2))));
-
-const dims = (sizes) => Object.entries(sizes).flatMap(([name, size]) => ['--dim', `${name}=${size}`]);
 const decoders = {
   'hf_like': {
     script: ['hf_like.py', '2', '128', '8', '4', '128', '100', 'real'],
@@ -81,10 +65,6 @@ function randomDecoder(seed) {
 
 /* ---- plans ---- */
 
-// So slow that splitting the smallest operator pays.
-const device = { name: 'slow', memory_bytes: 1e9, memory_bandwidth: 1e9, flops: { float32: 1e7 } };
-const clusterOf = (...levels) => ({ runtime: 'generic', launch_seconds: 1e-9, groups: [{ name: 'slow', count: levels.reduce((all, [, size]) => all * size, 1), device }],
-  mesh: levels.map(([name, size]) => ({ name, size, bandwidth: 1e10, latency: 1e-7 })) });
 const TENSOR = ['--strategy', 'tensor', '--objective', 'latency'];
 const layouts = {
   'tensor 2': { cluster: clusterOf(['gpu', 2]), words: TENSOR, served: TENSOR, stages: 1 },
@@ -92,12 +72,6 @@ const layouts = {
   'pipeline 2': { cluster: clusterOf(['gpu', 2]), words: ['--strategy', 'pipeline'], served: ['--strategy', 'pipeline'], memory: 0.85, stages: 2 },
   '2 x 2': { served: ['--replicas', '1'], memory: 0.45, cluster: clusterOf(['node', 2], ['gpu', 2]), words: ['--replicas', '1'], constraints: { max_stages: 2, forbid: [{ level: 'node' }] }, stages: 2 },
   'pools': { prompts: 'pipeline 2', steps: 'tensor 4' } };
-
-function shell(...words) {
-  const { status, stdout, stderr } = spawnSync(cli, words, { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`${words[0]} ends with ${status}: ${stderr}`);
-  return stdout;
-}
 
 // What a service is asked that has one prompt and its steps, each of all sequences.
 const PHASES = ['prompt', 'step'];
@@ -121,53 +95,7 @@ function make(folder, model, decoder, layout, sizes, shares) {
   const { diagnostics } = JSON.parse(shell('check', annotated, '--json'));
   const moved = diagnostics.find(({ code }) => code === 'STATE_RESHARD');
   if (moved) throw new Error(moved.message);
-  return { folder, annotated, plan, emitted: isServed ? emittedPhases(folder, out, plan) : [] };
-}
-
-const INITIALIZER = 5, RAW_DATA = 9, EXTERNAL_DATA = 13, DATA_LOCATION = 14;
-
-// A tensor with its data inside, and where they were: [FILE, OFFSET, LENGTH], or nothing.
-function inlined(out, tensor) {
-  const rest = [], place = {};
-  for (const { number, payload, raw } of rawFields(tensor)) {
-    if (number === EXTERNAL_DATA) {
-      const entry = Object.fromEntries([...fields(payload)].map(([key, text]) => [key, text.toString()]));
-      place[entry[1]] = entry[2];
-    } else if (number !== DATA_LOCATION) rest.push(raw);
-  }
-  if (!place.location) return { tensor };
-  const offset = Number(place.offset), length = Number(place.length), data = fs.readFileSync(path.join(out, place.location)).subarray(offset, offset + length);
-  if (data.length !== length) throw new Error(`${place.location} ends before ${offset + length}`);
-  return { tensor: Buffer.concat([...rest, message(RAW_DATA, data)]), place: [place.location, offset, length] };
-}
-
-// The devices' models of each phase as plan --emit wrote them, with their weights inside; that the phases have the same.
-function emittedPhases(folder, out, plan) {
-  const manifest = JSON.parse(fs.readFileSync(path.join(out, 'manifest.json'), 'utf8')), held = [];
-  if (manifest.phases.map(({ name }) => name).join() !== PHASES.join()) throw new Error('the manifest names other phases');
-  const phases = manifest.phases.map((phase, i) => {
-    if (phase.configuration !== plan.service.phases[i].configuration) throw new Error('plan and manifest name different configurations');
-    const to = path.join(folder, `emitted-${phase.name}`), of = phase.devices ? phase : manifest, places = new Map();
-    fs.mkdirSync(to);
-    fs.writeFileSync(path.join(to, 'manifest.json'), JSON.stringify(of));
-    for (const { id, parts } of of.devices) for (const { model } of parts) {
-      const bytes = fs.readFileSync(path.join(out, model)), parts = [];
-      for (const { number, payload, raw } of rawFields(bytes)) {
-        parts.push(number !== 7 ? raw : message(7, ...[...rawFields(payload)].map((field) => {
-          if (field.number !== INITIALIZER) return field.raw;
-          const { tensor, place } = inlined(out, field.payload);
-          if (place && place[0] !== `device-${id}.onnx.data`) throw new Error(`${model} has weights in ${place[0]}`);
-          if (place) places.set(place.join(), place[2]);
-          return message(INITIALIZER, tensor);
-        })));
-      }
-      fs.writeFileSync(path.join(to, model), Buffer.concat(parts));
-    }
-    held.push([...places.keys()].sort().join('; '));
-    return inFolder(to);
-  });
-  if (held[0] === '' || held[0] !== held[1]) throw new Error(`the phases have other weights: ${held[0]} and ${held[1]}`);
-  return phases;
+  return { folder, annotated, plan, emitted: isServed ? emittedPhases(folder, out, plan, PHASES).map(({ files }) => files) : [] };
 }
 
 // The simulation and the devices' models of a step of these sizes.
@@ -182,21 +110,12 @@ async function filesFor(made, sizes, phase = 0) {
 
 /* ---- loops ---- */
 
-const statesOf = (model) => JSON.parse(shell('inspect', model, '--json')).states;
-
 // The likeliest token behind position `at` of each sequence.
 function likeliest({ dims: [batch, seq, vocabulary], data: scores }, at) {
   return Array.from({ length: batch }, (_, b) => {
     const row = scores.subarray((b * seq + at) * vocabulary, (b * seq + at + 1) * vocabulary);
     return row.indexOf(Math.max(...row));
   });
-}
-
-function compare(results, expected, what) {
-  for (const name of Object.keys(expected)) {
-    const why = difference(results[name], expected[name], near);
-    if (why) throw new Error(`${what}, '${name}': ${why}`);
-  }
 }
 
 // A prompt and STEPS positions; each loop has states of its own. `prompts` is what runs the prompt.
@@ -227,10 +146,7 @@ async function loop(original, prompts, made, decoder, states) {
     own = handOn(expected);
     whole = handOn(results);
     simulated = handOn(sim);
-    held = new Map([...parts].flatMap(([key, tensor]) => {
-      const [id, ...name] = key.split(' '), state = states.find(({ present }) => present === name.join(' '));
-      return state ? [[`${id} ${state.past}`, tensor]] : [];
-    }));
+    held = heldOf(parts, states);
     past = length;
     const scores = expected[original.outputNames[0]], next = scores.dims.length === 3 ? likeliest(scores, length - 1 - from) : Array(BATCH).fill(0);
     sequence = sequence.map((row, b) => [...row, next[b]]);
