@@ -41,6 +41,51 @@
  * tensor along one axis is the rank's fraction in their order. An input that the original does not have is the output of
  * that name of another program: so are the models of a pipeline.
  *
+ * Lifecycle and ownership. sp_verify() does all the work and returns what was found, which the caller asks for its verdict,
+ * writes, and destroys. What the request points to stays the caller's, unchanged, until then: the files' bytes, the manifest's
+ * JSON, the watch, the reader of weights. On an error there is nothing to destroy, and struct sp_error has a sentence for
+ * the user; a hostile file is an error or a verdict. Memory is bounded by `memory_budget` (SP_ERR_MEMORY beyond it).
+ *
+ * Threads. A verification is made in the caller's thread, and read in one at a time; different ones are independent. The
+ * watch is asked at each node and in the course of large weights, and ends the verification with SP_ERR_CANCELLED.
+ *
+ * Example: says whether two ranks, which have a part each of the inputs and outputs, compute what a model computes.
+ * (tests/unit/verify/verify_example.c is the same, and runs.)
+ *
+ *     #include <stdio.h>
+ *
+ *     #include "verify/verify.h"
+ *
+ *     struct model_bytes {
+ *         const void *bytes;
+ *         uint64_t size;
+ *     };
+ *
+ *     static bool prove(struct model_bytes original, const struct model_bytes ranks[2], FILE *out)
+ *     {
+ *         const struct sp_verify_program programs[] = {
+ *             {.name = "rank 0", .bytes = ranks[0].bytes, .size = ranks[0].size, .device = 0, .rank = 0},
+ *             {.name = "rank 1", .bytes = ranks[1].bytes, .size = ranks[1].size, .device = 1, .rank = 1}};
+ *         const struct sp_verify_request request = {
+ *             .bytes = original.bytes, .size = original.size, .program_count = 2, .programs = programs};
+ *         struct sp_verification *verification = NULL;
+ *         struct sp_error err = {0};
+ *         struct sp_buf text;
+ *         bool is_proved = false;
+ *
+ *         if (sp_verify(&request, &verification, &err) == SP_OK) {
+ *             is_proved = sp_verification_verdict(verification) == SP_PROVED;
+ *             sp_buf_init(&text, 1 << 20);
+ *             sp_verification_text(verification, &text);
+ *             (void)fwrite(text.data, 1, text.size, out);
+ *             sp_buf_release(&text);
+ *         } else {
+ *             (void)fprintf(out, "%s: %s\n", err.code, err.message);
+ *         }
+ *         sp_verification_destroy(verification);
+ *         return is_proved;
+ *     }
+ *
  * Sources: proposal and prototype, "polynomial identity testing" (Schwartz 1980, Zippel 1979); Mirage (OSDI 2025)
  * verifies kernels by evaluation in finite fields.
  */
@@ -98,8 +143,10 @@ struct sp_verify_request {
 
 struct sp_verification;
 
-/* Errors are those of the original's file, of a program's, and of the manifest; anything that is wrong with what a
-   program computes is a verdict. The caller destroys the verification. */
+/* Errors are those of the original's file and of a program's (SP_ERR_MALFORMED, SP_ERR_MODEL, SP_ERR_LIMIT, with the program's
+   name as their place), of names in the manifest (SP_ERR_MALFORMED), of sizes and values that do not fit the original
+   (SP_ERR_REQUEST), NO_RANKS, SP_ERR_MEMORY and SP_ERR_CANCELLED; anything that is wrong with what a program computes is a
+   verdict. *ret_verification is set on success only. */
 enum sp_status sp_verify(const struct sp_verify_request *request, struct sp_verification **ret_verification,
                          struct sp_error *err);
 void sp_verification_destroy(struct sp_verification *verification); /* NULL is allowed */
