@@ -213,5 +213,7 @@ double sp_real_sigmoid(double x)
 struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool is_known, struct sp_number a)
 {
     const double value = real != NULL ? real(a.real) : NAN;
+    if (real == sqrt && a.field == 0)
+        return (struct sp_number){0, value}; /* of an empty sum, as reductions of nothing are defined */
     return is_known && real != NULL ? sp_number_of_real(value) : (struct sp_number){sp_field_hash(tag, a.field), value};
 }

@@ -7,7 +7,7 @@ PATH is the built simulate_models, which splits the models; FOLDER holds what it
 models of the devices of every way, have to be proved. Then N mistakes are made (verify_mutations.py): one that is proved
 has to leave what ONNX Runtime computes as it is (verify_mutations.mjs), and of those that change something REFUTED percent
 are refuted, and NAMED percent of these with the node that was changed, or one beside it. Everyday a part of the ways and
-few mistakes are looked at; all, and 1,000, with SHARDPLAN_TEST_THOROUGH.
+few mistakes are looked at; all, the models of verify_planned.py, too, and 1,000 mistakes in ten models, with SHARDPLAN_TEST_THOROUGH.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import verify_mutations  # noqa: E402
+import verify_planned  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(HERE, "../../../shared/data"))
@@ -95,6 +96,8 @@ def main():
             only = ["--only", asked.only] if asked.only else []
             subprocess.run([asked.program, own, "--devices", "1", "--targets", "all" if THOROUGH else "turn", "--large",
                             "yes" if THOROUGH else "no", *only], stdout=subprocess.DEVNULL, check=True)
+            if THOROUGH and not asked.only:
+                verify_planned.write(verify_mutations.PROGRAM, own)
         failed = verify_all(folder)
         failed += look_at_mistakes(folder, asked.mutations, asked.seed)
     return 1 if failed else 0

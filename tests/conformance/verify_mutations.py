@@ -495,11 +495,21 @@ def read_ways(folder):
             if target == "simulation" or os.path.exists(f"{line['model']}.{target}.json")]
 
 
+def in_turn(made, ways):
+    """Ways of one model after the other, in a random order of each."""
+    groups = {}
+    for line, target in ways:
+        groups.setdefault(line["file"], []).append((line, target))
+    for group in groups.values():
+        made.shuffle(group)
+    longest = max(map(len, groups.values()), default=0)
+    return [group[i % len(group)] for i in range(longest) for group in groups.values()]
+
+
 def mutate(folder, count, seed, only=""):
     """Makes the mistakes one after the other, and yields what is said of each."""
-    ways = read_ways(folder)
     made, done, tried = random.Random(seed), 0, 0
-    made.shuffle(ways)
+    ways = in_turn(made, read_ways(folder))
     while done < count and tried < 50 * count:
         line, target = ways[tried % len(ways)]
         tried += 1

@@ -190,6 +190,31 @@ static enum sp_status order_failures(struct sp_verification *all, struct sp_erro
     return SP_OK;
 }
 
+/* Inputs that have the name of one computed value of the original, and are given parts of another one. */
+static enum sp_status name_inputs(struct sp_verification *all, const struct sp_recognised *known,
+                                  const struct sp_verify_run *run, struct sp_error *err)
+{
+    const struct sp_graph *graph = run->model->graph;
+    enum sp_status status = SP_OK;
+    for (uint32_t i = 0; status == SP_OK && i < graph->input_count; i++) {
+        const struct sp_value *value = graph->inputs[i], *named = sp_original_value(all, value->name);
+        const struct sp_outcome *outcome = sp_variable_of(run, value);
+        const char *at = strrchr(value->name, '@');
+        if (outcome == NULL || outcome->of == NULL || outcome->of->producer == NULL || named == NULL || at == NULL ||
+            strchr(at, '/') != NULL || value->use_count == 0 || sp_blame_is_within(known, named, outcome->numbers))
+            continue;
+        const struct sp_verify_failure failure = {
+            .verdict = verdict_of(all),
+            .run = run,
+            .node = value->uses[0].node,
+            .is_odd = true,
+            .message = sp_arena_printf(all->arena, "It is given a part of '%.200s', where one of '%.200s' is due.",
+                                       outcome->of->name, named->name)};
+        status = failure.message != NULL ? sp_verify_fail(all, failure, err) : sp_fail_memory(err);
+    }
+    return status;
+}
+
 /* How many collectives of the same name over all ranks read a tensor of the same extents. */
 static uint32_t count_alike(const struct sp_verification *all, const struct sp_node *node, const struct sp_numbers *own)
 {
@@ -254,6 +279,8 @@ enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
     sp_blame_vouch(all, &known);
     for (uint32_t i = 0; i < all->run_count; i++)
         count += suspect_of(all, &known, &all->runs[i], &suspects[count]);
+    for (uint32_t i = 0; status == SP_OK && i < all->run_count; i++)
+        status = name_inputs(all, &known, &all->runs[i], err);
     qsort(suspects, count, sizeof *suspects, compare_suspects);
     for (uint32_t i = 0; status == SP_OK && i < count; i++)
         status = name_node(all, &known, suspects[i].run, suspects[i].position, err);

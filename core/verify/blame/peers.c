@@ -185,7 +185,8 @@ static bool is_as_peer(struct sp_verification *all, const struct step *step)
 {
     const struct sp_node *own = step->own.value->producer, *peer = step->peer.value->producer,
                          *original = sp_blame_original_node(all, peer, step->peer.value);
-    if (original == NULL)
+    const struct sp_node *of_own = sp_blame_original_node(all, own, step->own.value);
+    if (original == NULL || (of_own != NULL && of_own != original))
         return false;
     if (strcmp(own->op_type, peer->op_type) != 0)
         return strcmp(peer->op_type, original->op_type) == 0;
@@ -194,17 +195,30 @@ static bool is_as_peer(struct sp_verification *all, const struct step *step)
             !have_other_attributes(peer, original));
 }
 
-/* The values that a collective or a sum puts together. */
-static uint32_t terms_of(const struct sp_verification *all, const struct sp_verify_run *run, const struct sp_node *node,
+/* The values that a collective puts together, or a sum where the original has none. */
+static uint32_t terms_of(struct sp_verification *all, const struct sp_verify_run *run, const struct sp_node *node,
                          struct sp_run_place *terms)
 {
     const struct sp_verify_exchange *exchange = sp_is_collective(node) ? sp_blame_exchange_of(all, node) : NULL;
     uint32_t count = 0;
     for (uint32_t m = 0; exchange != NULL && m < exchange->member_count && count < MAX_PEERS; m++)
         terms[count++] = (struct sp_run_place){exchange->runs[m], exchange->nodes[m]->inputs[0]};
-    const bool is_sum = strcmp(node->op_type, "Add") == 0 || strcmp(node->op_type, "Sum") == 0;
+    const struct sp_node *original =
+        sp_blame_original_node(all, node, node->output_count > 0 ? node->outputs[0] : NULL);
+    const bool is_sum = (strcmp(node->op_type, "Add") == 0 || strcmp(node->op_type, "Sum") == 0) && original != NULL &&
+                        strcmp(original->op_type, node->op_type) != 0;
     for (uint32_t i = 0; is_sum && i < node->input_count && count < MAX_PEERS; i++)
         terms[count++] = (struct sp_run_place){run, node->inputs[i]};
+    for (uint32_t i = 0; is_sum && i < count; i++) { /* sums of sums */
+        struct sp_run_place identity;
+        const struct sp_run_place term = behind_moves(all, terms[i], &identity);
+        const struct sp_node *inner = term.value != NULL ? term.value->producer : NULL;
+        if (inner == NULL || inner->input_count != 2 || strcmp(inner->op_type, node->op_type) != 0 ||
+            sp_blame_original_node(all, inner, inner->outputs[0]) != original || count == MAX_PEERS)
+            continue;
+        terms[i--] = (struct sp_run_place){term.run, inner->inputs[0]};
+        terms[count++] = (struct sp_run_place){term.run, inner->inputs[1]};
+    }
     return count;
 }
 
@@ -305,6 +319,15 @@ bool sp_blame_odd_one(struct sp_verification *all, const struct sp_recognised *k
         *ret_peer = found.peer;
         *ret_is_sure = !found.is_extra && has_number_of_peer(all, &found);
         return true;
+    }
+    for (uint32_t a = 0; sum != NULL && a < count; a++) { /* alike, but of other rows of a table, say */
+        struct sp_run_place identity;
+        *ret_odd = *ret_peer = behind_moves(all, chains[a], &identity);
+        *ret_is_sure = false;
+        const struct sp_outcome *outcome = sp_variable_of(chains[a].run, chains[a].value);
+        if (outcome != NULL && outcome->of != NULL && is_foreign(known, sum, chains[a]) && ret_odd->value != NULL &&
+            ret_odd->value->producer != NULL && !sp_is_collective(ret_odd->value->producer))
+            return true;
     }
     return false;
 }

@@ -4,6 +4,29 @@
 #include "base/limits.h"
 #include "verify/blame/blame.h"
 
+#define MAX_COMPARED 4096
+
+/* Whether a rank's known numbers, as masks are, have one that those of the same name in the original have not. */
+static bool is_other_constant(const struct sp_verification *all, const struct sp_verify_run *run,
+                              const struct sp_value *value)
+{
+    const char *at = value != NULL ? strrchr(value->name, '@') : NULL;
+    const struct sp_value *named = at != NULL && strchr(at, '/') == NULL ? sp_original_value(all, value->name) : NULL;
+    const struct sp_numbers *own = named != NULL ? sp_blame_constant_of(run, value) : NULL,
+                            *whole = own != NULL ? sp_blame_constant_of(&all->original, named) : NULL;
+    if (whole == NULL || value->producer == NULL || named->producer == NULL || !sp_dtype_is_float(own->dtype) ||
+        own->dtype != whole->dtype || own->count > MAX_COMPARED || whole->count > MAX_COMPARED)
+        return false;
+    for (uint64_t i = 0; i < own->count; i++) {
+        bool is_there = own->items[i].field == 0;
+        for (uint64_t k = 0; !is_there && k < whole->count; k++)
+            is_there = own->items[i].field == whole->items[k].field;
+        if (!is_there)
+            return true;
+    }
+    return false;
+}
+
 bool sp_blame_reads_well(const struct sp_recognised *known, const struct sp_verify_run *run, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -73,7 +96,8 @@ static bool is_misplaced(const struct sp_verification *all, const struct sp_reco
     struct sp_run_place queue[SP_MAX_FOLLOWED] = {{run, value}};
     const struct sp_outcome *outcome = sp_variable_of(run, value);
     const bool is_followed = !is_repacked(value); /* what is packed for a collective lies in no order */
-    uint32_t count = outcome != NULL && outcome->is_scattered ? 1 : 0;
+    const bool has_places = value->producer != NULL && strncmp(value->producer->op_type, "Scatter", 7) == 0;
+    uint32_t count = outcome != NULL && outcome->is_scattered && !has_places ? 1 : 0; /* those are where they are put */
     for (uint32_t i = 0; i < count; i++) {
         const struct sp_run_place place = queue[i];
         for (uint32_t u = 0; u < place.value->use_count; u++) {
@@ -120,9 +144,10 @@ const struct sp_value *sp_blame_wrong_result(const struct sp_verification *all, 
                                              const struct sp_verify_run *run, const struct sp_node *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] != NULL && (!sp_blame_is_good(known, sp_variable_of(run, node->outputs[i])) ||
-                                         is_misplaced(all, known, run, node->outputs[i]) ||
-                                         (sp_blame_moves(node) && is_lost(all, run, node->outputs[i]))))
+        if (node->outputs[i] != NULL &&
+            (!sp_blame_is_good(known, sp_variable_of(run, node->outputs[i])) ||
+             is_misplaced(all, known, run, node->outputs[i]) || is_other_constant(all, run, node->outputs[i]) ||
+             (sp_blame_moves(node) && is_lost(all, run, node->outputs[i]))))
             return node->outputs[i];
     }
     return NULL;

@@ -132,11 +132,11 @@ static enum sp_status evaluate_mean(struct sp_call *call)
 }
 
 /* Powers by small integers are products. */
-static struct sp_number power(struct sp_number a, struct sp_number b)
+struct sp_number sp_number_power(struct sp_number a, struct sp_number b)
 {
     const double exponent = b.real, real = pow(a.real, exponent);
     if (exponent == 0.5)
-        return (struct sp_number){sp_field_hash(sp_tag("Sqrt"), a.field), real};
+        return sp_number_function(sp_tag("Sqrt"), sqrt, false, a);
     if (exponent != floor(exponent) || fabs(exponent) > 64 || !sp_field_is_finite(a.field))
         return (struct sp_number){sp_field_hash(sp_tag("Pow") ^ sp_field_of_real(exponent), a.field), real};
     const uint64_t field = sp_field_power(a.field, (uint64_t)fabs(exponent));
@@ -161,7 +161,7 @@ static enum sp_status evaluate_pow(struct sp_call *call)
     return sp_numbers_binary(call->arena, x, y, x->dtype,
                              !sp_dtype_is_float(x->dtype) ? integer_power
                              : x->is_known                ? known_power
-                                                          : power,
+                                                          : sp_number_power,
                              &call->out[0], call->err);
 }
 
@@ -284,7 +284,7 @@ static enum sp_status evaluate_reciprocal(struct sp_call *call)
     return sp_numbers_binary(call->arena, one, x, x->dtype, sp_number_divide, &call->out[0], call->err);
 }
 
-static enum sp_status evaluate_relu(struct sp_call *call)
+enum sp_status sp_evaluate_relu(struct sp_call *call)
 {
     const struct sp_numbers *x = sp_call_in(call, 0);
     struct sp_numbers *zero;
@@ -442,7 +442,7 @@ const struct sp_evaluator_entry sp_evaluators_elements[] = {
     {"Not", evaluate_unary},
     {"Neg", evaluate_negative},
     {"Reciprocal", evaluate_reciprocal},
-    {"Relu", evaluate_relu},
+    {"Relu", sp_evaluate_relu},
     {"Clip", evaluate_clip},
     {"Cast", evaluate_cast},
     {"CastLike", evaluate_cast},

@@ -20,7 +20,7 @@ static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry 
 
 static bool has_channels_last(const struct sp_node *node)
 {
-    return strcmp(node->domain, CHANNELS_LAST_DOMAIN) == 0 || strcmp(node->op_type, "NhwcMaxPool") == 0;
+    return strcmp(node->domain, CHANNELS_LAST_DOMAIN) == 0 || strncmp(node->op_type, "Nhwc", 4) == 0;
 }
 
 /* Operators of other domains that are ai.onnx's under their name, and those of com.microsoft that are evaluated. */
@@ -29,12 +29,16 @@ static bool is_evaluated(const struct sp_node *node)
     static const char *const contrib[] = {"CausalConvWithState",
                                           "DequantizeLinear",
                                           "DynamicQuantizeMatMul",
+                                          "FusedConv",
                                           "FusedMatMul",
                                           "GatherBlockQuantized",
+                                          "GatherND",
                                           "Gelu",
                                           "MatMulInteger16",
                                           "MatMulIntegerToFloat",
                                           "MultiHeadAttention",
+                                          "NhwcConv",
+                                          "NhwcFusedConv",
                                           "Pad",
                                           "QGemm",
                                           "QLinearAveragePool",
@@ -71,8 +75,11 @@ static enum sp_status evaluate_channels_last(struct sp_call *call, sp_evaluator 
     struct sp_call inner = *call;
     if (in == NULL)
         return sp_fail_memory(call->err);
+    const bool is_plain_conv = strcmp(call->node->op_type, "NhwcConv") == 0; /* its weights are written so, too */
     for (uint32_t i = 0; i < call->in_count; i++)
-        in[i] = i == 0 && call->in[0] != NULL ? sp_step_channels(&steps, call->in[0], 1) : call->in[i];
+        in[i] = (i == 0 || i == 3 || (i == 1 && is_plain_conv)) && call->in[i] != NULL
+                    ? sp_step_channels(&steps, call->in[i], 1)
+                    : call->in[i];
     inner.in = in;
     if (steps.status == SP_OK)
         steps.status = evaluate(&inner);

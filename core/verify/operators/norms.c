@@ -227,6 +227,37 @@ static enum sp_status evaluate_lp_norm(struct sp_call *call)
     return steps.status;
 }
 
+/* Each item by (bias + alpha / size times the sum of squares of the channels around it) to the power beta. */
+static enum sp_status evaluate_local_response(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    const int64_t size = sp_node_int(call->node, "size", 0), before = (size - 1) / 2, after = size - 1 - before;
+    if (x == NULL || x->rank < 2 || x->axes[1].at != NULL || size < 1 || !sp_dtype_is_float(x->dtype))
+        return sp_evaluate_by_rule(call);
+    const struct sp_number share = sp_number_divide(sp_number_of_real(sp_node_float(call->node, "alpha", 1e-4F)),
+                                                    sp_number_of_int(size)),
+                           bias = sp_number_of_real(sp_node_float(call->node, "bias", 1)),
+                           beta = sp_number_of_real(sp_node_float(call->node, "beta", 0.75));
+    enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+    const int64_t channels = x->axes[1].extent;
+    int64_t step = 1;
+    for (uint32_t i = 2; i < x->rank; i++)
+        step *= x->axes[i].count;
+    for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
+        const int64_t channel = (int64_t)(i / (uint64_t)step) % channels;
+        const int64_t first = channel < before ? 0 : channel - before,
+                      last = channel + after < channels ? channel + after : channels - 1;
+        struct sp_number sum = {0, 0};
+        for (int64_t c = first; c <= last; c++) {
+            const struct sp_number other = x->items[(int64_t)i + (c - channel) * step];
+            sum = sp_number_add(sum, sp_number_multiply(other, other));
+        }
+        const struct sp_number base = sp_number_add(bias, sp_number_multiply(share, sum));
+        call->out[0]->items[i] = sp_number_divide(x->items[i], sp_number_power(base, beta));
+    }
+    return status;
+}
+
 /* ai.onnx.ml's: a row by the sum of its sizes, or the root of that of its squares; by 1 where that is 0. */
 static enum sp_status evaluate_normalizer(struct sp_call *call)
 {
@@ -267,6 +298,7 @@ const struct sp_evaluator_entry sp_evaluators_norms[] = {
     {"SkipSimplifiedLayerNormalization", evaluate_skip_norm},
     {"MeanVarianceNormalization", evaluate_mean_variance},
     {"LpNormalization", evaluate_lp_norm},
+    {"LRN", evaluate_local_response},
     {"Normalizer", evaluate_normalizer},
     {NULL, NULL},
 };

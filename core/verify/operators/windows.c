@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "verify/operators/evaluate.h"
+#include "verify/operators/steps.h"
 #include "verify/window_steps.h"
 
 #define PADDING (-1)
@@ -344,10 +344,33 @@ enum sp_status sp_evaluate_pool(struct sp_call *call)
     return status == SP_OK ? pool_all(call, &pool) : status;
 }
 
+/* com.microsoft's: Conv, with a fourth operand that is added, and a function of what comes of it. */
+static enum sp_status evaluate_fused_conv(struct sp_call *call)
+{
+    const char *activation = sp_node_string(call->node, "activation", "");
+    struct sp_steps steps = {call, SP_OK};
+    struct sp_call inner = *call;
+    const bool is_relu = strcmp(activation, "Relu") == 0, is_tanh = strcmp(activation, "Tanh") == 0,
+               is_sigmoid = strcmp(activation, "Sigmoid") == 0;
+    if (call->out_count != 1 || (activation[0] != '\0' && !is_relu && !is_tanh && !is_sigmoid))
+        return sp_evaluate_by_rule(call);
+    inner.in_count = call->in_count < 3 ? call->in_count : 3;
+    steps.status = sp_evaluate_conv(&inner);
+    if (sp_call_in(call, 3) != NULL)
+        call->out[0] = sp_step(&steps, call->out[0], sp_call_in(call, 3), sp_number_add);
+    if (is_tanh)
+        call->out[0] = sp_step_apply(&steps, call->out[0], "Tanh", tanh);
+    if (is_sigmoid)
+        call->out[0] = sp_step_apply(&steps, call->out[0], "Sigmoid", sp_real_sigmoid);
+    if (!is_relu || steps.status != SP_OK)
+        return steps.status;
+    const struct sp_numbers *sum = call->out[0];
+    inner.in = &sum;
+    inner.in_count = 1;
+    return sp_evaluate_relu(&inner);
+}
+
 const struct sp_evaluator_entry sp_evaluators_windows[] = {
-    {"Conv", sp_evaluate_conv},
-    {"MaxPool", sp_evaluate_pool},
-    {"AveragePool", sp_evaluate_pool},
-    {"LpPool", sp_evaluate_pool},
-    {NULL, NULL},
+    {"Conv", sp_evaluate_conv},        {"FusedConv", evaluate_fused_conv}, {"MaxPool", sp_evaluate_pool},
+    {"AveragePool", sp_evaluate_pool}, {"LpPool", sp_evaluate_pool},       {NULL, NULL},
 };
