@@ -1004,6 +1004,39 @@ class Decided(Verify):
         self.proved(original, [graph(make.node("Gather", ["x", "right"], ["y"], axis=2))])
         self.refuted(original, [graph(make.node("Gather", ["x", "wrong"], ["y"], axis=2))])
 
+    def test_linear_attention(self):
+        """Rows of the state are added up over ranks, with the whole head's scale; a delta rule reads all rows in each step."""
+        def graph(size, output, rule, *nodes, **attributes):
+            shapes = {"q": size, "k": size, "v": 6, "decay": size, "beta": 1}
+            names = ["q", "k", "v", "", "decay" if "gated" in rule else "", "beta" if "delta" in rule else ""]
+            return bytes_of(*(make.graph_input(name, [1, 3, shapes[name]]) for name in names if name),
+                            make.node("LinearAttention", names, [output, ""], domain=MS, q_num_heads=1, kv_num_heads=1,
+                                      update_rule=rule, **attributes), *nodes, make.graph_output("y", [1, 3, 6]))
+
+        reduce = make.node("AllReduce", ["p"], ["y"], domain=MS)
+        for rule in "linear", "gated":
+            original = graph(8, "y", rule)
+            self.proved(original, [graph(4, "p", rule, reduce, scale=8 ** -0.5)] * 2)
+            self.refuted(original, [graph(4, "p", rule, reduce)] * 2)
+        original = graph(8, "y", "gated_delta")
+        self.proved(original, [original])
+        self.refuted(original, [graph(4, "p", "gated_delta", reduce, scale=8 ** -0.5)] * 2)
+
+    def test_channels_around(self):
+        """LRN of the channels of a rank and those beside them, and without these."""
+        def graph(channels, *nodes, weights=()):
+            return bytes_of(make.graph_input("x", [1, 8, 3]), *weights, *nodes, make.graph_output("y", [1, channels, 3]))
+
+        def rank(start, limit, keep):
+            return graph(4, make.node("Slice", ["x", "start", "limit", "one"], ["own"]),
+                         make.node("LRN", ["own"], ["n"], size=3, alpha=0.5, beta=0.5),
+                         make.node("Slice", ["n", "from", "to", "one"], ["y"]),
+                         weights=[ints("start", start), ints("limit", limit), ints("one", 1), ints("from", keep), ints("to", keep + 4)])
+
+        original = graph(8, make.node("LRN", ["x"], ["y"], size=3, alpha=0.5, beta=0.5))
+        self.proved(original, [rank(0, 5, 0), rank(3, 8, 1)])
+        self.refuted(original, [rank(0, 4, 0), rank(3, 8, 1)])
+
     def test_a_folded_scale(self):
         """Scores by sqrt(d), and times what was folded of it: in double precision, or in float32 at each step."""
         def single(value):
