@@ -1,15 +1,18 @@
 """A decoder with a cache as a tensor graph in JSON whose sizes are symbols, as ONNX Runtime's exporters name them.
 
 Norms and attention are one operator each (SimplifiedLayerNormalization, GroupQueryAttention), the rest are products and
-elementwise operators. Weights have no data, so that any size costs nothing.
+elementwise operators; experts are one operator, too (MoE). Weights have no data, so that any size costs nothing.
 
-    decoder_graph.decoder(layers, hidden, heads, kv_heads, inner, vocabulary, dtype, names)
+    decoder_graph.decoder(layers, hidden, heads, kv_heads, inner, vocabulary, dtype, names, experts, chosen)
 """
 
 MICROSOFT = "com.microsoft"
 NAMES = {"batch": "batch_size", "positions": "sequence_length", "past": "past_sequence_length",
          "total": "total_sequence_length"}
 LLAMA3_8B = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "inner": 14336, "vocabulary": 128256}
+LLAMA3_70B = {"layers": 80, "hidden": 8192, "heads": 64, "kv_heads": 8, "inner": 28672, "vocabulary": 128256}
+MIXTRAL_8X7B = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "inner": 14336, "vocabulary": 32000,
+                "experts": 8, "chosen": 2}
 TINY = {"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "inner": 128, "vocabulary": 256}
 
 
@@ -40,6 +43,17 @@ class _Maker:
                          epsilon=1e-5)
 
 
+def _experts(make, at, x, sizes):
+    hidden, inner, experts = sizes["hidden"], sizes["inner"], sizes["experts"]
+    tokens = make.node(f"{at}.tokens", "Reshape", [x, "tokens.shape"])
+    scores = make.product(f"{at}.router", tokens, hidden, experts)
+    first, down, up = (make.weight(f"{at}.experts.{name}", experts, *shape) for name, shape in
+                       (("w1", (inner, hidden)), ("w2", (hidden, inner)), ("w3", (inner, hidden))))
+    y = make.node(f"{at}.experts", "MoE", [tokens, scores, first, "", down, "", up], domain=MICROSOFT,
+                  activation_type="silu", k=sizes["chosen"], normalize_routing_weights=1)
+    return make.node(f"{at}.back", "Reshape", [y, make.node(f"{at}.shape", "Shape", [x])])
+
+
 def _layer(make, at, x, sizes, lengths):
     hidden, head = sizes["hidden"], sizes["hidden"] // sizes["heads"]
     normed = make.norm(f"{at}.norm", x, hidden)
@@ -52,16 +66,20 @@ def _layer(make, at, x, sizes, lengths):
                   [f"{at}.attention", *present], MICROSOFT, num_heads=sizes["heads"], kv_num_heads=sizes["kv_heads"])
     x = make.node(f"{at}.add", "Add", [x, make.product(f"{at}.o", y, hidden, hidden)])
     normed = make.norm(f"{at}.norm2", x, hidden)
+    if sizes["experts"] > 0:
+        return make.node(f"{at}.add2", "Add", [x, _experts(make, at, normed, sizes)])
     gate, up = (make.product(f"{at}.{name}", normed, hidden, sizes["inner"]) for name in ("gate", "up"))
     gate = make.node(f"{at}.silu", "Mul", [gate, make.node(f"{at}.sigmoid", "Sigmoid", [gate])])
     y = make.node(f"{at}.mul", "Mul", [gate, up])
     return make.node(f"{at}.add2", "Add", [x, make.product(f"{at}.down", y, sizes["inner"], hidden)])
 
 
-def decoder(layers, hidden, heads, kv_heads, inner, vocabulary, dtype="float16", names=None):
-    """The graph as a dictionary; `names` are what symbols are called where that is not as in NAMES."""
+def decoder(layers, hidden, heads, kv_heads, inner, vocabulary, dtype="float16", names=None, experts=0,
+            chosen=0):
+    """The graph as a dictionary; `names` are what symbols are called where that is not as in NAMES. With experts, of
+    which `chosen` work on each token, these are in place of each layer's products."""
     symbols = {**NAMES, **(names or {})}
-    sizes = {"hidden": hidden, "heads": heads, "kv_heads": kv_heads, "inner": inner}
+    sizes = {"hidden": hidden, "heads": heads, "kv_heads": kv_heads, "inner": inner, "experts": experts, "chosen": chosen}
     make = _Maker(dtype)
     cache = [symbols["batch"], kv_heads, symbols["past"], hidden // heads]
     inputs = [{"name": "input_ids", "dtype": "int64", "shape": [symbols["batch"], symbols["positions"]]},
@@ -71,6 +89,8 @@ def decoder(layers, hidden, heads, kv_heads, inner, vocabulary, dtype="float16",
     make.weight("axis", 1, dtype="int64", data=[1])
     make.weight("one", 1, dtype="int64", data=[1])
     make.weight("second", dtype="int64", data=[1])
+    if experts > 0:
+        make.weight("tokens.shape", 2, dtype="int64", data=[-1, hidden])
     seen = make.node("mask.sum", "ReduceSum", ["attention_mask", "axis"], keepdims=0)
     seen = make.node("mask.last", "Sub", [seen, "one"])
     seen = make.node("mask.cast", "Cast", [seen], to=6)
