@@ -156,6 +156,31 @@ class Crashes(unittest.TestCase):
             self.assertEqual(file.read(), LONG, "what was uploaded")
         self.assertEqual(self.replay("check-1_x").returncode, 0)
 
+    def test_models_that_are_verified_together(self):
+        """All are kept: the original as the model of the report, the ranks' by their ids."""
+        rank = self.daemon.upload(onnx_make.encode(onnx_make.diamonds(20000, name="rank"))).json["id"]
+        self.assertNotEqual(rank, self.model)
+        answers = []
+        body = {"original": self.model, "ranks": [rank] * 40}
+        thread = threading.Thread(target=lambda: answers.append(self.daemon.request(
+            "POST", "/v1/verify", body, {"X-Request-Id": "verify"})))
+        thread.start()
+        self.crash()
+        self.daemon.wait_for(lambda: (self.report_or_none("verify") or {}).get("attempt") == 1, "the first report")
+        self.crash()
+        thread.join()
+        self.assertEqual((answers[0].status, answers[0].json["code"]), (500, "WORKER_CRASHED"), answers[0])
+        self.assertEqual((self.report("verify")["kind"], self.report("verify")["model"]), ("verify", self.model))
+        for name, of in (("model", self.model), (rank, rank)):
+            blob = os.path.join(self.daemon.data, "blobs", of[:2], of[2:])
+            self.assertTrue(os.path.samefile(os.path.join(self.folder("verify"), name), blob))
+        self.daemon.request("DELETE", f"/v1/models/{rank}")
+        ended = self.replay("verify")
+        self.assertEqual(ended.returncode, 0, ended)
+        with open(os.path.join(self.folder("verify"), "replay/result"), encoding="utf-8") as file:
+            answer = json.load(file)
+        self.assertEqual((answer["verdict"], answer["programs"]), ("proved", 40))
+
     def report_or_none(self, name):
         try:
             return self.report("".join(c if c.isalnum() or c == "-" else "_" for c in name))

@@ -2,7 +2,7 @@
  * A model, the models of its ranks, and a manifest of them.
  *
  * The input is pieces, each behind its length in four bytes: the manifest (or nothing: the ranks are one world), the
- * original, and one piece for each rank. What a manifest names is the rank of that number, "0", "1", ..
+ * original, and one piece for each rank. Files beside them have the same few bytes over and over. What a manifest names is the rank of that number, "0", "1", ..
  *
  * Properties: nothing breaks; an error says what; the same ranks twice get the same answer. No input takes more than the
  * memory budget.
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "fuzz.h"
 #include "verify/verify.h"
 
@@ -65,6 +66,18 @@ static enum sp_status find(void *context, const char *name, const void **ret_byt
     return SP_OK;
 }
 
+/* Files beside the models: any location but an empty one is there. */
+static bool read_beside(void *context, uint32_t program, const char *location, uint64_t offset, void *bytes,
+                        size_t size)
+{
+    unsigned char *to = bytes;
+    (void)context;
+    expect(program == SP_VERIFY_ORIGINAL || program < SP_MAX_DEVICES, "a program");
+    for (size_t i = 0; i < size; i++)
+        to[i] = (unsigned char)((offset + i) % 7);
+    return location != NULL && location[0] != '\0';
+}
+
 /* The answer as JSON, or the error; released by the caller. */
 static void verify(struct pieces *pieces, struct sp_arena *arena, const json_t *manifest, struct sp_buf *answer)
 {
@@ -86,11 +99,13 @@ static void verify(struct pieces *pieces, struct sp_arena *arena, const json_t *
                                                      .device = i,
                                                      .rank = i};
     }
+    const struct sp_verify_weights weights = {read_beside, NULL};
     const struct sp_verify_request request = {.bytes = pieces->items[1].bytes,
                                               .size = pieces->items[1].size,
                                               .program_count = count,
                                               .programs = programs,
                                               .memory_budget = BUDGET,
+                                              .weights = &weights,
                                               .explains = true};
     if (status == SP_OK)
         status = sp_verify(&request, &verification, &err);

@@ -61,6 +61,36 @@ def passed(device_, output, name="h", part=0):
 RESULT = {"name": "y", "to": "output", "tensor": "y", "box": None}
 
 
+def weight(dims, location="w.bin", offset=None, length=None, box=None, dtype=make.FLOAT, data=None):
+    """The tensor W, with data or a place in a file beside the model; the box that its metadata declare."""
+    entries = {"location": location, "offset": offset, "length": length} if data is None else {}
+    return make.delimited(5, *(make.integer(1, dim) for dim in dims), make.integer(2, dtype), make.delimited(8, "W"),
+                          *([data] if data is not None else [make.integer(14, 1)]),
+                          *(make.delimited(13, make.delimited(1, key), make.delimited(2, str(value)))
+                            for key, value in entries.items() if value is not None),
+                          *([make.delimited(16, make.delimited(1, "shardplan.box"), make.delimited(2, box))] if box else []))
+
+
+def write_weights():
+    """Weights beside the models (fuzz_ranks.c has the same seven bytes over and over there), of small models and large ones."""
+    def product(rows, columns, **said):
+        return bytes_of(make.graph_input("x", [rows, 14]), weight([14, columns], **said), make.node("MatMul", ["x", "W"], ["y"]),
+                        make.graph_output("y", [rows, columns]))
+    cases = {"beside": ({"offset": 8}, {"offset": 64}),
+             "box": ({"offset": 8, "box": "0:14,0:7+21:28"}, {"box": "0:14,7:21"}),
+             "box-outside": ({"box": "0:14,20:34"}, {"box": "0:14,-1:13"}),
+             "offsets": ({"offset": 2**63 - 1, "length": 784}, {"offset": 8, "length": 3}),
+             "inside": ({"data": make.delimited(9, bytes(i % 7 for i in range(784)))},
+                        {"data": make.delimited(4, struct.pack("<196f", *[1.5] * 196))}),
+             "short": ({"data": make.delimited(9, bytes(10))}, {"location": ""}),
+             "types": ({"dtype": 11}, {"dtype": 22}),
+             "empty": ({"columns": 0, "offset": 8}, {"columns": 0, "box": "0:14,3:3"})}
+    for size, rows in (("small", 4), ("large", 1 << 20)):
+        for name, ranks in cases.items():
+            write(f"weights-{name}-{size}", None, product(rows, 28, offset=8),
+                  *[product(rows, **{"columns": 14, **said}) for said in ranks])
+
+
 def main():
     os.makedirs(os.path.join(HERE, "corpus/ranks"), exist_ok=True)
     double = rank(4, make.node("Add", ["x", "x"], ["y"]))
@@ -126,6 +156,7 @@ def main():
                         "box-of-nothing": ([], [[], []]), "box-of-text": ("x", [["a", "b"], 3])}.items():
         write(name, {"devices": [device(i, [given(box=box)], [{**RESULT, "box": box}], model=0) for i, box in enumerate(boxes)]},
               double, half)
+    write_weights()
     for name, manifest in {"no-devices": {}, "devices-of-text": {"devices": ["x"]}, "no-parts": {"devices": [{"id": 0}]},
                            "negative": {"devices": [device(-1, [], [], part=-1, world=-1, place=-1)]},
                            "large": {"devices": [device(1 << 40, [given()], [RESULT], model=0, part=1 << 31, world=1 << 31,
