@@ -44,7 +44,7 @@ struct sp_verify_failure {
     const char *output;              /* of the original; NULL: of none */
     const char *message;             /* a full sentence */
     const char *expected, *nearest;  /* or NULL */
-    bool is_odd;                     /* for blame: the node differs from those that do the same elsewhere */
+    int certainty;                   /* for blame: 2 a wrong input, 1 a node unlike its peers: comes first */
 };
 
 /* A collective that was carried out. */

@@ -64,12 +64,12 @@ static const struct sp_node *first_user(const struct sp_value *value)
 
 /* What stands in its place beside others' nodes. */
 static enum sp_status name_odd(struct sp_verification *all, struct sp_run_place odd, struct sp_run_place peer,
-                               bool is_sure, struct sp_error *err)
+                               struct sp_error *err)
 {
     struct sp_verify_failure failure = {
-        .verdict = verdict_of(all), .run = odd.run, .node = odd.value->producer, .is_odd = true};
+        .verdict = verdict_of(all), .run = odd.run, .node = odd.value->producer, .certainty = 1};
     const struct sp_node *original = sp_blame_original_node(all, failure.node, odd.value);
-    if (is_sure || (original != NULL && sp_blame_differs_in_form(all, odd.run, failure.node, original)))
+    if (original != NULL && sp_blame_differs_in_form(all, odd.run, failure.node, original))
         failure.verdict = SP_REFUTED;
     failure.message = "It differs from what stands in its place for other parts of the same tensor.";
     failure.nearest = sp_blame_describe(all, odd.run, failure.node);
@@ -92,9 +92,8 @@ static enum sp_status name_node(struct sp_verification *all, const struct sp_rec
         result = source.value;
     }
     struct sp_run_place odd, peer;
-    bool is_sure;
-    if (sp_blame_odd_one(all, known, run, node, &odd, &peer, &is_sure))
-        return name_odd(all, odd, peer, is_sure, err);
+    if (sp_blame_odd_one(all, known, run, node, &odd, &peer))
+        return name_odd(all, odd, peer, err);
     const struct sp_value *whole = sp_is_collective(node) ? NULL : partial_of(all, known, run, node, position);
     const struct sp_node *user = whole != NULL ? first_user(result) : NULL;
     const struct sp_node *named = user != NULL ? user : node,
@@ -167,6 +166,15 @@ static uint32_t place_of(struct sp_verification *all, const struct sp_verify_run
     return place;
 }
 
+/* Whether a failure is told before another one: wrong inputs, then the first node, of one place what is more certain. */
+static bool comes_before(const struct sp_verify_failure *a, uint32_t place, const struct sp_verify_failure *b,
+                         uint32_t other)
+{
+    if ((a->certainty == 2) != (b->certainty == 2))
+        return a->certainty == 2;
+    return place != other ? place < other : a->certainty > b->certainty;
+}
+
 /* Failures that name nodes, the first one first; those of outputs behind them. */
 static enum sp_status order_failures(struct sp_verification *all, struct sp_error *err)
 {
@@ -179,8 +187,7 @@ static enum sp_status order_failures(struct sp_verification *all, struct sp_erro
         const bool names_node = own.run != NULL && own.node != NULL && own.output == NULL;
         const uint32_t place = names_node ? place_of(all, own.run, own.node) : UINT32_MAX;
         uint32_t at = i;
-        for (; at > 0 && (places[at - 1] > place || (places[at - 1] == place && own.is_odd && !items[at - 1].is_odd));
-             at--) {
+        for (; at > 0 && comes_before(&own, place, &items[at - 1], places[at - 1]); at--) {
             items[at] = items[at - 1];
             places[at] = places[at - 1];
         }
@@ -207,7 +214,7 @@ static enum sp_status name_inputs(struct sp_verification *all, const struct sp_r
             .verdict = verdict_of(all),
             .run = run,
             .node = value->uses[0].node,
-            .is_odd = true,
+            .certainty = 2,
             .message = sp_arena_printf(all->arena, "It is given a part of '%.200s', where one of '%.200s' is due.",
                                        outcome->of->name, named->name)};
         status = failure.message != NULL ? sp_verify_fail(all, failure, err) : sp_fail_memory(err);
@@ -235,6 +242,38 @@ static uint32_t count_alike(const struct sp_verification *all, const struct sp_n
         }
     }
     return count;
+}
+
+/* Where parts cannot be joined, what made the one of a shape that the fewest have. */
+static void name_odd_part(struct sp_verification *all, struct sp_verify_failure *failure)
+{
+    const struct sp_node *node = failure->node;
+    uint32_t least = UINT32_MAX, most = 0;
+    struct sp_run_place odd = {0};
+    if (failure->run == NULL || node == NULL || strcmp(node->op_type, "Concat") != 0)
+        return;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_outcome *own = sp_variable_of(failure->run, node->inputs[i]);
+        uint32_t alike = 0;
+        for (uint32_t k = 0; own != NULL && k < node->input_count; k++) {
+            const struct sp_outcome *other = sp_variable_of(failure->run, node->inputs[k]);
+            bool is_alike = other != NULL && other->numbers->rank == own->numbers->rank;
+            for (uint32_t axis = 0; is_alike && axis < own->numbers->rank; axis++)
+                is_alike = axis == (uint32_t)sp_node_int(node, "axis", 0) ||
+                           own->numbers->axes[axis].extent == other->numbers->axes[axis].extent;
+            alike += is_alike;
+        }
+        most = own != NULL && alike > most ? alike : most;
+        if (own != NULL && alike < least) {
+            least = alike;
+            odd = (struct sp_run_place){failure->run, node->inputs[i]};
+        }
+    }
+    odd = least < most ? sp_blame_behind_moves(all, odd, NULL) : odd;
+    if (least < most && odd.value != NULL && odd.value->producer != NULL) {
+        failure->run = odd.run;
+        failure->node = odd.value->producer;
+    }
 }
 
 /* Where members do not fit, the one is named whose tensor has a shape that no other collective of that name has. */
@@ -266,6 +305,14 @@ static void name_odd_shape(const struct sp_verification *all, struct sp_verify_f
     }
 }
 
+static void name_misfit(struct sp_verification *all, struct sp_verify_failure *failure)
+{
+    if (failure->output == NULL && failure->verdict == SP_REFUTED) {
+        name_odd_shape(all, failure);
+        name_odd_part(all, failure);
+    }
+}
+
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
 {
     struct sp_recognised known = {0};
@@ -275,7 +322,7 @@ enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < all->failures.count; i++)
-        name_odd_shape(all, &all->failures.items[i]);
+        name_misfit(all, &all->failures.items[i]);
     sp_blame_vouch(all, &known);
     for (uint32_t i = 0; i < all->run_count; i++)
         count += suspect_of(all, &known, &all->runs[i], &suspects[count]);

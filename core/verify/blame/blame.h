@@ -81,14 +81,17 @@ bool sp_blame_differs_in_form(struct sp_verification *all, const struct sp_verif
 const struct sp_numbers *sp_blame_constant_of(const struct sp_verify_run *run, const struct sp_value *value);
 #define SP_CONSTANT_TOLERANCE 1e-6 /* what rounding to float32 leaves */
 
+/* What is computed, behind all that only moves it, in the run that hands it on, too. *ret_identity is what an Identity on
+   the way makes of it, or the place itself; it may be NULL. */
+struct sp_run_place sp_blame_behind_moves(struct sp_verification *all, struct sp_run_place place,
+                                          struct sp_run_place *ret_identity);
+
 /* ---- peers.c ---------------------------------------------------------------------------------------------------- */
 
 /*
  * The node at which one of several that make parts of one tensor, or terms of one sum, differs in form from the others: by
  * its operator, a number, or the order of operands. What `suspect` makes is wrong. False where all are alike, or where
- * nothing says which is the wrong one. *ret_peer is what stands in its place beside it; *ret_is_sure says whether the
- * original has the number that stands there, and not the one that is found.
+ * nothing says which is the wrong one. *ret_peer is what stands in its place beside it.
  */
 bool sp_blame_odd_one(struct sp_verification *all, const struct sp_recognised *known, const struct sp_verify_run *run,
-                      const struct sp_node *suspect, struct sp_run_place *ret_odd, struct sp_run_place *ret_peer,
-                      bool *ret_is_sure);
+                      const struct sp_node *suspect, struct sp_run_place *ret_odd, struct sp_run_place *ret_peer);

@@ -70,11 +70,14 @@ static bool has_equal_numbers(const struct sp_numbers *a, const struct sp_number
     return true;
 }
 
-/* Whether a node that an operator was taken apart into adds a number that is not the operator's epsilon. */
+/* Whether a node that an operator was taken apart into adds a number under a root that is not the operator's epsilon. */
 static bool has_other_epsilon(const struct sp_verify_run *run, const struct sp_node *node,
                               const struct sp_node *expected)
 {
     const struct sp_attribute *epsilon = sp_node_attribute(expected, "epsilon");
+    const struct sp_value *sum = node->output_count > 0 ? node->outputs[0] : NULL;
+    if (sum == NULL || sum->use_count != 1 || strcmp(sum->uses[0].node->op_type, "Sqrt") != 0)
+        return false;
     for (uint32_t i = 0; epsilon != NULL && strcmp(node->op_type, "Add") == 0 && i < node->input_count; i++) {
         const struct sp_numbers *x = sp_blame_constant_of(run, node->inputs[i]);
         if (x != NULL && x->count == 1 && sp_dtype_is_float(x->dtype))

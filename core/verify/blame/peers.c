@@ -14,28 +14,6 @@ struct step {
     bool is_extra; /* the other chain lacks it */
 };
 
-/* What is computed, behind all that only moves it, in the run that hands it on, too. *ret_identity is what an
-   Identity on the way makes of it, or the place itself. */
-static struct sp_run_place behind_moves(struct sp_verification *all, struct sp_run_place place,
-                                        struct sp_run_place *ret_identity)
-{
-    *ret_identity = place;
-    for (uint32_t hops = 0; place.value != NULL && hops < SP_MAX_FOLLOWED; hops++) {
-        const struct sp_node *node = place.value->producer;
-        struct sp_verify_run *giver = NULL;
-        if (node != NULL && !sp_is_collective(node) && sp_blame_moves(node) && strcmp(node->op_type, "Gather") != 0) {
-            if (strcmp(node->op_type, "Identity") == 0)
-                *ret_identity = place;
-            place.value = node->inputs[0];
-        } else if (node == NULL && place.run != &all->original &&
-                   (place.value = sp_ports_source(all, place.run, place.value, &giver)) != NULL)
-            place.run = giver;
-        else
-            break;
-    }
-    return place;
-}
-
 static bool is_commutative(const struct sp_node *node)
 {
     return strcmp(node->op_type, "Add") == 0 || strcmp(node->op_type, "Mul") == 0 || strcmp(node->op_type, "And") == 0;
@@ -74,6 +52,26 @@ static bool read_differently(const struct step *step)
     return false;
 }
 
+static const char *operator_behind(struct sp_verification *all, struct sp_run_place place)
+{
+    place = sp_blame_behind_moves(all, place, NULL);
+    return place.value != NULL && place.value->producer != NULL ? place.value->producer->op_type : "";
+}
+
+/* Whether the first operand of one node is made as the second one of the other is, and the other way round. */
+static bool are_turned(struct sp_verification *all, const struct step *step)
+{
+    const struct sp_node *a = step->own.value->producer, *b = step->peer.value->producer;
+    if (a->input_count != 2 || b->input_count != 2 || is_commutative(a))
+        return false;
+    const char *own[2], *peer[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        own[i] = operator_behind(all, (struct sp_run_place){step->own.run, a->inputs[i]});
+        peer[i] = operator_behind(all, (struct sp_run_place){step->peer.run, b->inputs[i]});
+    }
+    return strcmp(own[0], own[1]) != 0 && strcmp(own[0], peer[1]) == 0 && strcmp(own[1], peer[0]) == 0;
+}
+
 static bool have_other_attributes(const struct sp_node *a, const struct sp_node *b)
 {
     for (uint32_t i = 0; i < a->attribute_count; i++) {
@@ -92,8 +90,8 @@ static bool is_more(struct sp_verification *all, struct sp_run_place place, cons
 {
     const struct sp_node *node = place.value->producer;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        struct sp_run_place last;
-        const struct sp_run_place before = behind_moves(all, (struct sp_run_place){place.run, node->inputs[i]}, &last);
+        const struct sp_run_place before =
+            sp_blame_behind_moves(all, (struct sp_run_place){place.run, node->inputs[i]}, NULL);
         if (before.value != NULL && before.value->producer != NULL &&
             strcmp(before.value->producer->op_type, other->op_type) == 0)
             return true;
@@ -119,8 +117,8 @@ static bool find_difference(struct sp_verification *all, struct step first, stru
     for (uint32_t i = 0; i < count; i++) {
         struct step step = queue[i];
         struct sp_run_place last, last_of_peer;
-        step.own = behind_moves(all, step.own, &last);
-        step.peer = behind_moves(all, step.peer, &last_of_peer);
+        step.own = sp_blame_behind_moves(all, step.own, &last);
+        step.peer = sp_blame_behind_moves(all, step.peer, &last_of_peer);
         const struct sp_node *a = step.own.value != NULL ? step.own.value->producer : NULL,
                              *b = step.peer.value != NULL ? step.peer.value->producer : NULL;
         if (a == NULL || b == NULL || a == b || sp_is_collective(a) || sp_is_collective(b))
@@ -136,7 +134,7 @@ static bool find_difference(struct sp_verification *all, struct step first, stru
             has_extra = has_extra || is_more(all, step.own, b);
             continue;
         }
-        if (is_other || read_differently(&step) || have_other_attributes(a, b)) {
+        if (is_other || read_differently(&step) || are_turned(all, &step) || have_other_attributes(a, b)) {
             *ret = step;
             return true;
         }
@@ -210,8 +208,7 @@ static uint32_t terms_of(struct sp_verification *all, const struct sp_verify_run
     for (uint32_t i = 0; is_sum && i < node->input_count && count < MAX_PEERS; i++)
         terms[count++] = (struct sp_run_place){run, node->inputs[i]};
     for (uint32_t i = 0; is_sum && i < count; i++) { /* sums of sums */
-        struct sp_run_place identity;
-        const struct sp_run_place term = behind_moves(all, terms[i], &identity);
+        const struct sp_run_place term = sp_blame_behind_moves(all, terms[i], NULL);
         const struct sp_node *inner = term.value != NULL ? term.value->producer : NULL;
         if (inner == NULL || inner->input_count != 2 || strcmp(inner->op_type, node->op_type) != 0 ||
             sp_blame_original_node(all, inner, inner->outputs[0]) != original || count == MAX_PEERS)
@@ -301,8 +298,7 @@ static bool is_odd(struct sp_verification *all, const struct sp_recognised *know
 }
 
 bool sp_blame_odd_one(struct sp_verification *all, const struct sp_recognised *known, const struct sp_verify_run *run,
-                      const struct sp_node *suspect, struct sp_run_place *ret_odd, struct sp_run_place *ret_peer,
-                      bool *ret_is_sure)
+                      const struct sp_node *suspect, struct sp_run_place *ret_odd, struct sp_run_place *ret_peer)
 {
     struct sp_run_place chains[MAX_PEERS];
     uint32_t count = terms_of(all, run, suspect, chains);
@@ -317,13 +313,11 @@ bool sp_blame_odd_one(struct sp_verification *all, const struct sp_recognised *k
             continue;
         *ret_odd = found.own;
         *ret_peer = found.peer;
-        *ret_is_sure = !found.is_extra && has_number_of_peer(all, &found);
         return true;
     }
     for (uint32_t a = 0; sum != NULL && a < count; a++) { /* alike, but of other rows of a table, say */
         struct sp_run_place identity;
-        *ret_odd = *ret_peer = behind_moves(all, chains[a], &identity);
-        *ret_is_sure = false;
+        *ret_odd = *ret_peer = sp_blame_behind_moves(all, chains[a], &identity);
         const struct sp_outcome *outcome = sp_variable_of(chains[a].run, chains[a].value);
         if (outcome != NULL && outcome->of != NULL && is_foreign(known, sum, chains[a]) && ret_odd->value != NULL &&
             ret_odd->value->producer != NULL && !sp_is_collective(ret_odd->value->producer))

@@ -206,3 +206,24 @@ bool sp_blame_find_source(struct sp_verification *all, const struct sp_recognise
     }
     return false;
 }
+
+struct sp_run_place sp_blame_behind_moves(struct sp_verification *all, struct sp_run_place place,
+                                          struct sp_run_place *ret_identity)
+{
+    if (ret_identity != NULL)
+        *ret_identity = place;
+    for (uint32_t hops = 0; place.value != NULL && hops < SP_MAX_FOLLOWED; hops++) {
+        const struct sp_node *node = place.value->producer;
+        struct sp_verify_run *giver = NULL;
+        if (node != NULL && !sp_is_collective(node) && sp_blame_moves(node) && strcmp(node->op_type, "Gather") != 0) {
+            if (ret_identity != NULL && strcmp(node->op_type, "Identity") == 0)
+                *ret_identity = place;
+            place.value = node->inputs[0];
+        } else if (node == NULL && place.run != &all->original &&
+                   (place.value = sp_ports_source(all, place.run, place.value, &giver)) != NULL)
+            place.run = giver;
+        else
+            break;
+    }
+    return place;
+}
