@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "plan/proof/proof.h"
+#include "plan/service/service.h"
 
 bool is_dash(const char *text)
 {
@@ -56,18 +57,18 @@ static enum sp_status write_plan_file(const char *path, const struct sp_plan *pl
 }
 
 /* What devices run, and what shows it. */
-static enum sp_status emit_realised(const struct plan_request *request, const struct sp_subject *subject,
-                                    struct sp_error *err)
+static enum sp_status emit_realised(const struct plan_request *request, const char *folder,
+                                    const struct sp_subject *subject, struct sp_error *err)
 {
     struct sources sources = sources_open(&request->input);
     struct emit emit = {0};
-    char *simulation = path_in(request->emit, "simulation.onnx"), *trace = path_in(request->emit, "timeline.pftrace");
+    char *simulation = path_in(folder, "simulation.onnx"), *trace = path_in(folder, "timeline.pftrace");
     enum sp_status status = simulation != NULL && trace != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK)
         status = emit_init(&emit, subject, &sources, &request->progress.watch, err);
     emit.with_simulation = subject->model != NULL && !request->skips_simulation;
     if (status == SP_OK && subject->model != NULL)
-        status = emit_devices(&emit, request->emit, "ort-collectives", err);
+        status = emit_devices(&emit, folder, "ort-collectives", err);
     if (status == SP_OK && emit.with_simulation)
         status = emit_file(&emit, simulation, "simulation", err);
     else if (status == SP_OK && simulation != NULL && access(simulation, F_OK) == 0)
@@ -85,12 +86,12 @@ static enum sp_status emit_realised(const struct plan_request *request, const st
     return status;
 }
 
-static enum sp_status emit_plan(const struct plan_request *request, struct sp_job *job, const struct sp_plan *plan,
-                                double seconds, struct sp_error *err)
+static enum sp_status emit_plan(const struct plan_request *request, const char *folder, struct sp_job *job,
+                                const struct sp_plan *plan, double seconds, struct sp_error *err)
 {
     struct sp_subject *subject = NULL;
-    char *json = path_in(request->emit, "plan.json"), *annotated = path_in(request->emit, "annotated.onnx");
-    enum sp_status status = json != NULL && annotated != NULL ? emit_folder(request->emit, err) : sp_fail_memory(err);
+    char *json = path_in(folder, "plan.json"), *annotated = path_in(folder, "annotated.onnx");
+    enum sp_status status = json != NULL && annotated != NULL ? emit_folder(folder, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = write_plan_file(json, plan, seconds, err);
     if (status == SP_OK && plan->model != NULL)
@@ -98,10 +99,25 @@ static enum sp_status emit_plan(const struct plan_request *request, struct sp_jo
     if (status == SP_OK)
         status = sp_subject_from_plan(job, plan, &subject, err);
     if (status == SP_OK)
-        status = emit_realised(request, subject, err);
+        status = emit_realised(request, folder, subject, err);
     sp_subject_destroy(subject);
     free(annotated);
     free(json);
+    return status;
+}
+
+/* A service whose prompts have devices of their own has a plan more, in a folder more. */
+static enum sp_status emit_plans(const struct plan_request *request, struct sp_job *job, const struct sp_plan *plan,
+                                 double seconds, struct sp_error *err)
+{
+    const struct sp_service_pools *pools = plan->service != NULL ? plan->service->pools : NULL;
+    enum sp_status status = emit_plan(request, request->emit, job, plan, seconds, err);
+    if (status != SP_OK || pools == NULL)
+        return status;
+    char *folder = path_in(request->emit, SP_PROMPTS_FOLDER);
+    status = folder != NULL ? emit_plan(request, folder, pools->prompt_job, pools->prompt_plan, seconds, err)
+                            : sp_fail_memory(err);
+    free(folder);
     return status;
 }
 
@@ -168,7 +184,7 @@ enum sp_status deliver_plan(const struct common *common, const struct plan_reque
     if (status == SP_OK && request->plan_path != NULL)
         status = write_plan_file(request->plan_path, plan, seconds, err);
     if (status == SP_OK && request->emit != NULL)
-        status = emit_plan(request, job, plan, seconds, err);
+        status = emit_plans(request, job, plan, seconds, err);
     return status == SP_OK ? print_plan(common, request, plan, seconds, err) : status;
 }
 

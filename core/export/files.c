@@ -158,6 +158,29 @@ static void write_cuts(const struct sp_plan *plan, struct sp_json *json)
         sp_cuts_write(&plan->micro->cuts, json);
 }
 
+static void write_pool(struct sp_json *json, const char *name, uint32_t copies, uint32_t devices, const char *folder)
+{
+    sp_json_key(json, name);
+    sp_json_begin_object(json);
+    sp_json_member_int(json, "copies", copies);
+    sp_json_member_int(json, "devices_per_copy", devices);
+    sp_json_member_string(json, "folder", folder);
+    sp_json_end_object(json);
+}
+
+/* Where the files of devices for prompts and for steps are, each with a manifest of its own. */
+static void write_pools(const struct sp_plan *plan, struct sp_json *json)
+{
+    const struct sp_service_pools *pools = plan != NULL && plan->service != NULL ? plan->service->pools : NULL;
+    if (pools == NULL)
+        return;
+    sp_json_key(json, "pools");
+    sp_json_begin_object(json);
+    write_pool(json, "prefill", pools->prompt_copies, pools->prompt_devices, SP_PROMPTS_FOLDER);
+    write_pool(json, "decode", pools->step_copies, pools->step_devices, ".");
+    sp_json_end_object(json);
+}
+
 /* Which models are run in which phase. */
 static void write_phases(uint32_t count, const struct sp_phase_models *phases, struct sp_json *json)
 {
@@ -223,6 +246,7 @@ enum sp_status sp_file_manifest(const struct sp_file_request *request, const str
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     write_copies(subject, &json);
     write_cuts(subject->plan, &json);
+    write_pools(subject->plan, &json);
     write_phases(phase_count, phases, &json);
     enum sp_status status = SP_OK;
     if (sp_file_is_repository(request->format))

@@ -431,7 +431,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     const bool has_replicas = options->max_replicas != SP_REPLICAS_NOT_GIVEN;
     joint.max_replicas = has_replicas ? options->max_replicas : 1;
     joint.max_copies = has_replicas ? options->max_replicas : options->strategy == SP_STRATEGY_AUTO ? 0 : 1;
-    if (options->any_sets)
+    if (options->any_sets || options->traffic != NULL) /* whose copies are the service's */
         joint.max_copies = 1;
     joint.skips_routes = contraction.workload != workload || workload->micro_batches > 1;
     joint.seed = options->seed;

@@ -117,7 +117,7 @@ static uint32_t micro_batches_of(const json_t *plan)
     const json_int_t count = json_integer_value(json_object_get(json_object_get(plan, "micro_batches"), "count"));
     if (count > 0 && count <= SP_MAX_MICRO_BATCHES)
         return (uint32_t)count;
-    return json_object_get(plan, "service") != NULL ? 1 : 0;
+    return json_object_get(json_object_get(plan, "options"), "workload") != NULL ? 1 : 0;
 }
 
 /* ---- the plan --------------------------------------------------------------------------------------------------- */

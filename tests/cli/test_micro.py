@@ -3,6 +3,7 @@ import json
 import os
 import unittest
 
+import jsonschema
 import test_cli
 
 DATA = os.environ.get("SHARDPLAN_TEST_DATA", os.path.join(test_cli.TOP, "../shared/data"))
@@ -194,6 +195,8 @@ class Micro(test_cli.Case):
         plan, phases = self.served(*self.PIPELINE, "--micro-batches", "4", "--emit", out, model=self.layers())
         with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
+        with open(os.path.join(test_cli.TOP, "api/schema/manifest.schema.json"), encoding="utf-8") as file:
+            jsonschema.Draft202012Validator(json.load(file)).validate(manifest)
         self.assertEqual(phases["bulk"]["configuration"], "shardplan")
         for phase in manifest["phases"]:
             of = phase if "devices" in phase else manifest

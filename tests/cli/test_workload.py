@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import jsonschema  # noqa: E402
 import test_cli  # noqa: E402
 
 sys.path.insert(0, os.path.join(test_cli.TOP, "tests/tools"))
@@ -146,6 +147,44 @@ class Workload(test_cli.Case):
                 self.expect_generation(service, LLM)
                 simulated = self.json("simulate", written, "--requests", "4000", "--closed-loop")
                 self.assertAlmostEqual(simulated["tpot_seconds"]["mean"] / service["tpot_seconds"], 1, delta=0.1)
+
+    def test_pools_have_files_of_their_own(self):
+        """Those of a copy for prompts are a plan of its own, which is made again from its file."""
+        out = self.path("out")
+        service = self.served({**LLM, "pools": "separate"}, "--emit", out)["service"]
+        with open(os.path.join(out, "manifest.json"), encoding="utf-8") as file:
+            pools = json.load(file)["pools"]
+        self.assertEqual(set(pools), {"prefill", "decode"})
+        for name, phase in zip(("prefill", "decode"), service["phases"]):
+            folder, of = os.path.join(out, pools[name]["folder"]), service["pools"][name]
+            self.assertEqual((pools[name]["copies"], pools[name]["devices_per_copy"]), (of["copies"], of["devices_per_copy"]))
+            with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+                plan = json.load(file)
+            with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+                manifest = json.load(file)
+            with open(os.path.join(test_cli.TOP, "api/schema/manifest.schema.json"), encoding="utf-8") as file:
+                jsonschema.Draft202012Validator(json.load(file)).validate(manifest)
+            self.assertEqual(len(plan["devices"]), of["devices_per_copy"])
+            self.assertEqual(len(manifest["devices"]), of["devices_per_copy"])
+            for device in manifest["devices"]:
+                for part in device["parts"]:
+                    self.assertTrue(os.path.exists(os.path.join(folder, part["model"])))
+            if name == "prefill":
+                self.assertEqual(plan["options"]["dims"], phase["dims"])
+                self.assertEqual(plan["estimate"]["latency_seconds"], phase["latency_seconds"])
+            rows = self.done("export", os.path.join(folder, "plan.json"), "--model", self.model, "--format", "csv-devices")
+            self.assertEqual(len(rows.stdout.splitlines()), 1 + of["devices_per_copy"])
+
+    def test_copies_are_the_services(self):
+        """As many as there is room for, or as --replicas allows; the plan of a copy has none of its own."""
+        phases = {"phases": [{"name": "step", "dims": {"batch_size": 1, "sequence_length": 1, "past_sequence_length": 50,
+                                                       "total_sequence_length": 51}}]}
+        for asked, most in ((), 4), (("--replicas", "2"), 2), (("--replicas", "1"), 1):
+            with self.subTest(asked):
+                plan = self.served(phases, *asked, count=4)
+                self.assertNotIn("copies", plan)
+                self.assertEqual(max(row["copies"] for row in plan["service"]["candidates"]), most)
+                self.assertLessEqual(plan["service"]["copies"], most)
 
     def test_phases_are_plans_at_their_sizes(self):
         """On one device there is one placement: a phase takes what a plan of that step takes."""

@@ -154,6 +154,24 @@ const struct sp_plan *sp_copy_plan_of(const struct sp_copy *copy)
     return copy->plan;
 }
 
+/* Behind the copy's jobs, with which it goes. */
+static void hold_job(struct sp_copy *copy, struct sp_job *job)
+{
+    struct sp_job *last = copy->job;
+    while (last->next != NULL)
+        last = last->next;
+    last->next = job;
+}
+
+void sp_copy_join(struct sp_copy *copy, struct sp_copy *other, struct sp_job **ret_job, const struct sp_plan **ret_plan)
+{
+    *ret_job = other->job;
+    *ret_plan = other->plan;
+    hold_job(copy, other->job);
+    other->job = NULL;
+    other->plan = NULL;
+}
+
 void sp_copy_take(struct sp_copy *copy, struct sp_job **ret_job, struct sp_plan **ret_plan)
 {
     *ret_job = copy->job;
@@ -239,7 +257,6 @@ static enum sp_status plan_like(const struct sp_copy *copy, const struct sp_cut_
 enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_cut_sizes *at, struct sp_job **ret_job,
                                  struct sp_plan **ret_plan, struct sp_error *err)
 {
-    struct sp_job *last = copy->job;
     struct like like = {0};
     *ret_plan = NULL;
     if (is_same(at, &copy->at))
@@ -247,9 +264,8 @@ enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_cut_sizes
     enum sp_status status = plan_like(copy, at, &like, err);
     if (status != SP_OK)
         return status;
-    while (last->next != NULL)
-        last = last->next;
-    last->next = *ret_job = like.job;
+    hold_job(copy, like.job);
+    *ret_job = like.job;
     *ret_plan = like.plan;
     return SP_OK;
 }

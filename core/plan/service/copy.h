@@ -68,6 +68,10 @@ enum sp_status sp_copy_add_phase(struct sp_copy *copy, const struct sp_cut_sizes
 
 const struct sp_plan *sp_copy_plan_of(const struct sp_copy *copy);
 
+/* Takes over the job and the plan of another copy, which has no more use than to be destroyed: they go with this copy's. */
+void sp_copy_join(struct sp_copy *copy, struct sp_copy *other, struct sp_job **ret_job,
+                  const struct sp_plan **ret_plan);
+
 /* The copy's job, with those of its phases, and its plan become the caller's; the copy has no more use than to be destroyed. */
 void sp_copy_take(struct sp_copy *copy, struct sp_job **ret_job, struct sp_plan **ret_plan);
 

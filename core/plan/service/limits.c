@@ -122,11 +122,12 @@ bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindi
     const struct sp_plan_note pool = {
         .code = "POOLS_SEPARATE",
         .severity = "note",
-        .message =
-            "The plan and its files are those of a copy for decode steps; a copy for prompts is a plan of its own.",
-        .hint =
-            "Plan that one with the devices of a copy for prompts, '--objective latency', and the sizes of the phase "
-            "prefill as '--dim'.",
+        .message = "The plan and its files are those of a copy for decode steps; a copy for prompts is a plan of its "
+                   "own, whose "
+                   "files '--emit' writes to the folder 'prefill' beside them.",
+        .hint = "Elsewhere plan that one with the devices of a copy for prompts, '--objective latency', and the sizes "
+                "of the "
+                "phase prefill as '--dim'.",
     };
     bool ok = !service->price_is_listed || sp_note_add(bindings, &listed);
     ok = ok && (service->pools == NULL || sp_note_add(bindings, &pool));

@@ -388,11 +388,17 @@ enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct
         figures.llm.decode = step.group;
         status = sp_serve_llm_phases(&steps, &figures, service, err);
     }
-    sp_copy_destroy(prompts.copy);
-    if (status != SP_OK) {
+    struct sp_service_pools *delivered = SP_NEW(serving->arena, struct sp_service_pools);
+    if (status == SP_OK && delivered == NULL)
+        status = sp_fail_memory(err);
+    if (status != SP_OK || delivered == NULL) {
+        sp_copy_destroy(prompts.copy);
         sp_copy_destroy(steps.copy);
         return status;
     }
+    *delivered = *pools;
+    sp_copy_join(steps.copy, prompts.copy, &delivered->prompt_job, &delivered->prompt_plan);
+    service->pools = delivered;
     assert(limits.times != NULL); /* as when the pools were searched */
     *times = *limits.times;
     times->of.prompt_count = of_prompt.times->of.prompt_count;

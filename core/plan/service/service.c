@@ -331,11 +331,18 @@ static enum sp_status try_copies(struct choosing *c, const struct sp_cluster *pa
     return c->serving.traffic->is_llm ? try_llm(c, part, copies, err) : try_phases(c, part, copies, err);
 }
 
+/* So many copies of a size at most: as there is room for, and as the options allow. */
+static uint32_t most_copies(const struct choosing *c, uint32_t size)
+{
+    const uint32_t room = c->serving.cluster->device_count / size, allowed = c->serving.options.max_replicas;
+    return allowed != SP_REPLICAS_NOT_GIVEN && allowed < room ? allowed : room;
+}
+
 /* For the fewest devices, or the cheapest, which is the same among equal ones: as few copies of a size as keep the
    limits, and none with more devices than the best. */
 static enum sp_status try_fewest(struct choosing *c, const struct sp_cluster *part, struct sp_error *err)
 {
-    const uint32_t size = part->device_count, most = c->serving.cluster->device_count / size;
+    const uint32_t size = part->device_count, most = most_copies(c, size);
     enum sp_status status = SP_OK;
     bool is_found = false;
     for (uint32_t copies = 1; status == SP_OK && copies <= most && !is_found; copies++) {
@@ -366,7 +373,7 @@ static enum sp_status try_all(struct choosing *c, struct sp_error *err)
         if (c->serving.objective == SP_OBJECTIVE_DEVICES)
             status = try_fewest(c, part, err);
         else
-            status = try_copies(c, part, cluster->device_count / size, err);
+            status = try_copies(c, part, most_copies(c, size), err);
     }
     return status;
 }

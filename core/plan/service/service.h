@@ -6,7 +6,8 @@
  * the weights, and the copies are equal. What is looked at:
  *
  *   copies      1, and every other number for which a copy's devices are a block whose links are those of the next
- *               one's; copies divide the sequences in flight evenly. Only where all devices are of one group
+ *               one's; copies divide the sequences in flight evenly. No more than the options' replicas, where these are
+ *               given: a copy is one, its plan has none of its own. Only where all devices are of one group
  *               For the fewest or the cheapest devices: from small copies up, no more of a size than keep the limits
  *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
  *               language model), and the best one for all phases together, each as often as a request runs it
@@ -40,7 +41,10 @@ struct sp_service_times {
     struct sp_step_times of;
 };
 
-/* Devices of their own for prompts and for steps (service/pools.h). The plan is that of a copy for steps. */
+/* Devices of their own for prompts and for steps (service/pools.h). The plan is that of a copy for steps; that of a copy for
+   prompts goes with its job. */
+#define SP_PROMPTS_FOLDER "prefill" /* of the files of a copy for prompts, beside those of a copy for steps */
+
 struct sp_service_pools {
     uint32_t prompt_copies, prompt_devices, step_copies, step_devices; /* devices: of one copy */
     const char *prompt_description, *step_description;                 /* of one copy */
@@ -49,6 +53,8 @@ struct sp_service_pools {
     double prompt_memory_bytes;           /* of the fullest device for prompts */
     double cache_bytes, transfer_seconds; /* of one request, and over the links of one copy */
     double link_share;                    /* of the time of these links */
+    struct sp_job *prompt_job;
+    const struct sp_plan *prompt_plan;
 };
 
 enum sp_limit_state { SP_LIMIT_KEPT, SP_LIMIT_UNCERTAIN, SP_LIMIT_BROKEN };
