@@ -28,6 +28,9 @@ struct sp_numbers {
     struct sp_index_axis *axes;
     uint64_t count; /* product of the axes' counts */
     struct sp_number *items;
+    /* Of roots that a reduction takes: what they are roots of, by item, and which roots. Else NULL. */
+    const struct sp_number *radicands;
+    int64_t degree;
 };
 
 /* A tensor to be filled in; SP_ERR_LIMIT beyond SP_MAX_EVALUATED_NUMBERS. The axes are copied. */

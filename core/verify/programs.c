@@ -297,7 +297,13 @@ static struct sp_numbers *keep(struct sp_verification *all, const struct sp_call
         return NULL;
     if (x->count > 0)
         memcpy(own->items, x->items, x->count * sizeof *own->items);
-    return own;
+    if (x->radicands == NULL)
+        return own;
+    struct sp_number *radicands = SP_NEW_ARRAY(all->arena, x->count, struct sp_number);
+    if (radicands != NULL && x->count > 0)
+        memcpy(radicands, x->radicands, x->count * sizeof *radicands);
+    own->radicands = radicands;
+    return radicands != NULL ? own : NULL;
 }
 
 /* Evaluates a node; what it needs meanwhile is given back. */

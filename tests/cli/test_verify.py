@@ -1022,6 +1022,19 @@ class Decided(Verify):
         self.proved(original, [original])
         self.refuted(original, [graph(4, "p", "gated_delta", reduce, scale=8 ** -0.5)] * 2)
 
+    def test_roots_of_parts(self):
+        """Pools of powers of the rows of each rank: roots that are taken back, added up, and taken again."""
+        def graph(rows, *nodes, weights=()):
+            return bytes_of(make.graph_input("x", [1, 2, rows, 3]), *weights, *nodes, make.graph_output("y", [1, 2, 1, 1]))
+
+        for power in 2, 3:
+            original = graph(6, make.node("GlobalLpPool", ["x"], ["y"], p=power))
+            for back, root, verdict in (power, 1 / power, self.proved), (power + 1, 1 / power, self.refuted), (power, 1, self.refuted):
+                rank = graph(3, make.node("LpPool", ["x"], ["own"], kernel_shape=[3, 3], p=power), make.node("Pow", ["own", "back"], ["p"]),
+                             make.node("AllReduce", ["p"], ["sum"], domain=MS), make.node("Pow", ["sum", "root"], ["y"]),
+                             weights=[number("back", back), number("root", root)])
+                verdict(original, [rank] * 2)
+
     def test_channels_around(self):
         """LRN of the channels of a rank and those beside them, and without these."""
         def graph(channels, *nodes, weights=()):

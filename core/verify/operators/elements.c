@@ -158,6 +158,13 @@ static enum sp_status evaluate_pow(struct sp_call *call)
     const struct sp_numbers *x = sp_call_in(call, 0), *y = sp_call_in(call, 1);
     if (x == NULL || y == NULL || !y->is_known || (!sp_dtype_is_float(x->dtype) && !x->is_known))
         return sp_evaluate_by_rule(call);
+    if (x->radicands != NULL && y->count == 1 && y->rank <= x->rank && y->items[0].real == (double)x->degree) {
+        const enum sp_status status =
+            sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
+        for (uint64_t i = 0; status == SP_OK && i < x->count; i++)
+            call->out[0]->items[i] = x->radicands[i]; /* the power that the root undoes */
+        return status;
+    }
     return sp_numbers_binary(call->arena, x, y, x->dtype,
                              !sp_dtype_is_float(x->dtype) ? integer_power
                              : x->is_known                ? known_power

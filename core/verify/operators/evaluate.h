@@ -57,6 +57,7 @@ const char *sp_evaluated_name(const struct sp_node *node);
 /* Conv of the call's operands, of integers, too. */
 enum sp_status sp_evaluate_conv(struct sp_call *call);
 enum sp_status sp_evaluate_relu(struct sp_call *call);
+struct sp_number sp_pool_root(struct sp_number sum, int64_t power);
 /* a to the power b, of which nothing is known but b. */
 struct sp_number sp_number_power(struct sp_number a, struct sp_number b);
 /* The average of windows, or another pool: as the operator is named. */

@@ -74,7 +74,14 @@ static enum sp_status evaluate_reduce(struct sp_call *call)
         out = log_sum_exp(&steps, x, mask);
     else
         out = sp_step_fold(&steps, x, mask, is_float ? sp_number_add : sp_integer_add);
-    if (strcmp(name, "L2") == 0)
+    if (strcmp(name, "L2") == 0 && is_float) {
+        const struct sp_numbers *sum = out;
+        out = sp_step_apply(&steps, sum, "Sqrt", sqrt);
+        if (steps.status == SP_OK && !sum->is_known) {
+            out->radicands = sum->items;
+            out->degree = 2;
+        }
+    } else if (strcmp(name, "L2") == 0)
         out = sp_step_apply(&steps, out, "Sqrt", sqrt);
     else if (strcmp(name, "LogSum") == 0)
         out = sp_step_apply(&steps, out, "Log", log);
@@ -95,6 +102,30 @@ static enum sp_status evaluate_global_pool(struct sp_call *call)
     const uint64_t mask = ((UINT64_C(1) << x->rank) - 1) & ~UINT64_C(3);
     call->out[0] = strcmp(call->node->op_type, "GlobalMaxPool") == 0 ? sp_step_fold(&steps, x, mask, sp_number_max)
                                                                      : sp_step_mean(&steps, x, mask);
+    return steps.status;
+}
+
+/* The root of the sum of all places' sizes to a power. */
+static enum sp_status evaluate_global_lp_pool(struct sp_call *call)
+{
+    const struct sp_numbers *x = sp_call_in(call, 0);
+    struct sp_steps steps = {call, SP_OK};
+    const int64_t power = sp_node_int(call->node, "p", 2);
+    if (x == NULL || x->rank < 3 || power < 1 || x->is_known || !sp_dtype_is_float(x->dtype))
+        return sp_evaluate_by_rule(call);
+    const uint64_t mask = ((UINT64_C(1) << x->rank) - 1) & ~UINT64_C(3);
+    const struct sp_numbers *sizes = power == 2 ? x : sp_step_apply(&steps, x, "Abs", fabs), *powers = sizes;
+    for (int64_t i = 1; i < power && i < 64; i++)
+        powers = sp_step(&steps, powers, sizes, sp_number_multiply);
+    const struct sp_numbers *sum = sp_step_fold(&steps, powers, mask, sp_number_add);
+    if (steps.status == SP_OK)
+        steps.status = sp_numbers_create(call->arena, x->dtype, sum->rank, sum->axes, &call->out[0], call->err);
+    for (uint64_t i = 0; steps.status == SP_OK && i < sum->count; i++)
+        call->out[0]->items[i] = sp_pool_root(sum->items[i], power);
+    if (steps.status == SP_OK) {
+        call->out[0]->radicands = sum->items;
+        call->out[0]->degree = power;
+    }
     return steps.status;
 }
 
@@ -158,21 +189,13 @@ static enum sp_status evaluate_hardmax(struct sp_call *call)
 }
 
 const struct sp_evaluator_entry sp_evaluators_reductions[] = {
-    {"ReduceSum", evaluate_reduce},
-    {"ReduceSumInteger", evaluate_reduce},
-    {"ReduceMean", evaluate_reduce},
-    {"ReduceMax", evaluate_reduce},
-    {"ReduceMin", evaluate_reduce},
-    {"ReduceProd", evaluate_reduce},
-    {"ReduceSumSquare", evaluate_reduce},
-    {"ReduceL1", evaluate_reduce},
-    {"ReduceL2", evaluate_reduce},
-    {"ReduceLogSum", evaluate_reduce},
-    {"ReduceLogSumExp", evaluate_reduce},
-    {"GlobalAveragePool", evaluate_global_pool},
-    {"GlobalMaxPool", evaluate_global_pool},
-    {"Softmax", evaluate_softmax},
-    {"Hardmax", evaluate_hardmax},
-    {"LogSoftmax", evaluate_softmax},
-    {NULL, NULL},
+    {"ReduceSum", evaluate_reduce},          {"ReduceSumInteger", evaluate_reduce},
+    {"ReduceMean", evaluate_reduce},         {"ReduceMax", evaluate_reduce},
+    {"ReduceMin", evaluate_reduce},          {"ReduceProd", evaluate_reduce},
+    {"ReduceSumSquare", evaluate_reduce},    {"ReduceL1", evaluate_reduce},
+    {"ReduceL2", evaluate_reduce},           {"ReduceLogSum", evaluate_reduce},
+    {"ReduceLogSumExp", evaluate_reduce},    {"GlobalAveragePool", evaluate_global_pool},
+    {"GlobalMaxPool", evaluate_global_pool}, {"GlobalLpPool", evaluate_global_lp_pool},
+    {"Softmax", evaluate_softmax},           {"Hardmax", evaluate_hardmax},
+    {"LogSoftmax", evaluate_softmax},        {NULL, NULL},
 };

@@ -237,7 +237,13 @@ static bool is_larger(const struct pool *pool, struct sp_number a, struct sp_num
     return pool->is_float ? sp_field_is_less(b.field, a.field) : (int64_t)a.field > (int64_t)b.field;
 }
 
-/* One window: its largest item and where that is, or the sum of its items over their number. */
+/* The root that a pool of powers takes, as runtimes take it: by a power in float32. */
+struct sp_number sp_pool_root(struct sp_number sum, int64_t power)
+{
+    return power == 1 ? sum : sp_number_power(sum, sp_number_of_real((float)(1 / (double)power)));
+}
+
+/* One window: its largest item and where that is, the sum of its items over their number, or of their powers. */
 static struct sp_number pool_at(const struct pool *pool, int64_t base, const uint32_t *place,
                                 struct sp_number *ret_where)
 {
@@ -266,13 +272,8 @@ static struct sp_number pool_at(const struct pool *pool, int64_t base, const uin
         }
         items++;
     } while (advance(pool->places, tap, pool->windows, true));
-    if (pool->is_max || pool->power == 1)
-        return sum;
-    if (pool->power == 2)
-        return sp_number_function(sp_tag("Sqrt"), sqrt, false, sum);
-    return pool->power > 0
-               ? (struct sp_number){sp_field_hash(sp_tag("Root"), sum.field), pow(sum.real, 1 / (double)pool->power)}
-               : sp_number_divide(sum, sp_number_of_int(pool->counts_pads ? taps : inside));
+    return pool->is_max || pool->power > 0 ? sum
+                                           : sp_number_divide(sum, sp_number_of_int(pool->counts_pads ? taps : inside));
 }
 
 static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
@@ -287,6 +288,11 @@ static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
     }
     if (out->count > 0 && taps_each > SP_MAX_EVALUATED_PRODUCTS / out->count)
         return sp_call_refuse(call, "its windows are too large to be evaluated");
+    struct sp_number *sums = pool->power > 0 ? SP_NEW_ARRAY(call->arena, out->count, struct sp_number) : NULL;
+    if (pool->power > 0 && sums == NULL)
+        return sp_fail_memory(call->err);
+    out->radicands = sums;
+    out->degree = pool->power;
     for (uint64_t plane = 0; out->count > 0 && plane < (uint64_t)x->axes[0].count * x->axes[1].count; plane++) {
         const uint64_t image = plane / x->axes[1].count, channel = plane % x->axes[1].count;
         const int64_t base = (int64_t)image * pool->strides[0] + (int64_t)channel * pool->strides[1],
@@ -297,6 +303,10 @@ static enum sp_status pool_all(struct sp_call *call, const struct pool *pool)
         do {
             struct sp_number where;
             out->items[n] = pool_at(pool, base, place, &where);
+            if (sums != NULL) {
+                sums[n] = out->items[n];
+                out->items[n] = sp_pool_root(sums[n], pool->power);
+            }
             if (indices != NULL)
                 indices->items[n] = sp_integer_add(where, sp_number_of_int(first));
             n++;
