@@ -44,8 +44,10 @@
 #define SP_MAX_PROFILE_NAMES      65536     /* nodes and devices with a time */
 #define SP_MAX_PROFILE_NAME_BYTES (4 << 20) /* of their names in all */
 
-/* Constraints of one request: pins, specs, what is forbidden, and the patterns of nodes' names in them. */
-#define SP_MAX_CONSTRAINTS 1024
+/* Constraints of one request: pins, specs, what is forbidden, and the patterns of nodes' names in them; and names of nodes,
+   which are looked up. */
+#define SP_MAX_CONSTRAINTS      1024
+#define SP_MAX_CONSTRAINT_NAMES (1 << 20)
 
 /* Values of shape tensors carried through the graph, elements per value. */
 #define SP_MAX_DATA_ELEMENTS 4096
@@ -155,7 +157,7 @@
 #define SP_MAX_IMPORT_PLACES   4096      /* partitions, stages, devices with nodes */
 #define SP_MAX_IMPORT_NAMES    (1 << 20) /* tensors of one list */
 #define SP_MAX_IMPORT_RULES    (1 << 20) /* of a session option that places nodes */
-#define SP_MAX_IMPORT_STEPS    (1 << 28) /* rules that are held against nodes' names, one by one */
+#define SP_MAX_IMPORT_STEPS    (1 << 26) /* rules that are held against nodes' names, one by one */
 #define SP_MAX_YAML_DEPTH      16        /* lists and maps inside each other */
 #define SP_MAX_YAML_NODES      (1 << 23) /* items of a document */
 

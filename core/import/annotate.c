@@ -193,8 +193,8 @@ static enum sp_status tell_place(const struct annotator *all, uint32_t number)
         return sp_diagnose(all->list, &finding, all->err, "'%.80s' (stage %" PRId32 ", %s) has no node.", place->name,
                            place->stage, devices);
     return sp_diagnose(all->list, &finding, all->err,
-                       "'%.80s' (stage %" PRId32 ", %s) has %" PRIu64 " nodes, from %s to %s.", place->name,
-                       place->stage, devices, count, sp_node_label(first, left, sizeof left),
+                       "'%.80s' (stage %" PRId32 ", %s) has %" PRIu64 " node%s, from %s to %s.", place->name,
+                       place->stage, devices, count, count == 1 ? "" : "s", sp_node_label(first, left, sizeof left),
                        sp_node_label(last, right, sizeof right));
 }
 

@@ -41,8 +41,38 @@ static enum sp_status add_pin(json_t *pins, json_t *nodes, const char *member, i
     return pin != NULL && json_array_append_new(pins, pin) == 0 ? SP_OK : sp_fail_memory(err);
 }
 
+/* The stages of a plan, which has one on each set of devices: places one behind the other on the same device are one. */
+static enum sp_status number_stages(struct sp_arena *arena, const struct sp_import *import, int32_t **ret_stages,
+                                    struct sp_error *err)
+{
+    int32_t *stages = SP_NEW_ARRAY(arena, import->place_count, int32_t);
+    uint32_t *order = SP_NEW_ARRAY(arena, import->place_count, uint32_t);
+    int32_t next = -1;
+    if (stages == NULL || order == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY; /* said so that an analyser sees it */
+    }
+    for (uint32_t p = 0; p < import->place_count; p++) {
+        uint32_t at = p;
+        for (; at > 0 && import->places[order[at - 1]].stage > import->places[p].stage; at--)
+            order[at] = order[at - 1];
+        order[at] = p;
+    }
+    for (uint32_t i = 0; i < import->place_count; i++) {
+        const struct sp_import_place *place = &import->places[order[i]],
+                                     *before = i > 0 ? &import->places[order[i - 1]] : NULL;
+        const bool is_same = before != NULL &&
+                             (before->stage == place->stage || (place->device_count == 1 && before->device_count == 1 &&
+                                                                before->devices[0] == place->devices[0]));
+        next += !is_same;
+        stages[order[i]] = next;
+    }
+    *ret_stages = stages;
+    return SP_OK;
+}
+
 static enum sp_status pin_place(const struct sp_model *model, const struct sp_import *import, uint32_t number,
-                                int64_t device_count, json_t *pins, struct sp_error *err)
+                                int32_t stage, int64_t device_count, json_t *pins, struct sp_error *err)
 {
     const struct sp_import_place *place = &import->places[number];
     json_t *nodes = NULL;
@@ -54,7 +84,7 @@ static enum sp_status pin_place(const struct sp_model *model, const struct sp_im
         return refuse(err, "The file does not number this device, as \"gpu:0\" would", place->name);
     enum sp_status status = list_nodes(model, import, number, &nodes, err);
     if (status == SP_OK && nodes != NULL && import->has_stages)
-        status = add_pin(pins, nodes, "stage", place->stage, err);
+        status = add_pin(pins, nodes, "stage", stage, err);
     if (status == SP_OK && nodes != NULL && place->device_count == 1)
         status = add_pin(pins, nodes, "device", place->devices[0], err);
     json_decref(nodes);
@@ -98,9 +128,11 @@ static enum sp_status write_constraints(const struct sp_model *model, const stru
                                         int64_t device_count, json_t *json, struct sp_error *err)
 {
     json_t *pins = json_array(), *specs = json_array();
-    enum sp_status status = pins != NULL && specs != NULL ? SP_OK : sp_fail_memory(err);
+    int32_t *stages = NULL;
+    enum sp_status status =
+        pins != NULL && specs != NULL ? number_stages(model->arena, import, &stages, err) : sp_fail_memory(err);
     for (uint32_t p = 0; status == SP_OK && p < import->place_count; p++)
-        status = pin_place(model, import, p, device_count, pins, err);
+        status = pin_place(model, import, p, stages[p], device_count, pins, err);
     for (uint32_t i = 0; status == SP_OK && i < import->split_count; i++)
         status = add_split(import, &import->splits[i], device_count, specs, err);
     if (status == SP_OK && json_array_size(pins) > 0 && json_object_set(json, "pins", pins) != 0)

@@ -121,7 +121,8 @@ enum sp_status sp_check_answer_create(const struct sp_job_options *options, cons
     struct sp_check_answer *answer = calloc(1, sizeof *answer);
     if (answer == NULL)
         return sp_fail_memory(err);
-    sp_budget_for_file(&answer->budget, options->size, 0, options->memory_budget);
+    const size_t placement = json_string_length(json_object_get(request, "placement"));
+    sp_budget_for_file(&answer->budget, options->size + placement, 0, options->memory_budget);
     answer->arena = sp_arena_create(&answer->budget);
     enum sp_status status = answer->arena != NULL ? SP_OK : sp_fail_memory(err);
     if (status == SP_OK) {

@@ -112,7 +112,7 @@ class Qualcomm(Files):
         model = self.file("calls.onnx", make.encode([graph, imports, function]))
         found = self.check(mdp(partition(0, ["L0/inner_relu", "L0/inner_exp"], [0]), partition(1, ["last"], [1])), model)
         self.assertNotIn("PLACED_NAME_IGNORED", found)
-        self.assertIn("has 1 nodes, from 'L0' (Twice) to 'L0' (Twice)", found["PLACED"][0])
+        self.assertIn("has 1 node, from 'L0' (Twice) to 'L0' (Twice)", found["PLACED"][0])
         found = self.check(mdp(partition(0, ["L0/inner_relu"], [0]), partition(1, ["L0/inner_exp", "last"], [1])), model, valid=False)
         self.assertIn("'L0' (Twice) is in 'Partition0' and in 'Partition1'", found["PLACED_TWICE"][0])
 
@@ -121,6 +121,13 @@ class Qualcomm(Files):
         self.assertEqual([placed[name] for name in OPS], [(0, (1,))] + [(1, (0,))] * 5)
         several = self.planned(mdp(partition(0, OPS[:4], [0, 1]), partition(1, OPS[4:], [2, 3]), devices=range(4)), 4)
         self.assertEqual([several[name][0] for name in OPS], [0] * 4 + [1] * 2)
+
+    def test_a_model_of_many_nodes(self):
+        """All of 3,000 names are pinned."""
+        model = self.file("long.onnx", make.encode(make.chain(3000)))
+        names = [("add" if i % 4 == 3 else "relu") + str(i) for i in range(3000)]
+        placed = self.planned(mdp(partition(0, names[:2000], [0]), partition(1, names[2000:], [1])), 2, "--no-proof", model=model)
+        self.assertEqual([placed[name][0] for name in names], [0] * 2000 + [1] * 1000)
 
     def test_what_a_plan_cannot_keep(self):
         placement = self.file("mdp.json", json.dumps(mdp(partition(0, OPS, [7]), devices=[7])).encode())
@@ -162,7 +169,7 @@ class OnnxRuntime(Files):
         model = self.file("layers.onnx", make.encode(make.model(*parts, make.graph_output("y", [4]), ir_version=10)))
         found = self.check({LAYERS: "gpu:0(=embed, =layer_1); gpu:1(layer_, head)"}, model)
         # a prefix comes before a whole name
-        self.assertIn("'gpu:0' (stage 0, device 0) has 1 nodes, from 'n0' (Relu) to 'n0' (Relu).", found["PLACED"])
+        self.assertIn("'gpu:0' (stage 0, device 0) has 1 node, from 'n0' (Relu) to 'n0' (Relu).", found["PLACED"])
         self.assertIn("'gpu:1' (stage 1, device 1) has 3 nodes, from 'n1' (Relu) to 'n3' (Relu).", found["PLACED"])
         self.assertEqual(found["PLACED_NAME_IGNORED"], ["1 rules place no node of the model; the first is 'layer_1' of 'gpu:0'."])
 
@@ -432,13 +439,21 @@ class Genai(test_verify.Pipeline):
         several["model"]["decoder"]["pipeline"] = [{}, {}]
         self.assertIn("a list of one object", self.verify(several, 2))
 
+    def test_a_plan_keeps_stages(self):
+        """Two stages on each device are one stage of a plan."""
+        path, original = self.write(self.config())
+        plan = self.plan(original, 2, "--placement-file", path)
+        self.assertEqual([stage["devices"] for stage in plan["stages"]], [[0], [1]])
+        self.assertIn("h.1", json.dumps(plan["stages"][0]["nodes"]))
+        self.assertIn("logits", json.dumps(plan["stages"][1]["nodes"]))
+
     def test_check_says_which_nodes_a_stage_has(self):
         path, original = self.write(self.config())
         found = self.json("check", original, "--placement-file", path)
         placed = [item["message"] for item in found["diagnostics"] if item["code"] == "PLACED"]
         self.assertEqual([line.split(", from")[0] for line in placed],
-                         ["'embeddings' (stage 0, device 0) has 1 nodes", "'decoder_0' (stage 1, device 0) has 6 nodes",
-                          "'decoder_1' (stage 2, device 1) has 6 nodes", "'lm_head' (stage 3, device 1) has 1 nodes"])
+                         ["'embeddings' (stage 0, device 0) has 1 node", "'decoder_0' (stage 1, device 0) has 6 nodes",
+                          "'decoder_1' (stage 2, device 1) has 6 nodes", "'lm_head' (stage 3, device 1) has 1 node"])
         path, original = self.write(self.config(decoder_0={"outputs": ["x.9"]}))
         answer = json.loads(test_cli.run("check", original, "--placement-file", path, "--json").stdout)
         self.assertFalse(answer["valid"])

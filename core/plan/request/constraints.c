@@ -9,6 +9,7 @@ struct reading {
     struct sp_members_reader reader;
     struct sp_demands *demands;
     uint32_t items; /* patterns, pins, specs and bans so far */
+    uint32_t names; /* patterns that are the name of one node */
 };
 
 static enum sp_status count_item(struct reading *r)
@@ -34,13 +35,25 @@ static enum sp_status read_index(struct reading *r, const json_t *json, const ch
     return SP_OK;
 }
 
+/* A pattern is held against all nodes, and a name is looked up. */
+static enum sp_status count_pattern(struct reading *r, const char *text)
+{
+    if (text == NULL || strpbrk(text, "*?") != NULL)
+        return count_item(r);
+    if (++r->names <= SP_MAX_CONSTRAINT_NAMES)
+        return SP_OK;
+    return sp_fail_limit(r->reader.err, "TOO_MANY_CONSTRAINTS", "SP_MAX_CONSTRAINT_NAMES", SP_MAX_CONSTRAINT_NAMES,
+                         r->names, "One request may name at most %d nodes in its constraints.",
+                         SP_MAX_CONSTRAINT_NAMES);
+}
+
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static enum sp_status read_pattern(struct reading *r, const json_t *json, const char *pointer, const char **ret_pattern)
 {
     const char *text = json_string_value(json);
     const size_t size = json_string_length(json);
-    enum sp_status status = count_item(r);
+    enum sp_status status = count_pattern(r, text);
     if (status != SP_OK)
         return status;
     if (text == NULL || size == 0 || size > SP_MAX_NAME_BYTES || strlen(text) != size)
@@ -60,10 +73,10 @@ static enum sp_status read_nodes(struct reading *r, const json_t *json, const ch
         return sp_fail_memory(r->reader.err);
     if (count == 0)
         return sp_members_refuse(&r->reader, pointer, "CONSTRAINT_PATTERN", "There must be one pattern at least.");
-    if (count > SP_MAX_CONSTRAINTS)
-        return sp_fail_limit(r->reader.err, "TOO_MANY_CONSTRAINTS", "SP_MAX_CONSTRAINTS", SP_MAX_CONSTRAINTS,
-                             (int64_t)count, "One request may have at most %d constraints and patterns.",
-                             SP_MAX_CONSTRAINTS);
+    if (count > SP_MAX_CONSTRAINT_NAMES)
+        return sp_fail_limit(r->reader.err, "TOO_MANY_CONSTRAINTS", "SP_MAX_CONSTRAINT_NAMES", SP_MAX_CONSTRAINT_NAMES,
+                             (int64_t)count, "One request may name at most %d nodes in its constraints.",
+                             SP_MAX_CONSTRAINT_NAMES);
     const char **patterns = SP_NEW_ARRAY(r->reader.arena, count, const char *);
     const char **where = SP_NEW_ARRAY(r->reader.arena, count, const char *);
     if (patterns == NULL || where == NULL)

@@ -6,6 +6,12 @@
 #include "base/utf8.h"
 #include "plan/request/constraints_internal.h"
 
+/* A node of the workload by its name. */
+struct named_node {
+    const char *name;
+    uint32_t node;
+};
+
 struct resolving {
     struct sp_arena *arena;
     const struct sp_demands *demands;
@@ -15,7 +21,8 @@ struct resolving {
     uint32_t *stage_of, *device_of, *together_of;
     const char **stage_where, **device_where;
     bool *is_whole;
-    uint32_t *joined; /* per group: the one that it is a part of */
+    uint32_t *joined;           /* per group: the one that it is a part of */
+    struct named_node *by_name; /* all nodes, sorted; NULL: no name was looked up */
     struct sp_error *err;
 };
 
@@ -34,30 +41,88 @@ static enum sp_status refuse(const struct resolving *r, const char *where, const
 
 typedef enum sp_status take_node(struct resolving *r, uint32_t node, const char *where, const void *context);
 
+static int compare_names(const void *a, const void *b)
+{
+    const struct named_node *left = a, *right = b;
+    const int order = strcmp(left->name, right->name);
+    return order != 0 ? order : (left->node > right->node) - (left->node < right->node);
+}
+
+static enum sp_status sort_names(struct resolving *r)
+{
+    const uint32_t count = r->of->workload->node_count;
+    r->by_name = SP_NEW_ARRAY(r->arena, count, struct named_node);
+    if (r->by_name == NULL)
+        return sp_fail_memory(r->err);
+    for (uint32_t n = 0; n < count; n++)
+        r->by_name[n] = (struct named_node){r->of->workload->nodes[n].name, n};
+    if (count > 0)
+        qsort(r->by_name, count, sizeof *r->by_name, compare_names);
+    return SP_OK;
+}
+
+/* The first place in the sorted names that is not before `name`. */
+static uint32_t find_name(const struct resolving *r, const char *name)
+{
+    uint32_t low = 0, high = r->of->workload->node_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (strcmp(r->by_name[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* What a pattern fits. */
+struct fitting {
+    take_node *take;
+    const void *context;
+    const char *where;
+    bool found, folded;
+};
+
+static enum sp_status take_fitting(struct resolving *r, uint32_t node, struct fitting *fitting)
+{
+    const uint32_t *node_of = r->of->contraction->node_of;
+    if (r->of->workload->nodes[node].folded) {
+        fitting->folded = true;
+        return SP_OK;
+    }
+    fitting->found = true;
+    return fitting->take(r, node_of == NULL ? node : node_of[node], fitting->where, fitting->context);
+}
+
+static enum sp_status each_fitting(struct resolving *r, const char *pattern, struct fitting *fitting)
+{
+    const uint32_t count = r->of->workload->node_count;
+    const bool is_name = strpbrk(pattern, "*?") == NULL;
+    enum sp_status status = is_name && r->by_name == NULL ? sort_names(r) : SP_OK;
+    for (uint32_t i = status == SP_OK && is_name ? find_name(r, pattern) : 0; status == SP_OK && i < count; i++) {
+        const uint32_t node = is_name ? r->by_name[i].node : i;
+        if (sp_pattern_matches(pattern, r->of->workload->nodes[node].name))
+            status = take_fitting(r, node, fitting);
+        else if (is_name)
+            break;
+    }
+    return status;
+}
+
 /* Calls `take` for each running node that a pattern fits, as a node of the searched workload. */
 static enum sp_status each_node(struct resolving *r, const struct sp_demand_nodes *nodes, take_node *take,
                                 const void *context)
 {
     for (uint32_t p = 0; p < nodes->count; p++) {
-        bool found = false, folded = false;
-        for (uint32_t n = 0; n < r->of->workload->node_count; n++) {
-            if (!sp_pattern_matches(nodes->patterns[p], r->of->workload->nodes[n].name))
-                continue;
-            if (r->of->workload->nodes[n].folded) {
-                folded = true;
-                continue;
-            }
-            found = true;
-            const uint32_t *node_of = r->of->contraction->node_of;
-            enum sp_status status = take(r, node_of == NULL ? n : node_of[n], nodes->where[p], context);
-            if (status != SP_OK)
-                return status;
-        }
-        if (!found && folded)
+        struct fitting fitting = {take, context, nodes->where[p], false, false};
+        enum sp_status status = each_fitting(r, nodes->patterns[p], &fitting);
+        if (status != SP_OK)
+            return status;
+        if (!fitting.found && fitting.folded)
             return refuse(r, nodes->where[p], "CONSTRAINT_NO_NODE",
                           "'%.200s' fits only nodes that are computed when the model is loaded: they are in no stage.",
                           nodes->patterns[p]);
-        if (!found)
+        if (!fitting.found)
             return refuse(r, nodes->where[p], "CONSTRAINT_NO_NODE", "No node of the model is called '%.200s'.",
                           nodes->patterns[p]);
     }

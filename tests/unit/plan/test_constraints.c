@@ -88,7 +88,9 @@ Test(constraints, there_is_a_limit)
     struct sp_error err = {0};
     json_t *names = json_array(), *json;
     for (uint32_t i = 0; i < SP_MAX_CONSTRAINTS; i++)
-        json_array_append_new(names, json_string("a"));
+        json_array_append_new(names, json_string("a*"));
+    for (uint32_t i = 0; i < SP_MAX_CONSTRAINTS; i++) /* names are not counted with patterns */
+        json_array_append_new(names, json_string("b"));
     json = json_pack("{s:[o]}", "together", names);
     cr_expect_eq(sp_demands_parse(arena, json, "", &demands, &err), SP_ERR_LIMIT);
     cr_expect_str_eq(err.limit, "SP_MAX_CONSTRAINTS");
