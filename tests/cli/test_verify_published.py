@@ -183,6 +183,61 @@ class Distributed(test_cli.Case):
                 self.assertRegex(answer["failures"][0]["message"], "It cannot run: a|its? mesh|a mesh")
 
 
+class Collectives(test_cli.Case):
+    """ONNX Runtime's published cases of collectives, for any input: each rank has one of its own, and the original all of them."""
+
+    def cases(self):
+        if not os.path.exists(CASES):
+            self.skipTest("the cases of SHARDPLAN_TEST_DATA are not there")
+        with open(CASES, encoding="utf-8") as file:
+            cases = json.load(file)["collective_cases"]
+        return [case for case in cases if case["op"] in ("AllReduce", "AllGather", "AllToAll")]
+
+    def whole(self, case, ranks):
+        """Nodes of what each rank has in the end, by the name that it has there."""
+        names = [f"x{rank}" for rank in range(ranks)]
+        if case["op"] == "AllReduce":
+            return [make.node("Sum", names, ["y"])], ["y"] * ranks
+        if case["op"] == "AllGather":
+            return [make.node("Concat", names, ["y"], axis=case["attributes"]["axis"])], ["y"] * ranks
+        blocks = [[f"x{source}.{target}" for source in range(ranks)] for target in range(ranks)]
+        cuts = [make.node("Split", [name], [blocks[target][source] for target in range(ranks)], axis=0, num_outputs=ranks)
+                for source, name in enumerate(names)]
+        return [*cuts, *(make.node("Concat", blocks[rank], [f"y{rank}"], axis=0) for rank in range(ranks))], \
+               [f"y{rank}" for rank in range(ranks)]
+
+    def verify(self, case, ranks, **changed):
+        kind, shape = TYPES[case["dtype"].split(" ")[0]], case["local_input_shape"]
+        nodes, results = self.whole(case, ranks)
+        large = [extent * ranks if axis == case["attributes"].get("axis") else extent for axis, extent in enumerate(shape)]
+        original = model(*(make.graph_input(f"x{rank}", shape, kind) for rank in range(ranks)), *nodes,
+                         *(make.graph_output(name, large, kind) for name in dict.fromkeys(results)))
+        attributes = {name: ranks if value == "N" else value for name, value in case["attributes"].items()}
+        paths = [self.file(f"rank-{rank}.onnx", model(
+            make.graph_input(f"x{rank}", shape, kind), make.node(case["op"], [f"x{rank}"], [results[rank]], domain=MS, **{**attributes, **changed}),
+            make.graph_output(results[rank], large, kind))) for rank in range(ranks)]
+        result = test_cli.run("verify", self.file("original.onnx", original), *paths, "--json")
+        self.assertIn(result.returncode, (PROVED, REFUTED, UNDECIDED), result.stderr)
+        return json.loads(result.stdout)
+
+    def test_published_cases(self):
+        cases = self.cases()
+        self.assertEqual(len(cases), 6)
+        for case in cases:
+            for ranks in (2, 4):
+                with self.subTest(case["id"], ranks=ranks):
+                    answer = self.verify(case, ranks)
+                    self.assertEqual((answer["verdict"], answer["failures"]), ("proved", []))
+
+    def test_twins(self):
+        for case in self.cases():
+            if case["op"] != "AllReduce":
+                with self.subTest(case["id"]):
+                    self.assertEqual(self.verify(case, 4, group_size=2)["verdict"], "refuted")
+            if case["op"] == "AllGather" and len(case["local_input_shape"]) == 2:
+                self.assertEqual(self.verify(case, 2, axis=1 - case["attributes"]["axis"])["verdict"], "refuted")
+
+
 class Mesh:
     """Devices by their coordinates, row by row; an axis of a sharding is one of the mesh, or a part of one: "x":(2)2."""
 
