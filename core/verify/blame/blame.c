@@ -210,6 +210,10 @@ static enum sp_status name_inputs(struct sp_verification *all, const struct sp_r
         if (outcome == NULL || outcome->of == NULL || outcome->of->producer == NULL || named == NULL || at == NULL ||
             strchr(at, '/') != NULL || value->use_count == 0 || sp_blame_is_within(known, named, outcome->numbers))
             continue;
+        struct sp_verify_run *giver;
+        const struct sp_value *given = sp_ports_source(all, run, value, &giver);
+        if (given != NULL && sp_original_value(all, given->name) == named) /* what gives it is wrong */
+            continue;
         const struct sp_verify_failure failure = {
             .verdict = verdict_of(all),
             .run = run,

@@ -135,6 +135,28 @@ static enum sp_status evaluate_window(struct sp_call *call)
     return status;
 }
 
+/* A matrix that follows from five numbers: of its values nothing is known but that. */
+static enum sp_status evaluate_mel_weights(struct sp_call *call)
+{
+    const int64_t to = sp_node_int(call->node, "output_datatype", SP_DTYPE_FLOAT);
+    uint64_t hash = sp_tag("MelWeightMatrix");
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct sp_numbers *x = sp_call_in(call, i);
+        if (x == NULL || x->count != 1 || (i < 2 && !x->is_known))
+            return sp_call_refuse(call, "its sizes are not known");
+        hash = sp_field_hash(hash, x->items[0].field);
+    }
+    const int64_t bins = sp_numbers_int(call->in[0], 0), points = sp_numbers_int(call->in[1], 0);
+    if (to <= 0 || to >= SP_DTYPE_COUNT || !sp_dtype_is_float((enum sp_dtype)to) || points < 0)
+        return sp_call_refuse(call, "its sizes are not known");
+    const int64_t extents[] = {points / 2 + 1, bins};
+    enum sp_status status =
+        sp_numbers_create_full(call->arena, (enum sp_dtype)to, 2, extents, &call->out[0], call->err);
+    for (uint64_t i = 0; status == SP_OK && i < call->out[0]->count; i++)
+        call->out[0]->items[i] = (struct sp_number){sp_field_hash(hash, i), NAN};
+    return status;
+}
+
 const struct sp_evaluator_entry sp_evaluators_constants[] = {
     {"Shape", evaluate_shape},
     {"Size", evaluate_size},
@@ -144,5 +166,6 @@ const struct sp_evaluator_entry sp_evaluators_constants[] = {
     {"HannWindow", evaluate_window},
     {"HammingWindow", evaluate_window},
     {"BlackmanWindow", evaluate_window},
+    {"MelWeightMatrix", evaluate_mel_weights},
     {NULL, NULL},
 };

@@ -382,19 +382,12 @@ static enum sp_status evaluate_dropout(struct sp_call *call)
 }
 
 const struct sp_evaluator_entry sp_evaluators_movement[] = {
-    {"Reshape", evaluate_reshape},
-    {"Flatten", evaluate_flatten},
-    {"Squeeze", evaluate_squeeze},
-    {"Unsqueeze", evaluate_squeeze},
-    {"Transpose", evaluate_transpose},
-    {"Slice", evaluate_slice},
-    {"Split", evaluate_split},
-    {"Concat", evaluate_concat},
-    {"Expand", evaluate_expand},
-    {"Tile", evaluate_tile},
-    {"Pad", evaluate_pad},
-    {"DepthToSpace", evaluate_depth},
-    {"SpaceToDepth", evaluate_depth},
-    {"Dropout", evaluate_dropout},
-    {NULL, NULL},
+    {"Reshape", evaluate_reshape},     {"Flatten", evaluate_flatten},
+    {"Squeeze", evaluate_squeeze},     {"Unsqueeze", evaluate_squeeze},
+    {"Transpose", evaluate_transpose}, {"Slice", evaluate_slice},
+    {"DynamicSlice", evaluate_slice},  {"Split", evaluate_split},
+    {"Concat", evaluate_concat},       {"Expand", evaluate_expand},
+    {"Tile", evaluate_tile},           {"Pad", evaluate_pad},
+    {"DepthToSpace", evaluate_depth},  {"SpaceToDepth", evaluate_depth},
+    {"Dropout", evaluate_dropout},     {NULL, NULL},
 };
