@@ -89,6 +89,18 @@ static enum sp_status write_verification(const struct work *work, const struct s
     return sp_json_finish(&json, err);
 }
 
+/* Memory that is short in this process is found out by who asks for it (worker.c); the rest is the job's budget. */
+static enum sp_status explain(const struct work *work, enum sp_status status, struct sp_error *err)
+{
+    if (status != SP_ERR_MEMORY)
+        return status;
+    sp_error_clear(err);
+    return sp_fail_limit(err, "MODEL_TOO_DEMANDING", "--job-memory", (int64_t)work->memory, (int64_t)work->memory + 1,
+                         "To verify these models takes more than the %llu MB of memory that a job is given (limit "
+                         "--job-memory).",
+                         (unsigned long long)(work->memory >> 20));
+}
+
 enum sp_status work_verify(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
 {
     struct sp_verify_question question;
@@ -115,5 +127,5 @@ enum sp_status work_verify(struct work *work, const json_t *request, struct outp
     }
     sp_arena_destroy(arena);
     free(files);
-    return status;
+    return explain(work, status, err);
 }

@@ -235,3 +235,26 @@ class Verify(DaemonCase):
                 if answer.status == 200 and rank != body.get("original") and "ranks" in body:
                     self.assertNotEqual(answer.json["verdict"], "proved", body)
         self.ask("GET", "/readyz")
+
+
+GRAPH = make.encode(make.diamonds(20000, name="limits"))
+
+
+class LimitOfTime(DaemonCase):
+    options = ("--workers", "1", "--job-seconds", "1")
+
+    def test_many_ranks_of_a_large_graph(self):
+        original, small = self.store(GRAPH), self.store(ORIGINAL)
+        answer = self.problem("POST", "/v1/verify", {"original": original, "ranks": [original] * 512}, 422, "TIME_LIMIT")
+        self.assertEqual(answer.json["limit"], "--job-seconds")
+        self.assertEqual(self.ask("POST", "/v1/verify", {"original": small, "ranks": [small]}).json["verdict"], "proved")
+
+
+class LimitOfMemory(DaemonCase):
+    options = ("--workers", "1", "--job-memory", "64M")
+
+    def test_a_graph_that_does_not_fit(self):
+        original, small = self.store(GRAPH), self.store(ORIGINAL)
+        answer = self.problem("POST", "/v1/verify", {"original": original, "ranks": [original] * 8}, 422, "MODEL_TOO_DEMANDING")
+        self.assertEqual((answer.json["limit"], answer.json["limit_value"]), ("--job-memory", 64 << 20))
+        self.assertEqual(self.ask("POST", "/v1/verify", {"original": small, "ranks": [small]}).json["verdict"], "proved")
