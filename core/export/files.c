@@ -4,6 +4,7 @@
 #include "export/servers/repository.h"
 
 #include "plan/cost_graph.h"
+#include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/micro/micro.h"
 #include "plan/service/service.h"
@@ -244,6 +245,8 @@ enum sp_status sp_file_manifest(const struct sp_file_request *request, const str
         sp_file_write_estimate(subject->plan, &json);
     if (subject->plan != NULL)
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
+    if (subject->plan != NULL)
+        sp_gathered_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     write_copies(subject, &json);
     write_cuts(subject->plan, &json);
     write_pools(subject->plan, &json);

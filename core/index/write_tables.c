@@ -120,7 +120,7 @@ static double weight_bytes(const struct sp_plan *plan, uint32_t n)
     for (uint32_t i = 0; i < node->input_count; i++) {
         const uint32_t t = node->inputs[i];
         if (plan->workload->tensors[t].kind == SP_WORK_WEIGHT)
-            bytes += sp_plan_local_bytes(plan, stage, sp_plan_layout(plan, n, t), t);
+            bytes += sp_plan_local_bytes(plan, stage, sp_plan_lies(plan, n, t), t);
     }
     return bytes;
 }

@@ -59,7 +59,7 @@ static enum sp_status read_one(struct sp_assignment *assignment, const struct sp
     return status == SP_ERR_MEMORY ? status : SP_OK;
 }
 
-static enum sp_status read_all(struct sp_assignment *assignment, json_t *tensors)
+enum sp_status sp_assignment_take_stored(struct sp_assignment *assignment, json_t *tensors, struct sp_error *err)
 {
     const struct sp_graph *graph = assignment->dataflow->model->graph;
     enum sp_status status = SP_OK;
@@ -74,7 +74,7 @@ static enum sp_status read_all(struct sp_assignment *assignment, json_t *tensors
         if (status == SP_OK && sharding != NULL)
             status = sp_assignment_store(assignment, i, sharding, NULL);
     }
-    return status;
+    return status == SP_OK ? SP_OK : sp_fail_memory(err);
 }
 
 enum sp_status sp_assignment_read_stored(struct sp_assignment *assignment, struct sp_error *err)
@@ -89,10 +89,10 @@ enum sp_status sp_assignment_read_stored(struct sp_assignment *assignment, struc
         json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
         json_t *tensors = json_object_get(json_object_get(root, "stored"), assignment->configuration);
         if (json_object_size(tensors) > 0)
-            status = read_all(assignment, tensors);
+            status = sp_assignment_take_stored(assignment, tensors, err);
         json_decref(root);
     }
-    return status == SP_OK ? SP_OK : sp_fail_memory(err);
+    return status;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
@@ -124,6 +124,20 @@ static enum sp_status find_others(const struct sp_assignment *assignment, struct
     return status;
 }
 
+json_t *sp_stored_spec(const struct sp_sharding_spec *spec)
+{
+    struct sp_buf buf;
+    struct sp_json json;
+    json_t *result = NULL;
+    sp_buf_init(&buf, SP_MAX_RECORD_BYTES);
+    sp_json_init_buf(&json, false, &buf);
+    sp_onnx_spec_write_json(spec, &json);
+    if (sp_json_finish(&json, NULL) == SP_OK)
+        result = json_loadb(buf.data, buf.size, 0, NULL);
+    sp_buf_release(&buf);
+    return result;
+}
+
 /* The record of one value as JSON, or NULL without memory. */
 static json_t *spec_of(const struct sp_assignment *assignment, const struct sp_value *value, struct sp_arena *scratch)
 {
@@ -131,19 +145,10 @@ static json_t *spec_of(const struct sp_assignment *assignment, const struct sp_v
     struct sp_dialect_context context;
     struct sp_sharding_spec spec;
     struct sp_losses losses = {0};
-    struct sp_buf buf;
-    struct sp_json json;
-    json_t *result = NULL;
     if (!fill_context(assignment, value, extents, &context) ||
         sp_onnx_spec_from_sharding(scratch, assignment->stored[value->id], &context, &spec, &losses, NULL) != SP_OK)
         return NULL;
-    sp_buf_init(&buf, SP_MAX_RECORD_BYTES);
-    sp_json_init_buf(&json, false, &buf);
-    sp_onnx_spec_write_json(&spec, &json);
-    if (sp_json_finish(&json, NULL) == SP_OK)
-        result = json_loadb(buf.data, buf.size, 0, NULL);
-    sp_buf_release(&buf);
-    return result;
+    return sp_stored_spec(&spec);
 }
 
 enum sp_status sp_assignment_drop_stored(struct sp_assignment *assignment, struct sp_error *err)

@@ -11,6 +11,12 @@
 enum sp_status sp_assignment_store(struct sp_assignment *assignment, uint32_t value, const struct sp_sharding *sharding,
                                    struct sp_error *err);
 
+/* How values of the main graph are stored, by name: {TENSOR: SPEC}. What makes no sense is left out. */
+enum sp_status sp_assignment_take_stored(struct sp_assignment *assignment, json_t *tensors, struct sp_error *err);
+
+/* A spec as an entry says it; NULL without memory. The caller releases it. */
+json_t *sp_stored_spec(const struct sp_sharding_spec *spec);
+
 /* What the model's entry says of the assignment's configuration; what makes no sense there is left out. */
 enum sp_status sp_assignment_read_stored(struct sp_assignment *assignment, struct sp_error *err);
 

@@ -233,6 +233,10 @@ double sp_reason_whole_seconds(const struct sp_plan *plan, uint32_t stage);
 enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotations *ret_annotations,
                                    struct sp_error *err);
 
+/* {TENSOR: SPEC} of the weights that are gathered: how devices hold them (infer/stored.h). NULL in *ret_stored where none
+   is; the caller releases it. */
+enum sp_status sp_plan_stored(const struct sp_plan *plan, json_t **ret_stored, struct sp_error *err);
+
 /* Two lines: the plans that are the fastest for one request, and take the most requests, of those that were found; none
    where one was. */
 void sp_answers_write_text(const struct sp_plan *plan, struct sp_buf *buf);

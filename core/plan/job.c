@@ -8,6 +8,7 @@
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
 #include "plan/micro/micro.h"
@@ -447,7 +448,8 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
         status = search_moving(job, plan, workload, dataflow, &joint, bindings, err);
     plan->result = job->result;
     if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_first_copy(job->result, bindings) ||
-                            !sp_note_caches_stay(plan, bindings) || !sp_note_streamed(plan, bindings)))
+                            !sp_note_caches_stay(plan, bindings) || !sp_note_streamed(plan, bindings) ||
+                            !sp_note_gathered(plan, bindings)))
         status = sp_fail_memory(err);
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }

@@ -66,21 +66,43 @@ static uint32_t group_of(const struct sp_rule *rule, const struct sp_strategy *s
     return size > 1 ? size : 0;
 }
 
+/* The weight that the node gathers; *ret_seconds is what of it is not beside computing. */
+static enum sp_status tell_gather(struct telling *telling, uint32_t node, const struct sp_strategy *strategy,
+                                  double *ret_seconds, struct sp_error *err)
+{
+    if (strategy->gathered == SP_STRATEGY_NO_FACTOR)
+        return SP_OK;
+    *ret_seconds = sp_strategy_waits(strategy);
+    const struct sp_plan_collective collective = {
+        .kind = sp_collective_name(SP_ALL_GATHER),
+        .tensor = telling->plan->workload->nodes[node].node->inputs[strategy->gathered]->id,
+        .node = node,
+        .is_before = true,
+        .group_size = sp_strategy_joins(telling->sharded->table, strategy),
+        .bytes = strategy->gather_bytes,
+        .seconds = *ret_seconds,
+        .overlapped_seconds = strategy->gather_seconds - *ret_seconds,
+    };
+    return telling->tell(telling->context, &collective, err);
+}
+
 static enum sp_status tell_node(struct telling *telling, const struct sp_mesh *mesh, uint32_t node,
                                 struct sp_error *err)
 {
     const struct sp_strategies *strategies = sp_plan_strategies(telling->plan, node);
     const struct sp_strategy *strategy = sp_plan_strategy(telling->plan, node);
     const struct sp_work_node *work = &telling->plan->workload->nodes[node];
-    if (strategy == NULL || strategy->communication_seconds <= 0)
-        return SP_OK;
+    double gathered = 0;
+    enum sp_status status = strategy == NULL ? SP_OK : tell_gather(telling, node, strategy, &gathered, err);
+    if (status != SP_OK || strategy == NULL || strategy->communication_seconds <= gathered)
+        return status;
     const struct sp_plan_collective collective = {
         .kind = kind_of(telling->sharded, strategies->rule, strategy, mesh->axis_count),
         .tensor = work->output_count > 0 ? work->outputs[0] : SP_NO_WORK,
         .node = node,
         .group_size = group_of(strategies->rule, strategy, mesh),
-        .bytes = strategy->communication_bytes,
-        .seconds = strategy->communication_seconds,
+        .bytes = strategy->communication_bytes - strategy->gather_bytes,
+        .seconds = strategy->communication_seconds - gathered,
     };
     return telling->tell(telling->context, &collective, err);
 }

@@ -55,6 +55,16 @@ uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tens
     return operand != UINT32_MAX ? strategy->layouts[operand] : 0;
 }
 
+uint32_t sp_plan_lies(const struct sp_plan *plan, uint32_t node, uint32_t tensor)
+{
+    const struct sp_strategy *strategy = sp_plan_strategy(plan, node);
+    if (strategy == NULL)
+        return 0;
+    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, plan->result->placement.stage_of[node]);
+    const uint32_t operand = sp_strategy_operand(sharded->table, node, tensor);
+    return operand != UINT32_MAX ? sp_strategy_lies(strategy, operand) : 0;
+}
+
 /* Of the unequal device with the largest share. */
 static double largest_bytes(struct sp_strategy_table *table, uint32_t tensor, uint32_t layout)
 {

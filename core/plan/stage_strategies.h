@@ -29,6 +29,8 @@ const struct sp_strategy *sp_plan_strategy(const struct sp_plan *plan, uint32_t 
 
 /* The layout in which a node has one of its operands. */
 uint32_t sp_plan_layout(const struct sp_plan *plan, uint32_t node, uint32_t tensor);
+/* The layout in which it is where it lies: another one for a weight that is gathered (sp_strategy_lies()). */
+uint32_t sp_plan_lies(const struct sp_plan *plan, uint32_t node, uint32_t tensor);
 
 /* What one device of the stage has of a tensor, in bytes; of unequal ones the one with the largest share. */
 double sp_plan_local_bytes(const struct sp_plan *plan, uint32_t stage, uint32_t layout, uint32_t tensor);
@@ -108,6 +110,7 @@ struct sp_plan_collective {
     uint32_t group_size; /* devices of one group, of which the block has block / group_size; 0: not groups */
     double bytes;        /* sent by one device */
     double seconds;
+    double overlapped_seconds; /* more of it, which is beside computing and in no stage's time */
 };
 
 /* Tells each exchange of a stage, in the order in which they happen. Those that are a part of one node are one. What

@@ -5,6 +5,7 @@
 
 #include "check/check.h"
 #include "infer/complete.h"
+#include "infer/stored.h"
 #include "plan/cost_graph.h"
 
 #define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
@@ -214,6 +215,17 @@ static enum sp_status number_devices(struct sp_subject *subject, const struct sp
     return SP_OK;
 }
 
+/* Weights that are gathered lie as the plan says. */
+static enum sp_status store_weights(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
+{
+    json_t *stored;
+    enum sp_status status = sp_plan_stored(plan, &stored, err);
+    if (status == SP_OK && stored != NULL)
+        status = sp_assignment_take_stored(subject->assignment, stored, err);
+    json_decref(stored);
+    return status;
+}
+
 /* Without a model: where each node runs, by the plan alone. Stages have one device each. */
 static enum sp_status place_costs(struct sp_subject *subject, const struct sp_plan *plan, struct sp_error *err)
 {
@@ -300,6 +312,8 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
         subject->device_names = annotations.device_names;
         status = complete(subject, annotations.configuration, err);
     }
+    if (status == SP_OK)
+        status = store_weights(subject, plan, err);
     if (status != SP_OK) {
         sp_subject_destroy(subject);
         return status;

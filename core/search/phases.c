@@ -180,7 +180,8 @@ static uint32_t same_strategy(const struct sp_strategies *strategies, const stru
     uint32_t s = 0;
     while (s < strategies->count &&
            (memcmp(strategies->items[s].factor_of, wanted->factor_of, sizeof wanted->factor_of) != 0 ||
-            memcmp(strategies->items[s].scatter_of, wanted->scatter_of, sizeof wanted->scatter_of) != 0))
+            memcmp(strategies->items[s].scatter_of, wanted->scatter_of, sizeof wanted->scatter_of) != 0 ||
+            strategies->items[s].gathered != wanted->gathered))
         s++;
     return s;
 }

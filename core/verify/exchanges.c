@@ -284,14 +284,15 @@ static enum sp_status exchange_operand(const struct exchange *exchange, uint32_t
         return sp_fail_memory(exchange->err);
     for (uint32_t m = 0; m < exchange->form.count; m++) {
         const struct sp_node *node = node_of(exchange->runs[m]);
-        const struct sp_outcome *outcome = i < node->input_count && node->inputs[i] != NULL
-                                               ? sp_run_outcome(exchange->runs[m], node->inputs[i])
-                                               : NULL;
+        const struct sp_outcome *outcome;
+        if (sp_run_operand(all, exchange->runs[m], i < node->input_count ? node->inputs[i] : NULL, &outcome,
+                           exchange->err) != SP_OK)
+            return SP_ERR_MEMORY;
         if (outcome == NULL || outcome->numbers == NULL)
             return set_all(exchange, i,
                            outcome != NULL
                                ? *outcome
-                               : (struct sp_outcome){.why = "an input of a collective is no result of a node",
+                               : (struct sp_outcome){.why = "an input of a collective is nothing that is computed",
                                                      .at = node,
                                                      .run = exchange->runs[m]});
         pieces[m] = outcome->numbers;

@@ -254,7 +254,7 @@ static enum sp_status initializer_numbers(struct sp_verification *all, struct sp
     return sp_numbers_of_data(all->arena, &data, SP_SOURCE_LITERAL, ret, err);
 }
 
-enum sp_status sp_run_read_initializer(struct sp_verification *all, struct sp_verify_run *run,
+static enum sp_status read_initializer(struct sp_verification *all, struct sp_verify_run *run,
                                        const struct sp_value *value, struct sp_error *err)
 {
     struct sp_outcome outcome = {0};
@@ -269,4 +269,16 @@ enum sp_status sp_run_read_initializer(struct sp_verification *all, struct sp_ve
     if (status != SP_OK && (outcome.why = sp_arena_printf(all->arena, "%s", why.message)) == NULL)
         return sp_fail_memory(err);
     return sp_run_set(all, run, value, outcome, err);
+}
+
+enum sp_status sp_run_operand(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
+                              const struct sp_outcome **ret, struct sp_error *err)
+{
+    enum sp_status status = SP_OK;
+    *ret = value != NULL ? sp_run_outcome(run, value) : NULL;
+    if (value != NULL && *ret == NULL && (value->tensor != NULL || value->sparse != NULL)) {
+        status = read_initializer(all, run, value, err);
+        *ret = status == SP_OK ? sp_run_outcome(run, value) : NULL;
+    }
+    return status;
 }

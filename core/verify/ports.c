@@ -193,8 +193,11 @@ static enum sp_status take_over(struct sp_verification *all, struct sp_verify_ru
                                 struct sp_verify_run *giver, const struct sp_value *output, bool *ret_given,
                                 struct sp_error *err)
 {
-    const struct sp_outcome *outcome = sp_run_outcome(giver, output);
-    *ret_given = giver->state == SP_RUN_DONE && outcome != NULL;
+    const struct sp_outcome *outcome = NULL;
+    enum sp_status status = giver->state == SP_RUN_DONE ? sp_run_operand(all, giver, output, &outcome, err) : SP_OK;
+    *ret_given = outcome != NULL;
+    if (status != SP_OK)
+        return status;
     if (*ret_given && !fits_declared(value, outcome->numbers)) {
         /* who is wrong: whoever gives what it does not declare, else who reads it */
         const bool is_giver = !fits_declared(output, outcome->numbers);

@@ -105,19 +105,6 @@ enum sp_status sp_run_open(struct sp_verification *all, struct sp_verify_run *ru
     return status;
 }
 
-/* What an operand came to; NULL in *ret for an omitted one. */
-static enum sp_status operand(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
-                              const struct sp_outcome **ret, struct sp_error *err)
-{
-    enum sp_status status = SP_OK;
-    *ret = value != NULL ? sp_run_outcome(run, value) : NULL;
-    if (value != NULL && *ret == NULL && (value->tensor != NULL || value->sparse != NULL)) {
-        status = sp_run_read_initializer(all, run, value, err);
-        *ret = status == SP_OK ? sp_run_outcome(run, value) : NULL;
-    }
-    return status;
-}
-
 static enum sp_status give_all(struct sp_verification *all, struct sp_verify_run *run, const struct sp_node *node,
                                const struct sp_outcome *outcome, struct sp_error *err)
 {
@@ -145,7 +132,7 @@ static enum sp_status enter(struct sp_verification *all, struct sp_verify_run *r
     const struct sp_outcome *outcome;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && graph == node->body && i < graph->input_count; i++) {
-        status = operand(all, run, i < node->input_count ? node->inputs[i] : NULL, &outcome, err);
+        status = sp_run_operand(all, run, i < node->input_count ? node->inputs[i] : NULL, &outcome, err);
         if (status == SP_OK && outcome != NULL)
             status = sp_run_set(all, run, graph->inputs[i], *outcome, err);
     }
@@ -161,7 +148,7 @@ static enum sp_status leave(struct sp_verification *all, struct sp_verify_run *r
     const struct sp_outcome *outcome;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < graph->output_count && i < node->output_count; i++) {
-        status = operand(all, run, graph->outputs[i], &outcome, err);
+        status = sp_run_operand(all, run, graph->outputs[i], &outcome, err);
         if (status == SP_OK && outcome != NULL && node->outputs[i] != NULL)
             status = sp_run_set(all, run, node->outputs[i], *outcome, err);
     }
@@ -395,7 +382,7 @@ static enum sp_status begin_node(struct sp_verification *all, struct sp_verify_r
                      : sp_fail(err, SP_ERR_CANCELLED, "CANCELLED", "The verification was cancelled.");
     for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++) {
         const struct sp_outcome *outcome;
-        status = operand(all, run, node->inputs[i], &outcome, err);
+        status = sp_run_operand(all, run, node->inputs[i], &outcome, err);
         if (status != SP_OK || outcome == NULL)
             continue;
         in[i] = outcome->numbers;
@@ -442,7 +429,7 @@ static enum sp_status read_operands(struct sp_verification *all, struct sp_verif
     const struct sp_outcome *outcome;
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < node->input_count; i++)
-        status = operand(all, run, node->inputs[i], &outcome, err);
+        status = sp_run_operand(all, run, node->inputs[i], &outcome, err);
     return status;
 }
 

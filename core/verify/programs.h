@@ -98,9 +98,9 @@ enum sp_status sp_run_on(struct sp_verification *all, struct sp_verify_run *run,
 
 /* ---- initializers.c, weights.c ---------------------------------------------------------------------------------- */
 
-/* An initializer, when it is first read. */
-enum sp_status sp_run_read_initializer(struct sp_verification *all, struct sp_verify_run *run,
-                                       const struct sp_value *value, struct sp_error *err);
+/* What an operand came to; an initializer is read when it is first asked for. NULL in *ret for an omitted one. */
+enum sp_status sp_run_operand(struct sp_verification *all, struct sp_verify_run *run, const struct sp_value *value,
+                              const struct sp_outcome **ret, struct sp_error *err);
 /* The bytes of a program's tensor. */
 struct sp_tensor_data sp_run_data(struct sp_verification *all, const struct sp_verify_run *run,
                                   const struct sp_tensor *tensor);

@@ -292,6 +292,40 @@ def gpt(run, config):
         g.output(g.reshape(logits, [run.batch, -1, config["vocabulary"]]), "logits")
 
 
+# ---- PaLM ---------------------------------------------------------------------------------------------------------
+
+
+def palm_layer(run, layer, x, tables, mask, config):
+    """Attention, with one head of keys and values, beside the feed-forward part: both read the same norm."""
+    g = run.graph
+    hidden, heads, head = config["hidden"], config["heads"], config["head"]
+    with g.scope(f"layers.{layer}"):
+        normal = rms_norm(run, "norm", x, hidden)
+        with g.scope("attn"):
+            q = split_heads(run, g.linear("q", normal, [hidden, heads * head]), heads, head)
+            k = split_heads(run, g.linear("k", normal, [hidden, head]), 1, head)
+            v = split_heads(run, g.linear("v", normal, [hidden, head]), 1, head)
+            mixed = attend(run, layer, rotate(run, q, tables, head), rotate(run, k, tables, head), v, mask, heads, 1,
+                           head)
+            mixed = g.linear("out", mixed, [heads * head, hidden])
+        return g.node("Add", [x, g.node("Add", [mixed, swiglu(run, normal, config)])])
+
+
+def palm(run, config):
+    """"PaLM" (arXiv 2204.02311): the token embedding is the head too, as of GPT."""
+    g = run.graph
+    hidden = config["hidden"]
+    token_inputs(run)
+    tokens = g.weight("wte/weight", [config["vocabulary"], hidden])
+    x = g.node("Gather", [tokens, "input_ids"])
+    tables, mask = rotary_tables(run, config["head"], 1e4), causal_mask(run)
+    for layer in range(config["layers"]):
+        x = palm_layer(run, layer, x, tables, mask, config)
+    x = for_head(run, rms_norm(run, "norm", x, hidden))
+    logits = g.node("Gemm", [g.reshape(x, [-1, hidden]), tokens], transB=1)
+    g.output(g.reshape(logits, [run.batch, -1, config["vocabulary"]]), "logits")
+
+
 # ---- BERT ---------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/sorted.h"
+#include "infer/stored.h"
 #include "plan/cost_graph.h"
 #include "plan/service/service.h"
 
@@ -282,6 +283,38 @@ enum sp_status sp_plan_annotations(const struct sp_plan *plan, struct sp_annotat
     return SP_OK;
 }
 
+/* ---- where weights lie ------------------------------------------------------------------------------------------ */
+
+static enum sp_status add_stored(struct context *c, uint32_t node, json_t *stored, struct sp_error *err)
+{
+    const struct sp_strategy *strategy = sp_plan_strategy(c->plan, node);
+    struct sp_sharding_spec spec = {0};
+    if (strategy == NULL || strategy->gathered == SP_STRATEGY_NO_FACTOR)
+        return SP_OK;
+    const struct sp_value *value = c->plan->model->graph->nodes[node].inputs[strategy->gathered];
+    const uint32_t stage = c->plan->result->placement.stage_of[node];
+    enum sp_status status = find_spec(c, stage, strategy->stored, value, &spec, err);
+    if (status != SP_OK)
+        return status;
+    spec.tensor_name = value->name;
+    json_t *item = sp_stored_spec(&spec);
+    return item != NULL && json_object_set_new(stored, value->name, item) == 0 ? SP_OK : sp_fail_memory(err);
+}
+
+enum sp_status sp_plan_stored(const struct sp_plan *plan, json_t **ret_stored, struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
+    struct context c = {.plan = plan};
+    json_t *stored = json_object();
+    enum sp_status status = stored != NULL && number_devices(&c) ? SP_OK : sp_fail_memory(err);
+    for (uint32_t n = 0; status == SP_OK && n < plan->model->graph->node_count; n++)
+        status = add_stored(&c, n, stored, err);
+    *ret_stored = status == SP_OK && json_object_size(stored) > 0 ? json_incref(stored) : NULL;
+    json_decref(stored);
+    sp_arena_rewind(plan->arena, mark);
+    return status;
+}
+
 /* ---- phases of a service ---------------------------------------------------------------------------------------- */
 
 static bool is_listed(const struct sp_annotations *first, const char *configuration)
@@ -319,6 +352,7 @@ static enum sp_status add_phases(const struct sp_plan *plan, struct sp_annotatio
         own->nodes = nodes;
         last->next = own;
         last = own;
+        status = sp_plan_stored(phase->plan, &own->stored, err);
     }
     return status;
 }
@@ -330,10 +364,15 @@ enum sp_status sp_plan_annotate(const struct sp_plan *plan, struct sp_splice **r
     struct sp_arena_mark mark = sp_arena_mark(plan->arena);
     struct sp_annotations annotations;
     enum sp_status status = sp_plan_annotations(plan, &annotations, err);
+    struct sp_annotations *first = status == SP_OK ? &annotations : NULL;
+    if (first != NULL)
+        status = sp_plan_stored(plan, &annotations.stored, err);
     if (status == SP_OK)
         status = add_phases(plan, &annotations, err);
     if (status == SP_OK)
         status = sp_onnx_annotate(plan->model, &annotations, ret_splice, err);
+    for (const struct sp_annotations *one = first; one != NULL; one = one->next)
+        json_decref(one->stored);
     if (status == SP_OK && plan->file != NULL)
         status = sp_model_file_splice(plan->file, ret_splice, err);
     sp_arena_rewind(plan->arena, mark);

@@ -236,6 +236,8 @@ static enum sp_status write_collective(void *context, const struct sp_plan_colle
                           sp_plan_runs(c->plan) * collective->bytes * sp_placement_size(placement, stage->stage));
     sp_json_member_double(json, "bytes_per_device", sp_plan_runs(c->plan) * collective->bytes);
     sp_json_member_double(json, "seconds", sp_plan_runs(c->plan) * collective->seconds);
+    if (collective->overlapped_seconds > 0)
+        sp_json_member_double(json, "overlapped_seconds", sp_plan_runs(c->plan) * collective->overlapped_seconds);
     if (collective->is_before) {
         sp_json_member_string(json, "after_node", tensor != NULL ? node_name(c, tensor->producer) : NULL);
         sp_json_member_string(json, "before_node", node_name(c, collective->node));

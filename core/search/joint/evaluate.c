@@ -50,7 +50,7 @@ uint32_t sp_joint_layout(const struct sp_strategy_table *table, uint32_t node, u
 {
     const struct sp_strategies *strategies = table == NULL ? NULL : sp_strategy_of(table, node);
     const uint32_t operand = strategies == NULL ? UINT32_MAX : sp_strategy_operand(table, node, tensor);
-    return operand == UINT32_MAX ? 0 : strategies->items[strategy].layouts[operand];
+    return operand == UINT32_MAX ? 0 : sp_strategy_lies(&strategies->items[strategy], operand);
 }
 
 /* One stage's side of a transfer: where, in which layout, how much of it one device has. */

@@ -17,5 +17,6 @@ enum sp_status sp_joint_evaluator_run(struct sp_joint_evaluator *evaluator, stru
                                       const struct sp_placement *placement, struct sp_sharded_stage *sharded,
                                       struct sp_evaluation **ret_evaluation, struct sp_error *err);
 
-/* The layout in which a node has an operand under a strategy: 0, whole, where nothing is known of it. */
+/* The layout in which an operand of a node lies under a strategy (sp_strategy_lies()): 0, whole, where nothing is known of
+   it. */
 uint32_t sp_joint_layout(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy, uint32_t tensor);

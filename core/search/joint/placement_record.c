@@ -189,10 +189,7 @@ static uint32_t find_strategy(const struct recorded *o, const struct sp_strategy
     uint32_t at = 0;
     if (o->record->strategies == NULL)
         return o->record->strategy_of[node];
-    while (wanted != NULL && at < known->count &&
-           (memcmp(known->items[at].factor_of, wanted->factor_of, sizeof wanted->factor_of) != 0 ||
-            memcmp(known->items[at].scatter_of, wanted->scatter_of, sizeof wanted->scatter_of) != 0 ||
-            known->items[at].is_inner != wanted->is_inner))
+    while (wanted != NULL && at < known->count && !sp_strategy_is_same(&known->items[at], wanted))
         at++;
     return at;
 }

@@ -223,6 +223,8 @@ uint32_t sp_space_cuts(const struct sp_space_option *option, uint32_t ret_cuts[S
     return count;
 }
 
+#define ROOMY 2 /* devices with room for so many times the model keep weights as nodes read them */
+
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static void add_option(struct sp_space *space, uint32_t class_index, uint32_t size)
@@ -304,6 +306,10 @@ enum sp_status sp_space_create(struct sp_arena *arena, const struct sp_workload 
     enum sp_status status = find_classes(arena, workload, space, err);
     for (uint32_t i = 0; status == SP_OK && i < space->class_count; i++)
         add_options(space, i, largest);
+    for (uint32_t i = 0; i < space->option_count; i++) {
+        struct sp_space_option *option = &space->options[i];
+        option->mesh.gathers = ROOMY * workload->weight_bytes > space->classes[option->class_index].capacity;
+    }
     if (status == SP_OK)
         *ret_space = space;
     return status;

@@ -12,6 +12,7 @@
  *                 that divides (a strategy of its own)
  *   halo          neighbours exchange their borders
  *   memory        local bytes of weights, outputs, workspace
+ *   gathering     a weight may lie in more shards than the operator reads it in, and be gathered before (below)
  *
  * Which factors may be split: those that partition/ really runs on shards, in multiples of their block, and evenly on
  * every axis of every operand. What that means is not said twice: each way is tried by calling the operator's own
@@ -27,6 +28,18 @@
  *
  * A rule with more ways than SP_MAX_STRATEGIES keeps the best by local time and memory; the one in which
  * nothing is split is always there. Dominated ways (the same operand layouts at no better time and memory) are dropped.
+ *
+ * Gathered weights. Where the axes of a mesh cut activations and not the node's largest weight, each device along them
+ * has the same of it. It may as well have a part, and gather the others' for each request: a way of its own, of the same
+ * layouts, with the weight stored in those shards. Like the layers of fully sharded models it is gathered while the
+ * devices compute, and what it takes longer than the node itself is what it costs. There are two buffers for what is
+ * gathered, one being read while the other is filled; they are the node's workspace. Such a way saves memory and nothing
+ * else, so there are none where devices have room for twice the model (`gathers`), nor where gathering takes more than
+ * twice as long as the node: few rows read a weight faster than links bring it. Nor of weights that several nodes or
+ * phases take, that are quantised or made by other nodes, nor of a millionth of the model, nor on unequal devices.
+ *
+ * Sources: Pope et al., Efficiently Scaling Transformer Inference, MLSys 2023 (weight-gathered layouts); Zhao et al.,
+ * PyTorch FSDP, VLDB 2023; Wang et al., Overlap Communication with Dependent Computation via Decomposition, ASPLOS 2023.
  *
  * Nodes of the same rule, types and weights share their strategies: a model of a hundred equal layers has those of one.
  *
@@ -64,6 +77,7 @@ struct sp_strategy_mesh {
     uint32_t member_count; /* 0: equal devices */
     struct sp_strategy_member members[SP_STRATEGY_MEMBERS];
     uint32_t counted;
+    bool gathers; /* weights may be gathered: what devices have room for may be too little for all of them */
 };
 
 struct sp_strategy {
@@ -79,6 +93,11 @@ struct sp_strategy {
     double workspace_bytes;
     double resident_bytes;   /* of one device: its part of the keys and values that the node keeps (cost/cache.h) */
     const uint32_t *layouts; /* per operand (inputs, then outputs): a layout of the table (sp_strategy_layout()) */
+    uint8_t gathered;        /* the input that is gathered for the node, or SP_STRATEGY_NO_FACTOR */
+    uint8_t gathered_axis;   /* along this axis of it */
+    uint32_t stored;         /* the layout in which it lies; layouts[gathered] is what the node reads */
+    double gather_seconds;   /* all of it; communication_seconds have what computing leaves of it */
+    double gather_bytes;     /* a part of communication_bytes */
 };
 
 struct sp_strategies {
@@ -86,6 +105,18 @@ struct sp_strategies {
     uint32_t count, operand_count;
     const struct sp_strategy *items; /* item 0: nothing is split */
 };
+
+/* Whether two strategies of one node, of tables of equal meshes, are the same way. */
+bool sp_strategy_is_same(const struct sp_strategy *a, const struct sp_strategy *b);
+
+/* The layout in which an operand is where it lies: of a gathered weight not the one that the node reads. */
+static inline uint32_t sp_strategy_lies(const struct sp_strategy *strategy, uint32_t operand)
+{
+    return operand == strategy->gathered ? strategy->stored : strategy->layouts[operand];
+}
+
+/* What of gathering is not beside the node's computing: a part of communication_seconds. */
+double sp_strategy_waits(const struct sp_strategy *strategy);
 
 /* Whether a factor is of a kind and an extent that shards behind `before` of its elements can be, in whole blocks. */
 bool sp_strategy_may_cut(const struct sp_factor *factor, int64_t before, int64_t shards);
@@ -116,6 +147,9 @@ void sp_strategy_count_member(struct sp_strategy_table *table, uint32_t member);
 double sp_strategy_weight_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy);
 double sp_strategy_resident_bytes(const struct sp_strategy_table *table, uint32_t node, uint32_t strategy);
 void sp_strategy_table_destroy(struct sp_strategy_table *table); /* the reshard costs; NULL is allowed */
+
+/* In how many shards more a gathered weight lies than the node reads it in; 1 where none is gathered. */
+uint32_t sp_strategy_joins(const struct sp_strategy_table *table, const struct sp_strategy *strategy);
 
 /* The strategies of a work node; NULL for a folded one. Equal pointers: nodes that share them. */
 const struct sp_strategies *sp_strategy_of(const struct sp_strategy_table *table, uint32_t node);

@@ -33,7 +33,7 @@ struct maker {
     const struct sp_work_node *work;
     struct sp_strategy_way way;
     struct sp_strategy_cut *cuts; /* the way's, per operand */
-    uint32_t *layouts;            /* the way's, per operand; then those of one that is kept */
+    uint32_t *layouts;            /* the way's, per operand; then those of one that is kept, and how a weight lies */
     uint32_t allowed_count;
     struct choice allowed[MOST_CHOICES];
     uint32_t count, capacity;
@@ -76,19 +76,14 @@ static bool is_no_better(const struct sp_strategy *a, const struct sp_strategy *
     return seconds_of(a) >= seconds_of(than) && memory_of(a) >= memory_of(than);
 }
 
-/* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. What it sends is of one run
-   until here. */
-static enum sp_status keep(struct maker *maker, const struct sp_strategy *of_one_run)
+/* Adds a strategy with the layouts at hand, unless it is dominated by one that has the same. */
+static enum sp_status add(struct maker *maker, const struct sp_strategy *strategy)
 {
-    const double times = sp_work_times(maker->table->workload, maker->work->phase);
-    struct sp_strategy all = *of_one_run;
-    const struct sp_strategy *strategy = &all;
-    all.communication_seconds *= times;
-    all.communication_bytes *= times;
-    uint32_t count = maker->way.operand_count;
+    const uint32_t count = maker->way.operand_count + 1;
     struct layouts_key key = {count, maker->layouts};
     struct sp_digest digest;
     uint32_t *layouts;
+    maker->layouts[count - 1] = strategy->gathered == SP_STRATEGY_NO_FACTOR ? 0 : 1 + strategy->stored;
     sp_digest_begin(&digest, maker->seed);
     sp_digest_add(&digest, maker->layouts, count * sizeof *maker->layouts);
     uint64_t hash = sp_digest_end(&digest);
@@ -110,12 +105,27 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *of_one
     }
     if (layouts == NULL)
         return sp_fail_memory(maker->err);
-    if (count > 0)
-        memcpy(layouts, maker->layouts, count * sizeof *layouts);
+    memcpy(layouts, maker->layouts, count * sizeof *layouts);
     known->found = maker->count;
     maker->found[maker->count] = (struct found){*strategy, maker->count, false};
     maker->found[maker->count++].strategy.layouts = layouts;
     return SP_OK;
+}
+
+/* Adds a strategy, and the same one with a weight gathered. What it sends is of one run until here. */
+static enum sp_status keep(struct maker *maker, const struct sp_strategy *of_one_run)
+{
+    const double times = sp_work_times(maker->table->workload, maker->work->phase);
+    struct sp_strategy strategy = *of_one_run, gathered;
+    bool gathers = false;
+    strategy.communication_seconds *= times;
+    strategy.communication_bytes *= times;
+    strategy.gathered = SP_STRATEGY_NO_FACTOR;
+    strategy.layouts = maker->layouts;
+    enum sp_status status = add(maker, &strategy);
+    if (status == SP_OK && maker->way.rule != NULL)
+        status = sp_strategy_gather(&maker->way, &strategy, &gathered, &gathers, maker->err);
+    return status == SP_OK && gathers ? add(maker, &gathered) : status;
 }
 
 /* ---- one way ---------------------------------------------------------------------------------------------------- */
@@ -523,7 +533,7 @@ static enum sp_status enumerate(struct maker *maker)
                                           .apart = maker->class->apart};
     maker->way.model_node = &node->graph->nodes[node->index];
     maker->way.operand_count = node->input_count + node->output_count;
-    maker->layouts = SP_NEW_ARRAY(scratch, maker->way.operand_count, uint32_t);
+    maker->layouts = SP_NEW_ARRAY(scratch, (size_t)maker->way.operand_count + 1, uint32_t);
     maker->cuts = SP_NEW_ARRAY(scratch, maker->way.operand_count, struct sp_strategy_cut);
     maker->way.shards = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);
     maker->way.before = SP_NEW_ARRAY(scratch, rule ? rule->factor_count : 0, int64_t);

@@ -207,3 +207,10 @@ const struct sp_value *sp_strategy_operand_value(const struct sp_node *node, con
                                                  uint32_t operand);
 
 enum sp_status sp_strategy_probe(struct sp_strategy_way *way, struct sp_error *err);
+
+/* ---- strategy_gather.c ---- */
+
+/* *strategy, which is the way with its cuts and layouts, with a weight gathered; *ret_gathers is false where none can
+   be, or where that takes too long. */
+enum sp_status sp_strategy_gather(const struct sp_strategy_way *way, const struct sp_strategy *strategy,
+                                  struct sp_strategy *ret_strategy, bool *ret_gathers, struct sp_error *err);

@@ -93,7 +93,7 @@ static void touch_split(struct stage *stage, uint32_t entry, const struct sp_wor
     const struct sp_node *node = work->node;
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (node->inputs[i] != NULL)
-            touch(stage, entry, node->inputs[i]->id, strategy->layouts[i], false, i == 0);
+            touch(stage, entry, node->inputs[i]->id, sp_strategy_lies(strategy, i), false, i == 0);
     }
     for (uint32_t i = 0; i < work->input_count; i++) {
         if (!has_value(node->inputs, node->input_count, work->inputs[i]))
@@ -277,6 +277,19 @@ static void count_root(struct stage *stage, uint32_t root)
 
 /* ---- a stage ---------------------------------------------------------------------------------------------------- */
 
+/* Two buffers for the weight that a node gathers, as it reads it. */
+static double gathered_bytes(const struct stage *stage, uint32_t entry)
+{
+    const uint32_t n = stage->nodes[entry];
+    if (stage->sharded == NULL)
+        return 0;
+    const struct sp_strategy *strategy = &sp_strategy_of(stage->sharded->table, n)->items[stage->strategy_at[n]];
+    if (strategy->gathered == SP_STRATEGY_NO_FACTOR)
+        return 0;
+    const uint32_t weight = stage->workload->nodes[n].node->inputs[strategy->gathered]->id;
+    return 2 * tile_bytes(stage, weight, strategy->layouts[strategy->gathered]);
+}
+
 static void count_stage(struct stage *stage, double *ret_peak)
 {
     const struct sp_workload *workload = stage->workload;
@@ -297,7 +310,7 @@ static void count_stage(struct stage *stage, double *ret_peak)
     live = peak = stage->change[0]; /* there before the first node */
     for (uint32_t entry = 0; entry < stage->node_count; entry++) {
         live += stage->change[entry + 1];
-        peak = fmax(peak, live + workload->nodes[stage->nodes[entry]].workspace_bytes);
+        peak = fmax(peak, live + workload->nodes[stage->nodes[entry]].workspace_bytes + gathered_bytes(stage, entry));
     }
     *ret_peak = peak;
 }

@@ -78,9 +78,9 @@ static bool same_level(const struct sp_mesh_level *a, const struct sp_mesh_level
 /* Whether equal strategies follow: devices of one kind of the workload take equally long. */
 static bool same_mesh(const struct sp_strategy_mesh *a, const struct sp_strategy_mesh *b)
 {
-    if (a->axis_count != b->axis_count || a->kind != b->kind || a->links.level_count != b->links.level_count ||
-        a->links.place != NULL || b->links.place != NULL || a->cluster->efficiency != b->cluster->efficiency ||
-        a->cluster->launch_seconds != b->cluster->launch_seconds)
+    if (a->axis_count != b->axis_count || a->kind != b->kind || a->gathers != b->gathers ||
+        a->links.level_count != b->links.level_count || a->links.place != NULL || b->links.place != NULL ||
+        a->cluster->efficiency != b->cluster->efficiency || a->cluster->launch_seconds != b->cluster->launch_seconds)
         return false;
     for (uint32_t i = 0; i < a->axis_count; i++)
         if (a->size[i] != b->size[i])
