@@ -132,13 +132,21 @@ static bool stays_inside(const struct sp_kernel_part *part, uint32_t input)
     return part->kernel != NULL && input < SP_KERNEL_MAX_INPUTS && (part->kernel->inside >> input & 1) != 0;
 }
 
+/* Keys that are the values, too, are read once: attention on latent vectors. */
+static bool is_read_before(const struct sp_kernel_part *part, uint32_t input)
+{
+    const struct sp_node *node = part->node;
+    return input == 2 && (node->op->flags & SP_OP_ATTENDS) != 0 && node->inputs[2] != NULL &&
+           node->inputs[2] == node->inputs[1] && share_of(part, 2) <= share_of(part, 1);
+}
+
 static double moved_bytes(const struct sp_kernel_part *part)
 {
     const struct sp_rule *rule = part->rule;
     const uint64_t copied = copied_inputs(part);
     double sum = 0;
     for (uint32_t i = 0; i < rule->input_count; i++) {
-        if (stays_inside(part, i))
+        if (stays_inside(part, i) || is_read_before(part, i))
             continue;
         const bool is_copied = i < 64 && (copied >> i & 1) != 0;
         sum += bytes_of(part->node->inputs[i]) * share_of(part, i) *
@@ -255,6 +263,10 @@ struct sp_kernel_work sp_kernel_work_of(const struct sp_kernel_part *part)
     if ((op->flags & SP_OP_FUNCTION) != 0 && elements > 0)
         work.functions = (double)elements * share_of(part, part->rule->input_count);
     work.pays_no_start = part->kernel != NULL && part->kernel->pays_no_start;
+    if (part->rule->kernels != NULL && first != NULL) {
+        work.more_starts = part->rule->kernels->count - 1;
+        work.bytes += sp_rule_passed(part->rule, part->shards) * sp_dtype_bits(first->type.dtype) / 8;
+    }
     classify(part, &work);
     return work;
 }

@@ -159,12 +159,17 @@ struct sp_device_residual sp_roofline_residual(const struct sp_device *device, c
     return sp_device_residual(is_stated ? &unknown : device, class);
 }
 
+static double starts_of(const struct sp_kernel_work *work)
+{
+    return (work->pays_no_start ? 0 : 1) + work->more_starts;
+}
+
 double sp_roofline_start_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
                                  const struct sp_kernel_work *work)
 {
-    if (work->pays_no_start || (work->flops <= 0 && work->bytes <= 0))
+    if (work->flops <= 0 && work->bytes <= 0)
         return 0;
-    return reach_of(device, cluster, dtype, work->kind).start_seconds;
+    return starts_of(work) * reach_of(device, cluster, dtype, work->kind).start_seconds;
 }
 
 double sp_roofline_seconds(const struct sp_device *device, const struct sp_cluster *cluster, enum sp_dtype dtype,
@@ -188,7 +193,7 @@ double sp_roofline_seconds(const struct sp_device *device, const struct sp_clust
         functions = work->functions / device->functions_per_second / reach.memory_share;
     longest = larger(memory, larger(compute, functions));
     longest += device->unhidden * (memory + compute + functions - longest);
-    return longest + (work->pays_no_start ? 0 : reach.start_seconds);
+    return longest + starts_of(work) * reach.start_seconds;
 }
 
 double sp_roofline_cut_seconds(const struct sp_device *device, const struct sp_cluster *cluster,
@@ -207,11 +212,26 @@ static enum sp_dtype quantized_operand(const struct sp_value *value)
     return is_narrow ? value->type.dtype : SP_DTYPE_UNDEFINED;
 }
 
+/* What a node multiplies its first operand by: of its other quantised operands the heaviest. */
+static enum sp_dtype heaviest_quantized(const struct sp_node *node)
+{
+    enum sp_dtype heaviest = SP_DTYPE_UNDEFINED;
+    int64_t most = -2; /* unknown is -1 */
+    for (uint32_t i = 1; i < node->input_count; i++) {
+        const enum sp_dtype dtype = quantized_operand(node->inputs[i]);
+        if (dtype == SP_DTYPE_UNDEFINED || sp_value_bytes(node->inputs[i]) <= most)
+            continue;
+        most = sp_value_bytes(node->inputs[i]);
+        heaviest = dtype;
+    }
+    return heaviest;
+}
+
 /* The type in which a node multiplies two quantised operands: the wider one of both. */
 static enum sp_dtype quantized_type(const struct sp_node *node)
 {
     const enum sp_dtype a = node->input_count > 1 ? quantized_operand(node->inputs[0]) : SP_DTYPE_UNDEFINED,
-                        b = a != SP_DTYPE_UNDEFINED ? quantized_operand(node->inputs[1]) : SP_DTYPE_UNDEFINED;
+                        b = a != SP_DTYPE_UNDEFINED ? heaviest_quantized(node) : SP_DTYPE_UNDEFINED;
     if (b == SP_DTYPE_UNDEFINED)
         return SP_DTYPE_UNDEFINED;
     return sp_dtype_bits(a) < sp_dtype_bits(b) ? b : a;

@@ -289,6 +289,7 @@ struct sp_kernel_work {
     struct sp_attention_shape attention; /* of both attentions */
     double rows;                         /* of a narrowing: activations by the extent of the last axis */
     bool pays_no_start;                  /* another operator of the same kernel has it (cost/kernels/kernels.h) */
+    double more_starts;                  /* of an operator that is several kernels (ops/table/traffic.h) */
 };
 
 /*

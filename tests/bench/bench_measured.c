@@ -3,12 +3,15 @@
  *
  *   bench_measured nodes MODEL CLUSTER                   NAME SECONDS LOW HIGH of each node that takes time, on
  *                                                        device 0
- *   bench_measured layout MODEL CLUSTER TENSOR STAGES    LATENCY INTERVAL MEMORY of the Megatron layout (plan_grid.h),
- *                                                        memory with what the runtime takes, then LOW and HIGH of each;
- *                                                        nothing where it does not fit
+ *   bench_measured layout MODEL CLUSTER TENSOR STAGES DATA inner|experts
+ *                                                        LATENCY INTERVAL MEMORY of the layout (plan_grid.h), experts
+ *                                                        cut in their inner size or whole on a device; memory with
+ *                                                        what the runtime takes, then LOW and HIGH of each; nothing
+ *                                                        where it does not fit
  *   bench_measured service CLUSTER                       TTFT LOW HIGH TPOT LOW HIGH of each line of the input,
- *                                                        "CONCURRENCY OUTPUT ROUNDS" and three times of a decode step
- *                                                        and of a prefill (core/plan/service/llm.h) with their ends
+ *                                                        "CONCURRENCY OUTPUT ROUNDS" and the times of a decode step,
+ *                                                        for which a prefill keeps others waiting, and of a prefill
+ *                                                        (core/plan/service/llm.h) with their ends
  *   bench_measured collectives CLUSTER                   SECONDS LOW HIGH of each line "OPERATION DEVICES BYTES" of the
  *                                                        input, among the first DEVICES devices of the cluster
  *
@@ -39,12 +42,23 @@ static int print_nodes(struct plan_subject *subject)
     return 0;
 }
 
-static int print_layout(struct plan_subject *subject, const char *tensor, const char *stages)
+/* A degree of 1 to SP_MAX_DEVICES; 0: it is none. */
+static uint32_t degree_of(const char *word)
+{
+    const unsigned long degree = strtoul(word, NULL, 10);
+    return degree <= SP_MAX_DEVICES ? (uint32_t)degree : 0;
+}
+
+/* The words are TENSOR STAGES DATA inner|experts. */
+static int print_layout(struct plan_subject *subject, char **words)
 {
     struct plan_grid grid;
-    const unsigned long degree = strtoul(tensor, NULL, 10), count = strtoul(stages, NULL, 10);
-    if (degree < 1 || count < 1 || degree > SP_MAX_DEVICES || count > SP_MAX_DEVICES ||
-        !plan_grid_make_layout(subject, (uint32_t)degree, (uint32_t)count, &grid))
+    const struct plan_layout layout = {.tensor = degree_of(words[0]),
+                                       .stages = degree_of(words[1]),
+                                       .data = degree_of(words[2]),
+                                       .splits_experts = strcmp(words[3], "experts") == 0};
+    if (layout.tensor == 0 || layout.stages == 0 || layout.data == 0 || layout.tensor * layout.data > SP_MAX_DEVICES ||
+        !plan_grid_make_layout(subject, &layout, &grid))
         return 1;
     const double context = sp_device_context_bytes(sp_cluster_device(subject->cluster, 0));
     for (uint32_t i = 0; i < grid.count; i++) {
@@ -105,10 +119,10 @@ static bool answer(const struct sp_cluster *cluster, char *line)
     return true;
 }
 
-/* "16 256 10 0.01 0.009 0.011 0.1 0.09 0.12"; false where the line is none. */
+/* "16 256 10 0.01 0.009 0.011 0.1 0.09 0.12 0.1 0.09 0.12"; false where the line is none. */
 static bool answer_service(const struct sp_cluster *cluster, char *line)
 {
-    double numbers[9];
+    double numbers[12];
     char *end = line;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char *at = end;
@@ -117,8 +131,9 @@ static bool answer_service(const struct sp_cluster *cluster, char *line)
             return false;
     }
     const struct sp_error_bar step = {numbers[3], numbers[4], numbers[5]},
-                              prefill = {numbers[6], numbers[7], numbers[8]};
-    const struct sp_llm_times times = {step, prefill, prefill};
+                              prompt = {numbers[6], numbers[7], numbers[8]},
+                              prefill = {numbers[9], numbers[10], numbers[11]};
+    const struct sp_llm_times times = {step, prompt, prefill};
     const struct sp_generation of = {.request_seconds =
                                          sp_device_runtime(sp_cluster_device(cluster, 0))->request_seconds,
                                      .concurrency = numbers[0],
@@ -157,21 +172,21 @@ static int print_answers(const char *path, bool (*print)(const struct sp_cluster
 int main(int argc, char **argv)
 {
     const bool nodes = argc == 4 && strcmp(argv[1], "nodes") == 0;
-    const bool layout = argc == 6 && strcmp(argv[1], "layout") == 0;
+    const bool layout = argc == 8 && strcmp(argv[1], "layout") == 0;
     struct plan_subject subject;
     if (argc == 3 && strcmp(argv[1], "collectives") == 0)
         return print_answers(argv[2], answer);
     if (argc == 3 && strcmp(argv[1], "service") == 0)
         return print_answers(argv[2], answer_service);
     if (!nodes && !layout) {
-        (void)fputs("usage: bench_measured nodes MODEL CLUSTER | layout MODEL CLUSTER TENSOR STAGES | "
-                    "service CLUSTER | collectives CLUSTER\n",
+        (void)fputs("usage: bench_measured nodes MODEL CLUSTER | layout MODEL CLUSTER TENSOR STAGES "
+                    "DATA inner|experts | service CLUSTER | collectives CLUSTER\n",
                     stderr);
         return 2;
     }
     if (!plan_subject_open(&subject, argv[2], argv[3]))
         return 1;
-    const int result = nodes ? print_nodes(&subject) : print_layout(&subject, argv[4], argv[5]);
+    const int result = nodes ? print_nodes(&subject) : print_layout(&subject, argv + 4);
     plan_subject_close(&subject);
     return result;
 }

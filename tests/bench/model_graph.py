@@ -7,6 +7,8 @@ has data but the few small constants that shapes are computed from: weights of a
 import contextlib
 import json
 
+FOUR_BITS = ("int4", "uint4", "float4e2m1")
+
 
 class Graph:
     def __init__(self, name, dtype, opset, domains=()):
@@ -16,6 +18,7 @@ class Graph:
         self.parameters = 0  # elements of weights
         self.path, self.used, self.constants = "", {}, {}
         self.narrow = None  # the type in which linear() multiplies, where it is not the graph's
+        self.experts_are, self.experts_take = None, None  # the types of experts' weights and of what they multiply
 
     # ---- names ----
 
@@ -85,15 +88,30 @@ class Graph:
     def linear(self, name, x, sizes, bias=False):
         """x @ [in, out] (+ [out]): what exporters make of a fully connected layer."""
         with self.scope(name):
-            y = self.node("MatMul", self.narrowed(x, sizes) if self.narrow else [x, self.weight("weight", sizes)])
+            x = self.narrowed(x, self.narrow) if self.narrow else x
+            y = self.node("MatMul", [x, self.stored_weight("weight", sizes, self.narrow)])
             return self.node("Add", [y, self.weight("bias", sizes[-1:])]) if bias else y
 
-    def narrowed(self, x, sizes):
-        """Both operands quantised with one scale each and dequantised, as exporters write it."""
-        scale, zero = self.constant(1.0, self.dtype), self.constant(0.0, self.narrow)
-        weight = self.weight("weight", sizes, self.narrow)
-        x = self.node("QuantizeLinear", [x, scale, zero])
-        return [self.node("DequantizeLinear", [item, scale, zero]) for item in (x, weight)]
+    def zero(self, dtype):
+        """The zero point of quantised values. Numbers of four bits cannot be written in this form."""
+        if dtype not in FOUR_BITS:
+            return self.constant(0.0, dtype)
+        if ("zero", dtype) not in self.constants:
+            self.constants["zero", dtype] = f"zero_{dtype}"
+            self.initializers.append({"name": f"zero_{dtype}", "dtype": dtype, "shape": []})
+        return self.constants["zero", dtype]
+
+    def narrowed(self, x, dtype):
+        """Quantised with one scale and dequantised, as exporters write it."""
+        scale = self.constant(1.0, self.dtype)
+        return self.dequantized(self.node("QuantizeLinear", [x, scale, self.zero(dtype)]), dtype)
+
+    def dequantized(self, x, dtype):
+        return self.node("DequantizeLinear", [x, self.constant(1.0, self.dtype), self.zero(dtype)])
+
+    def stored_weight(self, name, sizes, dtype):
+        """A weight that is stored in a type of its own; None: in the graph's."""
+        return self.dequantized(self.weight(name, sizes, dtype), dtype) if dtype else self.weight(name, sizes)
 
     def cast(self, x, dtype):
         types = {"float32": 1, "int64": 7, "bool": 9, "float16": 10, "bfloat16": 16}

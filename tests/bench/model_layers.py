@@ -8,6 +8,8 @@ A shape is one sequence after the other: [batch, sequence, hidden]; attention [b
 cache of `past` positions, `sequence` are the new ones, and each layer has its keys and values as inputs and outputs.
 """
 
+import copy
+
 MICROSOFT = "com.microsoft"
 
 # Masks that are no value: none, and that of the fused operator, whose triangle begins at the first key. Behind a cache
@@ -23,6 +25,14 @@ class Run:
         self.total = past + sequence
         self.is_fused = style == "fused"
         self.last_only = False  # the head of the last position only
+
+    def within(self, window):
+        """The same for a layer whose positions see the last `window` ones, and whose cache has no others. Positions of
+        a prompt see all of it here: a mask would cost more than it leaves out."""
+        near = copy.copy(self)
+        near.past = min(self.past, window - 1)
+        near.total = near.past + near.sequence
+        return near
 
 
 # ---- norms ------------------------------------------------------------------------------------------------------
@@ -188,8 +198,9 @@ def fused_experts(run, tokens, config):
     g = run.graph
     hidden, inner, experts = config["hidden"], config["inner"], config["experts"]
     logits = g.linear("gate", tokens, [hidden, experts])
-    weights = [g.weight(f"experts/{name}", shape) for name, shape in
+    weights = [g.stored_weight(f"experts/{name}", shape, g.experts_are) for name, shape in
                (("w1", [experts, inner, hidden]), ("w2", [experts, hidden, inner]), ("w3", [experts, inner, hidden]))]
+    tokens = g.narrowed(tokens, g.experts_take) if g.experts_take else tokens
     return g.node("MoE", [tokens, logits, weights[0], None, weights[1], None, weights[2]], domain=MICROSOFT,
                   k=config["chosen"], activation_type="silu", normalize_routing_weights=1)
 
@@ -205,6 +216,9 @@ def experts_mlp(run, x, config):
 def llama_layer(run, layer, x, tables, mask, config):
     g = run.graph
     hidden, heads, kv_heads, head = (config[key] for key in ("hidden", "heads", "kv_heads", "head"))
+    seen = run
+    if "window" in config and layer % 2 == 0:
+        seen, mask = run.within(config["window"]), NO_MASK if run.past else mask
     with g.scope(f"layers.{layer}"):
         normal = rms_norm(run, "input_layernorm", x, hidden)
         with g.scope("self_attn"):
@@ -214,7 +228,7 @@ def llama_layer(run, layer, x, tables, mask, config):
             if config.get("head_norms"):
                 q, k = rms_norm(run, "q_norm", q, head), rms_norm(run, "k_norm", k, head)
             q, k = rotate(run, q, tables, head), rotate(run, k, tables, head)
-            mixed = attend(run, layer, q, k, v, mask, heads, kv_heads, head)
+            mixed = attend(seen, layer, q, k, v, mask, heads, kv_heads, head)
             mixed = g.linear("o_proj", mixed, [heads * head, hidden])
         x = g.node("Add", [x, mixed])
         normal = rms_norm(run, "post_attention_layernorm", x, hidden)

@@ -12,7 +12,7 @@
 #define SPARE      1.02
 
 enum role { ROLE_NONE, ROLE_COLUMNS, ROLE_ROWS, ROLE_ATTENTION, ROLE_EXPERTS };
-enum family { FAMILY_MEGATRON, FAMILY_EXPERTS, FAMILY_FSDP, FAMILY_OFFLOAD, FAMILY_NGL };
+enum family { FAMILY_MEGATRON, FAMILY_EXPERTS, FAMILY_WIDE_EXPERTS, FAMILY_FSDP, FAMILY_OFFLOAD, FAMILY_NGL };
 enum division { DIVISION_EQUAL, DIVISION_SPEED, DIVISION_MEMORY, DIVISION_COUNT };
 
 /* One point of the grid and what is made for it. */
@@ -53,9 +53,9 @@ static bool has_any(const char *name, const char *const *words)
 /* Models of tests/bench/models.py: the names that their reference implementations give. */
 static enum role role_of_node(const struct sp_work_node *node)
 {
-    static const char *const columns[] = {"/q_proj/", "/k_proj/",  "/v_proj/", "/gate_proj/", "/up_proj/",
-                                          "/c_attn/", "/c_fc/",    "/fc1/",    "/attn/q/",    "/attn/k/",
-                                          "/attn/v/", "/lm_head/", "/head/",   NULL};
+    static const char *const columns[] = {
+        "/q_proj/", "/k_proj/", "/v_proj/", "/gate_proj/", "/up_proj/", "/q_b_proj/", "/kv_b_proj/", "/c_attn/",
+        "/c_fc/",   "/fc1/",    "/attn/q/", "/attn/k/",    "/attn/v/",  "/lm_head/",  "/head/",      NULL};
     static const char *const rows[] = {"/o_proj/", "/down_proj/", "/c_proj/", "/fc2/", "/attn/out/", NULL};
     const char *type = node->node->op_type;
     if (strcmp(type, "MoE") == 0)
@@ -127,7 +127,7 @@ static uint8_t tensor_factor(const struct maker *maker, const struct sp_rule *ru
         return major_factor(&rule->inputs[0], rule->inputs[0].rank - 1);
     case ROLE_EXPERTS: /* [experts, inner, hidden] */
         weight = &rule->inputs[2];
-        return major_factor(weight, maker->at.family == FAMILY_EXPERTS ? 0 : 1);
+        return major_factor(weight, maker->at.family == FAMILY_MEGATRON ? 1 : 0);
     case ROLE_ATTENTION: /* follows from the columns before it */
     case ROLE_NONE:
         break;
@@ -143,7 +143,8 @@ static bool keeps_role(const struct maker *maker, const struct sp_strategies *st
     const uint8_t batch = major_factor(&rule->outputs[0], 0), tensor = tensor_factor(maker, rule, role);
     uint32_t axis = 0;
     if (maker->at.data > 1) {
-        if (batch != SP_STRATEGY_NO_FACTOR && item->factor_of[axis] != batch)
+        const uint8_t wanted = role == ROLE_EXPERTS && maker->at.family == FAMILY_WIDE_EXPERTS ? tensor : batch;
+        if (wanted != SP_STRATEGY_NO_FACTOR && item->factor_of[axis] != wanted)
             return false;
         axis++;
     }
@@ -377,7 +378,8 @@ static bool add_plan(struct maker *maker, const struct hand_plan *plan)
 
 static void name_plan(const struct maker *maker, struct hand_plan *plan)
 {
-    static const char *const families[] = {"TP", "EP", "FSDP"}, *const divisions[] = {"", " by speed", " by memory"};
+    static const char *const families[] = {"TP", "EP", "EP", "FSDP"}, *const divisions[] = {"", " by speed",
+                                                                                            " by memory"};
     if (maker->at.family == FAMILY_FSDP || maker->at.family == FAMILY_OFFLOAD)
         (void)snprintf(plan->name, sizeof plan->name, maker->at.family == FAMILY_FSDP ? "FSDP%u" : "offload %u",
                        maker->at.data);
@@ -612,16 +614,21 @@ static enum sp_status fill_accelerators(struct maker *maker)
     return status;
 }
 
-static enum sp_status make_layout(struct maker *maker, uint32_t tensor, uint32_t stages)
+static enum sp_status make_layout(struct maker *maker, const struct plan_layout *layout)
 {
-    maker->at = (struct degrees){FAMILY_MEGATRON, tensor, 1, stages, 0, maker->space->class_count, DIVISION_EQUAL, 0};
-    if (find_option(maker, 0, tensor) == NULL)
-        return sp_fail(maker->err, SP_ERR_REQUEST, "LAYOUT", "The cluster has no groups of %u devices.", tensor);
+    const uint32_t size = layout->tensor * layout->data;
+    maker->at = (struct degrees){.family = layout->splits_experts ? FAMILY_WIDE_EXPERTS : FAMILY_MEGATRON,
+                                 .tensor = layout->tensor,
+                                 .data = layout->data,
+                                 .stages = layout->stages,
+                                 .class_count = maker->space->class_count};
+    if (find_option(maker, 0, size) == NULL)
+        return sp_fail(maker->err, SP_ERR_REQUEST, "LAYOUT", "The cluster has no groups of %u devices.", size);
     return make_one(maker);
 }
 
-/* All of the grid, or with `tensor` > 0 the one layout. */
-static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid)
+/* All of the grid, or the one layout. */
+static bool make_grid(struct plan_subject *subject, const struct plan_layout *layout, struct plan_grid *grid)
 {
     struct sp_error err = {0};
     struct maker maker = {.subject = subject, .grid = grid, .err = &err};
@@ -643,8 +650,8 @@ static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t st
         if (maker.tables == NULL)
             status = sp_fail_memory(&err);
         else
-            status = tensor > 0 ? make_layout(&maker, tensor, stages) : vary_degrees(&maker);
-        if (status == SP_OK && tensor == 0)
+            status = layout != NULL ? make_layout(&maker, layout) : vary_degrees(&maker);
+        if (status == SP_OK && layout == NULL)
             status = fill_accelerators(&maker);
     }
     if (maker.tables != NULL)
@@ -657,12 +664,12 @@ static bool make_grid(struct plan_subject *subject, uint32_t tensor, uint32_t st
 
 bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid)
 {
-    return make_grid(subject, 0, 0, grid);
+    return make_grid(subject, NULL, grid);
 }
 
-bool plan_grid_make_layout(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid)
+bool plan_grid_make_layout(struct plan_subject *subject, const struct plan_layout *layout, struct plan_grid *grid)
 {
-    return make_grid(subject, tensor, stages, grid);
+    return make_grid(subject, layout, grid);
 }
 
 const struct hand_plan *plan_grid_best(const struct plan_grid *grid, enum sp_objective objective, const char *where)

@@ -43,9 +43,15 @@ struct plan_grid {
    that does not fit is no failure. */
 bool plan_grid_make(struct plan_subject *subject, struct plan_grid *grid);
 
-/* The one Megatron layout with such degrees of tensor and pipeline parallelism and without data parallelism: a grid of
-   one plan, or of none where it does not fit. */
-bool plan_grid_make_layout(struct plan_subject *subject, uint32_t tensor, uint32_t stages, struct plan_grid *grid);
+/* A layout that somebody measured: Megatron's, or one whose experts lie whole on all devices of a stage, where the rest
+   has tensor and data parallelism (attention of a part of the sequences on each device). */
+struct plan_layout {
+    uint32_t tensor, stages, data;
+    bool splits_experts;
+};
+
+/* The one layout: a grid of one plan, or of none where it does not fit. */
+bool plan_grid_make_layout(struct plan_subject *subject, const struct plan_layout *layout, struct plan_grid *grid);
 
 /* The plan that is best for throughput or latency among those on `where` (NULL: anywhere); NULL: none fits. */
 const struct hand_plan *plan_grid_best(const struct plan_grid *grid, enum sp_objective objective, const char *where);

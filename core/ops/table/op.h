@@ -125,6 +125,7 @@ struct sp_rule {
     /* Bytes read and written, when not simply the sum of what is moved of all operands; -1 = the sum. */
     double bytes;
     const struct sp_rule_attention *attention; /* ops/table/traffic.h; NULL: it computes none */
+    const struct sp_rule_kernels *kernels;     /* ops/table/traffic.h; NULL: it is one */
     uint32_t faults; /* what went wrong while building; sp_op_rule() reports it, and a rule it returns has none */
 };
 

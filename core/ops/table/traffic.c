@@ -185,7 +185,30 @@ void sp_rule_attend(struct sp_rule *rule, const struct sp_rule_attention *attent
         rule->terms[t].is_seen = counts_pairs(&rule->terms[t], attention);
 }
 
+void sp_rule_run_as(struct sp_rule *rule, const struct sp_rule_kernels *kernels)
+{
+    struct sp_rule_kernels *kept = SP_NEW(rule->arena, struct sp_rule_kernels);
+    if (kept == NULL) {
+        rule->faults |= SP_RULE_FAULT_MEMORY;
+        return;
+    }
+    *kept = *kernels;
+    rule->kernels = kept;
+}
+
 /* ---- work ------------------------------------------------------------------------------------------------------- */
+
+double sp_rule_passed(const struct sp_rule *rule, const int64_t *shards)
+{
+    double sum = 0;
+    for (uint32_t t = 0; rule->kernels != NULL && t < 2; t++) {
+        double points = rule->kernels->passed[t];
+        for (uint32_t i = 0; i < rule->kernels->factors[t].count; i++)
+            points *= part_of(rule, rule->kernels->factors[t].items[i], shards);
+        sum += points;
+    }
+    return sum;
+}
 
 double sp_rule_flops(const struct sp_rule *rule, const int64_t *shards)
 {

@@ -22,6 +22,9 @@
  * has right = 0: q (first + q/2) of the q t pairs, or half the square without a past. `kept` of these pairs are
  * computed, in sparse attention. The terms of scores and values count the pairs that are seen, keys and values the
  * positions that any query sees.
+ *
+ * Kernels. An operator that every runtime computes as several kernels, one behind the other, pays a start for each, and
+ * what these hand to each other is written and read besides the operands.
  */
 #include "ops/table/factors.h"
 
@@ -45,6 +48,12 @@ struct sp_rule_attention {
     struct sp_amount batch, heads, kv_heads, queries, keys, size; /* heads of queries, kv_heads of keys and values */
     double left, right, kept;
     bool is_first; /* the first query is at position 0; else the last one is at the last key */
+};
+
+struct sp_rule_kernels {
+    double count;
+    double passed[2]; /* elements of output 0's type that are written or read, at each point of such factors */
+    struct sp_factor_list factors[2];
 };
 
 /* What of an attention a device computes. */
@@ -72,6 +81,12 @@ struct sp_amount sp_amount_of(uint32_t count, const uint8_t *factors);
 
 /* Gives the rule its attention, and marks the terms that count its pairs: those over queries and keys. */
 void sp_rule_attend(struct sp_rule *rule, const struct sp_rule_attention *attention);
+
+/* Makes several kernels of the rule. */
+void sp_rule_run_as(struct sp_rule *rule, const struct sp_rule_kernels *kernels);
+
+/* Elements that the kernels of a device hand to each other; 0: it is one kernel. */
+double sp_rule_passed(const struct sp_rule *rule, const int64_t *shards);
 
 /* What is computed where factor f is cut in shards[f] parts (NULL: in none), by the device that has the most to do: of
    the last queries of a causal attention. */

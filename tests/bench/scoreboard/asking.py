@@ -6,13 +6,15 @@ import json
 import os
 import re
 import subprocess
+import typing
 
 # What the tables call a device: its name in the catalog. Rows of other devices are left out.
 DEVICES = {
     "a100_sxm": "a100-sxm4-80gb", "a100-sxm-80gb": "a100-sxm4-80gb", "A100-80GB": "a100-sxm4-80gb",
     "a100-sxm4-80gb": "a100-sxm4-80gb", "a100-sxm4-40gb": "a100-sxm4-40gb", "a100_dgx": "a100-sxm4-80gb",
     "h100_sxm": "h100-sxm-80gb", "h100-sxm-80gb": "h100-sxm-80gb", "h100_dgx": "h100-sxm-80gb",
-    "h200_sxm": "h200-sxm-141gb", "h200-sxm": "h200-sxm-141gb", "b200_sxm": "b200-180gb", "l40s": "l40s-48gb",
+    "h200_sxm": "h200-sxm-141gb", "h200-sxm": "h200-sxm-141gb", "b200_sxm": "b200-180gb", "b300_sxm": "b300-270gb",
+    "l40s": "l40s-48gb",
     "t4-16gb": "t4-16gb", "t4": "t4-16gb", "v100": "v100-sxm2-16gb",
 }
 NODE = 8             # GPUs of one node
@@ -55,6 +57,25 @@ def eager_device(name, libraries):
             figures["start_seconds"] += EAGER
     residuals = {**device["residuals"], "collectives": device["residuals"]["eager_collectives"]}
     return {**device, "collectives": known, "residuals": residuals}
+
+
+class Layout(typing.NamedTuple):
+    """Degrees of a layout that was measured; experts whole on devices, or each of them cut."""
+    tensor: int
+    stages: int = 1
+    data: int = 1
+    splits_experts: bool = False
+
+    @property
+    def devices(self):
+        return self.tensor * self.stages * self.data
+
+    def words(self):
+        """As bench_measured takes it."""
+        return *map(str, (self.tensor, self.stages, self.data)), "experts" if self.splits_experts else "inner"
+
+    def __str__(self):
+        return f"TP{self.tensor} PP{self.stages}" + f" DP{self.data}" * (self.data > 1) + " EP" * self.splits_experts
 
 
 class Product:
@@ -112,8 +133,8 @@ class Product:
 
     def service(self, device, runtime, sizes, times):
         """((TTFT, low, high), (TPOT, low, high)) of SIZES (concurrency, output, rounds) with TIMES, (seconds, low, high)
-        of a decode step and of a prefill: core/service/generation.h."""
-        line = " ".join(f"{number:.9g}" for number in (*sizes, *times[0], *times[1]))
+        of a decode step, for which a prefill keeps others waiting, and of a prefill: core/service/generation.h."""
+        line = " ".join(f"{number:.9g}" for number in (*sizes, *times[0], *times[1], *times[2]))
         output = self.run("service", self.cluster(device, 1, runtime), text=line + "\n")
         numbers = [float(word) for word in output.split()]
         return tuple(numbers[:3]), tuple(numbers[3:])
@@ -126,12 +147,9 @@ class Product:
             return [None] * len(questions)
         return [tuple(map(float, line.split())) for line in output.splitlines()]
 
-    def layout(self, graph, device, runtime, degrees):
-        """(latency, interval, bytes) of a Megatron layout of (tensor, stages), each (value, low, high); None where it
-        does not fit."""
-        tensor, stages = degrees
-        cluster = self.cluster(device, tensor * stages, runtime)
-        output = self.run("layout", self.write(graph), cluster, str(tensor), str(stages))
+    def layout(self, graph, device, runtime, layout):
+        """(latency, interval, bytes) of a Layout, each (value, low, high); None where it does not fit."""
+        output = self.run("layout", self.write(graph), self.cluster(device, layout.devices, runtime), *layout.words())
         if not output:
             return None
         numbers = list(map(float, output.split()))

@@ -19,6 +19,8 @@ page; a test fails when a figure here is not what the program prints. `tests/ben
 | other (norms, rotary positions, activations, sums) | microsoft/vidur | one node, or the chain that a runtime fuses |
 | whole models | NVIDIA/FasterTransformer, TensorRT, TensorRT-LLM (documentation), aiconfigurator | the Megatron layout that was measured: prefill, then one decode step per token at the middle of the output |
 | servings | aiconfigurator, `silicon_sample.csv` | time per output token by [core/service/generation.h](../core/service/generation.h): a decode step of C sequences and the prefills of others that fall into it |
+| experts | the same, models with experts | the same: attention of parts of the sequences (DP), experts whole on devices (EP) or each of them cut (TP); 4-bit models have 4-bit experts alone |
+| pools | the same, disaggregated | requests a second: the smaller of what the workers for prompts and those for steps do; measured is what the published times make of it |
 | first token | the same, up to 16 sequences in flight | time to the first token, where the benchmark begins with all C requests at once and takes 10 C of them |
 
 The figures of A100, H100, H200, B200 and L40S in `api/devices` were fitted to two thirds of the kernel and collective
@@ -49,6 +51,12 @@ nobody has looked at are a blind test.
 - **T4's peak** (24 of 65 TFLOP/s, power cap) rests on one forum post, looked up after T4 had come out at 0.71.
 - **Servers add 40 ms to a request** before its first token (vLLM, TensorRT-LLM). That was fitted to the times to first token of
   half of the rows of Llama 3.1 70B, and so was the assumption that benchmarks take ten requests for each sequence in flight.
+- **Prompts and steps in one step** (vLLM, TensorRT-LLM) read weights once. That was added after short prompts of models with
+  experts had come out 1.3 to 1.7 times too slow on TensorRT-LLM; both document it (chunked prefill, in-flight batching).
+- **A layer of experts is six kernels**, as vLLM and TensorRT-LLM have it. That was set after small batches had come out
+  30 to 50 us a layer too fast.
+- **Layouts of experts' servings**: the table multiplies degrees in some rows (TP8 EP8 is TP64 there). Of rows that are
+  there in both forms we saw two pairs, each with the same times.
 - **90 % intervals**: errors of one class add up over layers, since all layers run the same kernels. That rule was
   chosen among three, also by its coverage of these rows.
 - **Forms of kernels** were compared on the held third: about six for decode attention, four for float8.
@@ -59,7 +67,13 @@ nobody has looked at are a blind test.
   slow. At the stated concurrency one of them would compute prompts at 96 % of the data sheet's peak beside its decode
   steps, so a prefix cache, or fewer requests in flight, is likely. They are counted.
 - Times to the first token of TensorRT-LLM with Llama 3.1 8B and Qwen3 32B, and of SGLang, are predicted far too short: they have
-  the waits of another benchmark, which is not described.
+  the waits of another benchmark, which is not described. Those of Llama 3.1 8B grow by the time of a whole request over
+  the sequences in flight, at 8 as at 16 of them and at 128 to 512 tokens out: as if one more request was there than
+  has a place. Those of Qwen3 32B are three prefills, however many sequences are in flight.
+- Products of experts at a few rows each are counted at the bandwidth of large products. That is
+  probably why models with experts come out too fast with vLLM on H200.
+- Tokens are spread over experts evenly. Real ones are not, so that devices with whole experts wait for the fullest.
+- No kernel of four bits was measured: those of B200 and B300 have the shares that float8 reaches.
 - Two of the three rows that did not fit are planned, with intervals that reach beyond the memory of the device
   (85.9 GB). FasterTransformer allocates the buffers of a layer apart, each for
   the whole prompt, and holds all of them while it runs (`allocateBuffer` of ParallelGptContextDecoder.cc and of its

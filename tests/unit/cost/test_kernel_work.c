@@ -587,6 +587,13 @@ static void expect_close(double value, double want)
     cr_expect(fabs(value - want) <= 0.03 * want, "%.17g is not about %.17g", value, want);
 }
 
+/* Between the kernels of an operator of experts: twice each result of both first products, of the gate and of the second
+   product, for each token and each of its experts. */
+static double passed_bytes(double tokens, double chosen)
+{
+    return 2 * tokens * chosen * (2 * 1024 + 1024 + 512) * 2;
+}
+
 Test(kernel_work, experts_that_are_used)
 {
     static const uint32_t cases[][3] = {{1, 2, 8}, {3, 2, 8}, {64, 2, 8}, {1, 8, 256}, {16, 8, 256}, {64, 8, 256}};
@@ -596,11 +603,12 @@ Test(kernel_work, experts_that_are_used)
         for (uint32_t q = 0; q < 2; q++) {
             struct sp_node *node = experts(tokens, chosen, count, q == 1);
             const double each = q == 1 ? 3 * 512 * 512 + 2 * (2 * 1024 + 512) : 3 * 512 * 1024 * 2;
-            expect_close(bytes_of(node, SP_CACHES_APART), fixed + used * each);
+            expect_close(bytes_of(node, SP_CACHES_APART), fixed + passed_bytes(tokens, chosen) + used * each);
             EXPECT_FLOPS(node, 2.0 * 3 * tokens * chosen * 512 * 1024 + 5.0 * tokens * count);
             /* Every other expert: half of those that are used, and half of the work. */
             const struct sp_kernel_work half = work_of(node, SP_CACHES_APART, "x", 2);
-            expect_close(half.bytes, fixed + used / 2 * each);
+            expect_close(half.bytes, fixed + passed_bytes(tokens, chosen) / 2 + used / 2 * each);
+            cr_expect_eq(half.more_starts, 5);
             EXPECT_NEAR(half.flops, 3.0 * tokens * chosen * 512 * 1024 + 5.0 * tokens * count);
             cr_expect_eq(half.kind, SP_KERNEL_PRODUCT);
             stop();
@@ -613,5 +621,19 @@ Test(kernel_work, experts_of_a_part_of_the_tokens)
 {
     struct sp_node *node = experts(64, 8, 256, false);
     const double each = 3.0 * 512 * 1024 * 2, fixed = 32 * (2.0 * 512 + 256) * 2;
-    expect_close(work_of(node, SP_CACHES_APART, "n0", 2).bytes, fixed + distinct_experts(32, 8, 256) * each);
+    expect_close(work_of(node, SP_CACHES_APART, "n0", 2).bytes,
+                 fixed + passed_bytes(32, 8) + distinct_experts(32, 8, 256) * each);
+}
+
+/* Keys that are the values, too: one cache of 64 sequences, 1024 positions of 576 elements. */
+Test(kernel_work, keys_that_are_the_values)
+{
+    start(23);
+    half_input("q", "64,16,1,576");
+    half_input("kv", "64,1,1024,576");
+    struct sp_node *node = build_node(&build, "Attention", "q kv kv", "y");
+    build_outputs(&build, "y");
+    infer();
+    EXPECT_NEAR(bytes_of(node, SP_CACHES_APART), 2.0 * 64 * 576 * (16 + 1024 + 16));
+    stop();
 }

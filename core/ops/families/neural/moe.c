@@ -19,6 +19,12 @@
  *
  * FLOPs: 2 for each multiply-add of the k experts of a token, 5 for the softmax over the experts. Tokens are spread over
  * the experts evenly: of E experts T tokens use E(1 - (1-k/E)^T) different ones, and the weights of these are read.
+ *
+ * Kernels, as runtimes have them (vLLM's fused_experts_impl; TensorRT-LLM's CutlassMoeFCRunner, which ONNX Runtime's is
+ * made of): the choice of experts, the order of tokens by expert, the first products, the activation, the second product,
+ * and the weighted sum of each token's k results. Of what they hand to each other the results of the first products (one
+ * or two times i), those of the activation (i) and those of the second product (h) are of one element for each token and
+ * each of its experts, written and read.
  */
 #include <string.h>
 
@@ -295,25 +301,34 @@ static bool may_split_inner(struct sp_op_context *context, const struct experts 
     return !e->is_transposed && sp_node_int(context->node, "weights_prepacked", -1) <= 0;
 }
 
+#define KERNELS 6
+
 static void add_work(struct sp_op_context *context, struct sp_rule *rule, const struct experts *e,
                      const struct moe_factors *f, const struct sp_factor_list *tokens, uint8_t experts)
 {
     uint8_t chosen = sp_rule_factor(rule, "k", SP_FACTOR_REPLICATE, sp_dim_known(e->chosen));
-    struct sp_factor_list work = *tokens, routing = *tokens;
-    double products = 2 + (e->fused != 0 || sp_has_input(context, e->layers[2].weights) ? 1 : 0);
+    struct sp_factor_list rows = *tokens, routing = *tokens;
+    const double firsts = e->fused != 0 || sp_has_input(context, e->layers[2].weights) ? 2 : 1;
     const struct sp_chain inner = inner_chain(&f->inner);
-    sp_factor_list_add(&work, chosen);
-    sp_factor_list_add(&work, f->h);
-    for (uint32_t i = 0; i < inner.count; i++)
-        sp_factor_list_add(&work, inner.items[i]);
+    sp_factor_list_add(&rows, chosen);
     /* Of the k experts of a token, as many as the part of all that the weights are. */
     struct sp_dim all = rule->factors[experts].extent;
     const double among = sp_dim_is_known(all) && all.value > 0 && sp_dim_is_known(e->count) ? (double)all.value : 0;
+    const double each = among > 0 ? 1 / among : 1;
     if (among > 0) /* k / all of them, by each expert */
-        sp_factor_list_add(&work, f->x);
-    sp_rule_term_list(rule, 2 * products / (among > 0 ? among : 1), &work);
+        sp_factor_list_add(&rows, f->x);
+    struct sp_factor_list inner_rows = rows, hidden_rows = rows;
+    for (uint32_t i = 0; i < inner.count; i++)
+        sp_factor_list_add(&inner_rows, inner.items[i]);
+    sp_factor_list_add(&hidden_rows, f->h);
+    struct sp_factor_list work = inner_rows;
+    sp_factor_list_add(&work, f->h);
+    sp_rule_term_list(rule, 2 * (firsts + 1) * each, &work);
     sp_factor_list_add(&routing, experts);
     sp_rule_term_list(rule, 5, &routing);
+    sp_rule_run_as(rule, &(struct sp_rule_kernels){.count = KERNELS,
+                                                   .passed = {2 * (firsts + 1) * each, 2 * each},
+                                                   .factors = {inner_rows, hidden_rows}});
 }
 
 static void map_tokens(struct sp_op_context *context, struct sp_rule *rule, const struct moe_factors *f,
