@@ -131,7 +131,7 @@ static enum sp_status write_constraints(const struct sp_model *model, const stru
     int32_t *stages = NULL;
     enum sp_status status =
         pins != NULL && specs != NULL ? number_stages(model->arena, import, &stages, err) : sp_fail_memory(err);
-    for (uint32_t p = 0; status == SP_OK && p < import->place_count; p++)
+    for (uint32_t p = 0; status == SP_OK && stages != NULL && p < import->place_count; p++)
         status = pin_place(model, import, p, stages[p], device_count, pins, err);
     for (uint32_t i = 0; status == SP_OK && i < import->split_count; i++)
         status = add_split(import, &import->splits[i], device_count, specs, err);
