@@ -326,7 +326,8 @@ def palm_layer(run, layer, x, tables, mask, config):
 
 
 def palm(run, config):
-    """"PaLM" (arXiv 2204.02311): the token embedding is the head too, as of GPT."""
+    """"PaLM" (arXiv 2204.02311): the token embedding is the head too, as of GPT. Of a prompt the last position is asked
+    for."""
     g = run.graph
     hidden = config["hidden"]
     token_inputs(run)
@@ -335,7 +336,8 @@ def palm(run, config):
     tables, mask = rotary_tables(run, config["head"], 1e4), causal_mask(run)
     for layer in range(config["layers"]):
         x = palm_layer(run, layer, x, tables, mask, config)
-    x = for_head(run, rms_norm(run, "norm", x, hidden))
+    x = rms_norm(run, "norm", x, hidden)
+    x = g.slice(x, -1, 1 << 62, 1) if run.sequence > 1 else x
     logits = g.node("Gemm", [g.reshape(x, [-1, hidden]), tokens], transB=1)
     g.output(g.reshape(logits, [run.batch, -1, config["vocabulary"]]), "logits")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes well-known models, and graphs of any size, as tensor graphs in JSON: all shapes, no weights.
 
-    models.py --model llama3-8b|llama3-70b|llama3-405b|mixtral-8x7b|gpt3-175b|vit-22b [-o FILE]
+    models.py --model llama3-8b|llama3-70b|llama3-405b|mixtral-8x7b|gpt3-175b|palm-540b|vit-22b [-o FILE]
     models.py --model mobilenet|mobilenet-v3       only --batch and --dtype apply
     models.py --model blocks --nodes 100000        a small decoder of so many layers
     models.py --model irregular --nodes 100000     a random DAG; --seed
@@ -41,6 +41,9 @@ MODELS = {
     # width 12288, a vocabulary of 50257 and 2048 positions. Half of its layers attend to bands; here all are dense.
     "gpt3-175b": {"make": model_layers.gpt, "vocabulary": 50257, "positions": 2048, "layers": 96, "hidden": 12288,
                   "heads": 96, "head": 128, "inner": 49152},
+    # "PaLM" (arXiv 2204.02311), table 1: 540.35 billion parameters; a vocabulary of 256,000.
+    "palm-540b": {"make": model_layers.palm, "vocabulary": 256000, "layers": 118, "hidden": 18432, "heads": 48,
+                  "head": 256, "inner": 73728},
     # "Scaling Vision Transformers to 22 Billion Parameters" (arXiv 2302.05442), table 1: 21,743 million, which is the
     # matrices of the layers. The head has the classes of ImageNet.
     "vit-22b": {"make": model_layers.vit, "layers": 48, "hidden": 6144, "heads": 48, "head": 128, "inner": 24576,

@@ -7,6 +7,7 @@ and holds the plan to it: no device has more than its memory, and each figure is
 The rules are those that core/cost/evaluate.h, core/search/joint/joint.h and intra.h state; no code of theirs is used.
 
  - A weight is on each device of each stage that uses it: once whole, or once in each layout in which it is used.
+ - A weight that the stage gathers lies in so many more shards, and has two buffers while its node runs.
  - A constant that is dequantised has the bytes of its quantised elements, their scales and zero points.
  - An activation is there from the node that makes or first uses it to its last use in the stage; to the end where it
    leaves the stage or is a result; inputs of the model from the start to the end. A view (Reshape, Identity, ..) is its
@@ -465,6 +466,8 @@ class Stage:
         self.buffers = []  # [bytes, the last node that uses it, whether it stays to the end]
         self.weights = {}
         self.births, self.start = [0] * len(self.nodes), 0
+        items = recount.plan["stages"][stage].get("gathered", {"tensors": ()})["tensors"]
+        self.gathered = {item["name"]: item for item in items}
 
     def new(self, name, layout, at):
         self.buffers.append([self.recount.bytes_of(name, layout, self.share), at, False])
@@ -477,7 +480,7 @@ class Stage:
         if root in recount.weights:
             whole = recount.bytes_of(name)
             self.weights[root if layout == WHOLE else name, layout] = \
-                recount.bytes_of(name, layout, self.share) if whole else 0
+                recount.bytes_of(name, layout, self.share) / self.parts_of(name) if whole else 0
             return None
         there = self.held.get(name, [])
         buffer = next((buffer for have, buffer in there if have == layout), None)
@@ -501,6 +504,16 @@ class Stage:
         self.buffers[buffer][1] = at
         self.buffers[buffer][2] |= name in recount.facts.inputs
         return buffer
+
+    def parts_of(self, name):
+        return self.gathered[name]["shards"] if name in self.gathered else 1
+
+    def buffers_of(self, index):
+        """What a node has for a weight that it gathers: twice what it reads."""
+        node = self.recount.facts.nodes[index]
+        names = [name for name in node.inputs
+                 if name in self.gathered and self.gathered[name]["node"] == self.recount.called[index]]
+        return 2 * sum(self.recount.bytes_of(name, self.recount.layout(index, name), self.share) for name in names)
 
     def make(self, name, layout, at, first):
         recount = self.recount
@@ -538,7 +551,7 @@ class Stage:
         live = peak = self.start
         for at, index in enumerate(self.nodes):
             live += self.births[at]
-            peak = max(peak, live + recount.facts.nodes[index].workspace)
+            peak = max(peak, live + recount.facts.nodes[index].workspace + self.buffers_of(index))
             live -= deaths[at]
         is_exact = not any(recount.facts.nodes[index].is_opaque for index in self.nodes)
         return inside + sum(self.weights.values()), peak, is_exact
