@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/heap.h"
 #include "base/random.h"
-#include "base/sorted.h"
 
 #define NONE        UINT32_MAX
 #define TICK_EVENTS 65536 /* between two questions whether to go on */
@@ -37,6 +36,9 @@ struct copy {
     uint32_t joining_count, joining_capacity, live, live_capacity;
     struct joining *joining;
     struct ending *endings;
+    bool has_begun; /* a prompt that is cut into chunks */
+    uint32_t begun; /* the request whose prompt that is */
+    double done;    /* positions of it */
     uint64_t step;
     double cached; /* positions of the caches of all live sequences */
 };
@@ -189,25 +191,97 @@ static bool join(struct simulating *s, struct copy *copy)
     return true;
 }
 
-/* The prompt of the request that has waited longest. */
-static bool begin_prompt(struct simulating *s, uint32_t at)
+/* The request that has waited longest waits no more. */
+static uint32_t take_waiting(struct simulating *s, struct copy *copy)
 {
-    struct copy *copy = &s->copies[at];
     const uint32_t request = copy->first;
-    const struct sp_simulated_request *of = &s->of->requests[request];
     struct sp_simulated_times *times = times_of(s, request);
     copy->first = s->next[request];
     copy->waiting--;
     change(s, &s->waiting, s->now, -1);
     change(s, &s->in_flight, s->now, 1);
-    if (times != NULL) {
+    if (times != NULL)
         times->prompt = s->now - s->came[request];
-        times->first = times->prompt + of->latency_seconds;
-    }
+    return request;
+}
+
+/* Its first token is there at `ready`. */
+static bool add_joining(struct simulating *s, struct copy *copy, uint32_t request, double ready)
+{
+    struct sp_simulated_times *times = times_of(s, request);
+    if (times != NULL)
+        times->first = ready - s->came[request];
     if (!SP_MAKE_ROOM(s->arena, copy->joining, copy->joining_count, copy->joining_capacity, 1))
         return false;
-    joining_push(copy->joining, copy->joining_count++, (struct joining){s->now + of->latency_seconds, request}, NULL);
-    return plan_event(s, at, s->now + of->interval_seconds);
+    joining_push(copy->joining, copy->joining_count++, (struct joining){ready, request}, NULL);
+    return true;
+}
+
+/* The prompt of the request that has waited longest. */
+static bool begin_prompt(struct simulating *s, uint32_t at)
+{
+    struct copy *copy = &s->copies[at];
+    const uint32_t request = take_waiting(s, copy);
+    const struct sp_simulated_request *of = &s->of->requests[request];
+    return add_joining(s, copy, request, s->now + of->latency_seconds) &&
+           plan_event(s, at, s->now + of->interval_seconds);
+}
+
+static bool has_place(const struct simulating *s, const struct copy *copy)
+{
+    return copy->live + copy->joining_count < s->of->places;
+}
+
+/* Positions of prompts for a step: the rest of the one that has begun, then those that have waited longest. Prompts that
+   end with it are a list through next[]. */
+static void fill_chunk(struct simulating *s, struct copy *copy, struct sp_mixed_step *step, uint32_t *ret_ended)
+{
+    double past = 0;
+    uint32_t ending = 0;
+    *ret_ended = NONE;
+    while (step->positions < s->of->times->chunk) {
+        if (!copy->has_begun) {
+            if (copy->waiting == 0 || copy->live + copy->joining_count + ending >= s->of->places)
+                break;
+            copy->begun = take_waiting(s, copy);
+            copy->done = 0;
+            copy->has_begun = true;
+        }
+        const struct sp_simulated_request *of = &s->of->requests[copy->begun];
+        const double take = fmin(of->positions - copy->done, s->of->times->chunk - step->positions);
+        past += take * (of->input - of->positions + copy->done);
+        step->positions += take;
+        copy->done += take;
+        if (copy->done < of->positions)
+            continue;
+        s->next[copy->begun] = *ret_ended;
+        *ret_ended = copy->begun;
+        copy->has_begun = false;
+        ending++;
+    }
+    if (step->positions > 0)
+        step->chunk_past = past / step->positions;
+}
+
+/* A step with a chunk: there is a prompt for it. */
+static bool begin_mixed(struct simulating *s, uint32_t at)
+{
+    struct copy *copy = &s->copies[at];
+    struct sp_mixed_step step = {.sequences = copy->live};
+    uint32_t ended;
+    fill_chunk(s, copy, &step, &ended);
+    if (copy->live > 0)
+        step.past = copy->cached / copy->live;
+    const double seconds = sp_mixed_seconds(s->of->times, &step);
+    while (ended != NONE) {
+        const uint32_t request = ended;
+        const double lag = sp_chunk_lag_seconds(s->of->times, step.positions);
+        ended = s->next[request];
+        if (!add_joining(s, copy, request, s->now + seconds + lag))
+            return false;
+    }
+    copy->is_stepping = true;
+    return plan_event(s, at, s->now + seconds);
 }
 
 /* What the copy does next. */
@@ -216,8 +290,11 @@ static bool decide(struct simulating *s, uint32_t at)
     struct copy *copy = &s->copies[at];
     if (!join(s, copy))
         return false;
-    if (copy->waiting > 0 && copy->live + copy->joining_count < s->of->places)
+    const bool has_prompt = copy->has_begun || (copy->waiting > 0 && has_place(s, copy));
+    if (has_prompt && s->of->times->chunk <= 0)
         return begin_prompt(s, at);
+    if (has_prompt)
+        return begin_mixed(s, at);
     copy->is_stepping = copy->live > 0;
     if (copy->is_stepping)
         return plan_event(s, at, s->now + sp_step_seconds(s->of->times, copy->live, copy->cached / copy->live));
@@ -320,30 +397,4 @@ enum sp_status sp_simulate(struct sp_arena *arena, const struct sp_simulation *s
                                  .waiting = level_of(&s, &s.waiting),
                                  .in_flight = level_of(&s, &s.in_flight)};
     return SP_OK;
-}
-
-/* ---- percentiles -------------------------------------------------------------------------------------------------- */
-
-SP_ASCENDING_NUMBERS(by_value, double)
-
-static double at_percent(uint32_t count, const double *sorted, double percent)
-{
-    const double rank = ceil(percent / 100 * count);
-    return sorted[rank < 1 ? 0 : (uint32_t)rank - 1];
-}
-
-struct sp_percentiles sp_percentiles_of(uint32_t count, double *values)
-{
-    double sum = 0;
-    if (count == 0)
-        return (struct sp_percentiles){0};
-    qsort(values, count, sizeof *values, by_value);
-    for (uint32_t i = 0; i < count; i++)
-        sum += values[i];
-    return (struct sp_percentiles){sum / count,
-                                   at_percent(count, values, 50),
-                                   at_percent(count, values, 90),
-                                   at_percent(count, values, 95),
-                                   at_percent(count, values, 99),
-                                   values[count - 1]};
 }

@@ -10,6 +10,9 @@
  *            the steps that begin from then on
  *   step     one token of each sequence in flight (service/step_times.h): its seconds follow from how many these are, and
  *            from how long their caches are by then
+ *   chunks   where the times have them, a prompt does not keep the copy: each step has a chunk beside the sequences in
+ *            flight, of the prompt that has begun and then of those that have waited longest, and the first token is there
+ *            with the step of the last one
  *   place    so many sequences at most are in flight on a copy
  *
  * Nothing of that is a mean: what service/generation.h says in the mean follows from it, and its error with it.
@@ -30,6 +33,7 @@
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "service/percentiles.h"
 #include "service/step_times.h"
 
 #define SP_MAX_SIMULATED_REQUESTS (1u << 21)
@@ -40,6 +44,7 @@ struct sp_simulated_request {
     double input;                             /* positions that are in its cache behind its prompt */
     uint32_t output;                          /* tokens, 1 or more; the prompt makes the first */
     double latency_seconds, interval_seconds; /* of its prompt, latency >= interval */
+    double positions;                         /* that its prompt computes, at most `input`; only read for chunks */
 };
 
 enum sp_simulated_balance { SP_BALANCE_FEWEST, SP_BALANCE_RANDOM };
@@ -79,11 +84,3 @@ struct sp_simulated {
 /* SP_ERR_LIMIT "SIMULATION_TOO_LONG", SP_ERR_CANCELLED, SP_ERR_MEMORY. */
 enum sp_status sp_simulate(struct sp_arena *arena, const struct sp_simulation *simulation, struct sp_simulated *ret,
                            struct sp_error *err);
-
-/* Of figures of requests: the least that so many percent of them are not above (nearest rank). */
-struct sp_percentiles {
-    double mean, p50, p90, p95, p99, most;
-};
-
-/* Sorts the values. All are 0 where there are none. */
-struct sp_percentiles sp_percentiles_of(uint32_t count, double *values);

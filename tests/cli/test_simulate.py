@@ -51,6 +51,27 @@ class Simulate(test_cli.Case):
         self.done("simulate", *arguments, status=status)
         return error
 
+    def test_prompts_in_chunks_run_beside_steps(self):
+        """One request takes its chunks one behind the other; the formula's means are near the events'."""
+        path = self.plan_path("chunked", {**LLM, "chunked_prefill": 16})
+        times = json.loads(self.plans["chunked"])["service"]["times"]
+        one = self.json("simulate", path, "--trace", self.file("one.csv", b"seconds,input,output\n7,40,20\n"))
+        rows, alone = times["chunks"], 0
+        for positions, past in ((16, 0), (16, 16), (8, 32)):
+            low = max(i for i, row in enumerate(rows[:-1]) if row["positions"] < positions or i == 0)
+            a, b = rows[low:low + 2]
+            share = (positions - a["positions"]) / (b["positions"] - a["positions"])
+            of_a, of_b = (row["interval_seconds"] + past * row["seconds_per_position"] for row in (a, b))
+            alone += of_a + share * (of_b - of_a)
+        self.assertAlmostEqual(one["ttft_seconds"]["mean"] / (times["request_seconds"] + alone), 1, 6)
+        three = self.json("simulate", path, "--concurrency", "6", "--trace",
+                          self.file("three.csv", b"seconds,input,output\n" + 6 * b"7,40,20\n"))
+        self.assertGreater(three["tpot_seconds"]["max"], one["tpot_seconds"]["mean"])
+        self.assertLess(three["tpot_seconds"]["max"], 6 * (one["tpot_seconds"]["mean"] + alone / 19))
+        random = self.json("simulate", path, "--rate", "20", "--requests", "2000")
+        for name in ("ttft_seconds", "tpot_seconds", "request_seconds"):
+            self.assertAlmostEqual(random["formula"][name] / random[name]["mean"], 1, delta=0.1)
+
     def test_one_request_takes_what_the_plan_says(self):
         path = self.plan_path()
         trace = self.file("trace.csv", b"seconds,input,output\n7,40,20\n")

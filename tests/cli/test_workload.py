@@ -53,6 +53,18 @@ def open_loop(step, prompt, first, output, rate):
     return first + wait, tpot, first + wait + steps * tpot
 
 
+def between(rows, key, value, at):
+    """Linear between rows, as service/step_times.h says it, whose `value` is a function of one."""
+    low = max([i for i, row in enumerate(rows[:-1]) if row[key] < at], default=0)
+    a, b = rows[low], rows[min(low + 1, len(rows) - 1)]
+    return value(a) + (value(b) - value(a)) * max(at - a[key], 0) / (b[key] - a[key]) if b is not a else value(a)
+
+
+def chunk_seconds(times, positions, past):
+    return between(times["chunks"], "positions",
+                   lambda row: row["interval_seconds"] + row["seconds_per_position"] * past, positions)
+
+
 class Workload(test_cli.Case):
     def setUp(self):
         super().setUp()
@@ -115,6 +127,51 @@ class Workload(test_cli.Case):
         self.assertEqual(chosen["copies"], service["copies"])
 
     # ---- language models ----
+
+    def test_prompts_in_chunks(self):
+        """One sequence alone: its prompt takes its chunks one behind the other, and a token a step."""
+        for chunk, parts in ((16, (16, 16, 8)), (40, (40,)), (1000, (40,))):
+            service = self.served({**LLM, "concurrency": 1, "chunked_prefill": chunk}, count=1)["service"]
+            times = service["times"]
+            self.assertEqual((service["chunked_prefill"], times["chunk"]), (chunk, chunk))
+            self.assertEqual([row.get("chunked_prefill") for row in service["candidates"]],
+                             [chunk] * len(service["candidates"]))
+            done, first = 0, times["request_seconds"]
+            for part in parts:
+                first += chunk_seconds(times, part, done)
+                done += part
+            self.assertAlmostEqual(service["ttft_seconds"] / first, 1, 6)
+            step = next(row for row in times["steps"] if row["sequences"] == 1)
+            self.assertAlmostEqual(service["tpot_seconds"] / step["seconds"], 1, 6)
+            prefill = next(phase for phase in service["phases"] if phase["name"] == "prefill")
+            self.assertEqual(prefill["runs_per_request"], len(parts))
+            self.assertEqual(prefill["dims"]["sequence_length"], min(chunk, 40))
+        self.assertNotIn("chunked_prefill", self.served(LLM, count=1)["service"])
+        self.assertIn("prompts in chunks of 16 tokens",
+                      self.done("plan", self.model, "--cluster", self.cluster(1), "--workload",
+                                self.workload({**LLM, "chunked_prefill": 16})).stdout.decode())
+
+    def test_the_best_chunks_are_those_of_plans_for_each(self):
+        """Whole prompts and chunks, by themselves and together, for both objectives."""
+        asked = {"llm": {"input": 600, "output": 20}, "concurrency": 4}
+        for objective, key, best in (("throughput", "requests_per_second", max), ("latency", "request_seconds", min)):
+            figures = {}
+            for chunk in (None, 512, 2048):
+                more = {"chunked_prefill": chunk} if chunk else {}
+                figures[chunk] = self.served({**asked, **more}, "--objective", objective,
+                                             count=1, memory_bytes=4e8)["service"][key]
+            service = self.served({**asked, "chunked_prefill": "best"}, "--objective", objective,
+                                  count=1, memory_bytes=4e8)["service"]
+            self.assertAlmostEqual(service[key] / best(figures.values()), 1, delta=0.021, msg=figures)
+            self.assertEqual({row.get("chunked_prefill") for row in service["candidates"]}, {None, 512, 2048})
+            self.assertAlmostEqual(service[key] / figures[service.get("chunked_prefill")], 1, delta=0.021)
+
+    def test_chunks_that_cannot_be_are_refused(self):
+        self.refused({**LLM, "chunked_prefill": 0}, "MEMBER_RANGE", "/chunked_prefill")
+        self.refused({**LLM, "chunked_prefill": "most"}, "MEMBER_RANGE", "/chunked_prefill")
+        self.refused({**LLM, "chunked_prefill": 16, "pools": "separate"}, "WORKLOAD_CHUNKS",
+                     "/chunked_prefill")
+        self.refused({"phases": [{"name": "one"}], "chunked_prefill": 16}, "MEMBER_UNKNOWN")
 
     def test_figures_follow_from_the_phases(self):
         for count in (1, 2, 4):

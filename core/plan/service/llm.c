@@ -1,6 +1,5 @@
 #include "plan/service/llm.h"
 
-#include <assert.h>
 #include <math.h>
 
 #include "cost/micro_batches.h"
@@ -14,7 +13,7 @@ enum sp_status sp_llm_init(const struct sp_copy_question *question, const struct
 {
     struct sp_job_options options = *question->job_options;
     struct sp_job *job = NULL;
-    struct sp_llm llm = {question, traffic, {{NULL}}};
+    struct sp_llm llm = {question, traffic, {{NULL}}, 0};
     options.sizes = &question->options->sizes;
     enum sp_status status = sp_job_open(&options, &job, err);
     if (status == SP_OK && sp_job_model(job) == NULL) {
@@ -69,8 +68,29 @@ enum sp_status sp_llm_prompt_sizes(const struct sp_llm *llm, int64_t positions, 
                 ret_sizes, err);
 }
 
+enum sp_status sp_llm_chunk_sizes(const struct sp_llm *llm, int64_t positions, int64_t past, struct sp_sizes *ret_sizes,
+                                  struct sp_error *err)
+{
+    if (llm->symbols.dims[SP_SYMBOL_PAST] == NULL) {
+        (void)sp_fail(
+            err, SP_ERR_REQUEST, "WORKLOAD_CHUNKS",
+            "The model has no past keys and values as inputs, so that a prompt cannot be computed in chunks.");
+        return sp_error_at(err, "/workload/chunked_prefill");
+    }
+    return bind(llm,
+                (const int64_t[]){[SP_SYMBOL_BATCH] = 1,
+                                  [SP_SYMBOL_POSITIONS] = positions,
+                                  [SP_SYMBOL_PAST] = past,
+                                  [SP_SYMBOL_TOTAL] = past + positions},
+                ret_sizes, err);
+}
+
 enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err)
 {
+    const int64_t all = sp_llm_prompt_positions(llm), prefix = llround(llm->traffic->shared_prefix);
+    if (llm->chunk > 0)
+        return llm->chunk < all ? sp_llm_chunk_sizes(llm, llm->chunk, prefix + (all - llm->chunk) / 2, ret_sizes, err)
+                                : sp_llm_chunk_sizes(llm, all, prefix, ret_sizes, err);
     return sp_llm_prompt_sizes(llm, sp_llm_prompt_positions(llm), ret_sizes, err);
 }
 
@@ -108,7 +128,12 @@ void sp_llm_bars(const struct sp_llm_times *times, const struct sp_generation *o
         side.prefill_seconds = sides[i][2];
         sp_generation_figures(&side, &at[i]);
     }
-    *ret_bars = (struct sp_llm_bars){
+    *ret_bars = sp_llm_bars_of(at);
+}
+
+struct sp_llm_bars sp_llm_bars_of(const struct sp_generation_figures at[3])
+{
+    return (struct sp_llm_bars){
         .ttft_seconds = {at[0].ttft_seconds, at[1].ttft_seconds, at[2].ttft_seconds},
         .tpot_seconds = {at[0].tpot_seconds, at[1].tpot_seconds, at[2].tpot_seconds},
         .request_seconds = {at[0].request_seconds, at[1].request_seconds, at[2].request_seconds},
@@ -146,56 +171,9 @@ enum sp_status sp_llm_find_step(const struct sp_llm *llm, struct sp_copy *copy, 
     return SP_OK;
 }
 
-/* Device by device: a group's step beside the caches of the other groups, and a prefill beside those of all others. */
-static void add_memory(struct sp_llm_figures *figures)
-{
-    const struct sp_phase_figures *prefill = figures->prefill, *decode = figures->decode;
-    const double groups = figures->micro_batches;
-    figures->cache_bytes = groups * decode->state_bytes;
-    figures->excess_bytes = -INFINITY;
-    figures->memory_bytes = 0;
-    for (uint32_t s = 0; s < decode->stage_count; s++) {
-        const double cache = groups * decode->stage_state_bytes[s];
-        const double others = cache * (double)(figures->concurrency - 1) / (double)figures->concurrency;
-        const double step = decode->stage_bytes[s] + cache - decode->stage_state_bytes[s];
-        const double most = fmax(step, prefill->stage_bytes[s] + others);
-        figures->memory_bytes = fmax(figures->memory_bytes, most);
-        figures->excess_bytes = fmax(figures->excess_bytes, most - decode->stage_capacity[s]);
-    }
-}
-
 double sp_llm_request_seconds(const struct sp_copy *copy)
 {
     const struct sp_plan *plan = sp_copy_plan_of(copy);
     return sp_device_runtime(sp_cluster_device(plan->cluster, plan->result->placement.stage_device[0]))
         ->request_seconds;
-}
-
-enum sp_status sp_llm_evaluate(const struct sp_llm *llm, struct sp_copy *copy, int64_t concurrency, double rate,
-                               struct sp_llm_figures *ret_figures, struct sp_error *err)
-{
-    struct sp_llm_figures figures = {.concurrency = concurrency};
-    struct sp_llm_step step;
-    struct sp_sizes sizes;
-    enum sp_status status = sp_llm_prefill_sizes(llm, &sizes, err);
-    if (status == SP_OK)
-        status = sp_copy_evaluate(copy, &(struct sp_cut_sizes){sizes, 1}, &figures.prefill, err);
-    if (status == SP_OK)
-        status = sp_llm_find_step(llm, copy, concurrency, sp_llm_step_past(llm), &step, err);
-    if (status != SP_OK)
-        return status;
-    assert(step.group != NULL); /* one group at least was tried */
-    figures.decode = step.group;
-    figures.micro_batches = step.micro_batches;
-    const struct sp_llm_times times = {step.seconds, figures.prefill->interval_seconds,
-                                       figures.prefill->latency_seconds};
-    const struct sp_generation of = {.request_seconds = sp_llm_request_seconds(copy),
-                                     .concurrency = (double)concurrency,
-                                     .rate = rate,
-                                     .output = llm->traffic->output.mean,
-                                     .prompt_variation = llm->traffic->input.variation};
-    sp_llm_bars(&times, &of, &figures.bars);
-    add_memory(&figures);
-    *ret_figures = figures;
-    return SP_OK;
 }

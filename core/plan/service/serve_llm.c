@@ -35,6 +35,7 @@ static enum sp_status evaluate(const struct sp_trial *trial, int64_t of_copy, bo
                                    .price_is_listed = trial->price_is_listed,
                                    .concurrency = of_copy * trial->copies,
                                    .micro_batches = llm->micro_batches,
+                                   .chunk = llm->chunk,
                                    .ttft_seconds = llm->bars.ttft_seconds,
                                    .tpot_seconds = llm->bars.tpot_seconds,
                                    .request_seconds = llm->bars.request_seconds,
@@ -199,6 +200,7 @@ enum sp_status sp_serve_llm_points(const struct sp_trial *trial, const struct sp
 {
     const struct sp_service_point point = {.copies = trial->copies,
                                            .devices = sp_plan_devices_used(sp_copy_plan_of(trial->copy)),
+                                           .chunk = trial->serving->llm.chunk,
                                            .description = description};
     const int64_t most = figures->llm.concurrency;
     enum sp_status status = SP_OK;
@@ -256,9 +258,10 @@ enum sp_status sp_serve_llm_phases(const struct sp_trial *trial, const struct sp
         return status;
     phases[0] = phase_of("prefill", of->prefill, &prefill);
     phases[1] = phase_of("decode", of->decode, &decode);
-    phases[0].runs = 1;
+    phases[0].runs = of->chunk > 0 ? fmax(ceil((double)sp_llm_prompt_positions(llm) / (double)of->chunk), 1) : 1;
     phases[1].runs = (trial->serving->traffic->output.mean - 1) / (double)group;
-    const double busy[] = {of->prefill->interval_seconds.value, phases[1].runs * of->decode->interval_seconds.value};
+    const double busy[] = {phases[0].runs * of->prefill->interval_seconds.value,
+                           phases[1].runs * of->decode->interval_seconds.value};
     for (int i = 0; i < 2; i++)
         phases[i].time_share = busy[i] / (busy[0] + busy[1]);
     service->phase_count = 2;

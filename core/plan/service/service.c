@@ -69,6 +69,7 @@ static enum sp_status add_candidate(struct choosing *c, const struct sp_trial *t
         .planned = trial->planned,
         .is_for_all = trial->is_for_all,
         .concurrency = service->concurrency,
+        .chunk = service->chunk,
         .ttft_seconds = service->ttft_seconds.value,
         .tpot_seconds = service->tpot_seconds.value,
         .request_seconds = service->request_seconds.value,
@@ -378,6 +379,28 @@ static enum sp_status try_all(struct choosing *c, struct sp_error *err)
     return status;
 }
 
+/* ---- chunks ------------------------------------------------------------------------------------------------------- */
+
+/* Prompts whole, or in chunks, or both. */
+static enum sp_status try_schedules(struct choosing *c, struct sp_error *err)
+{
+    static const int64_t chunks[] = {512, 2048, 8192};
+    const struct sp_traffic *traffic = c->serving.traffic;
+    struct sp_llm *llm = &c->serving.llm;
+    llm->chunk = traffic->chunk;
+    enum sp_status status = try_all(c, err);
+    if (!traffic->best_chunk || llm->symbols.dims[SP_SYMBOL_PAST] == NULL)
+        return status;
+    const double longest = (double)sp_llm_prompt_positions(llm) * (1 + traffic->input.variation);
+    for (size_t i = 0; status == SP_OK && i < sizeof chunks / sizeof *chunks; i++) {
+        llm->chunk = chunks[i];
+        status = try_all(c, err);
+        if ((double)chunks[i] >= longest)
+            break;
+    }
+    return status;
+}
+
 /* ---- pools -------------------------------------------------------------------------------------------------------- */
 
 static enum sp_status add_pools_candidate(struct choosing *c, struct sp_error *err)
@@ -633,10 +656,14 @@ enum sp_status sp_service_plan(struct sp_arena *arena, const struct sp_job_optio
     c.serving.question = (struct sp_copy_question){arena, job_options, &c.serving.options};
     enum sp_status status = begin(&c, err);
     if (status == SP_OK && options->traffic->pools != SP_POOLS_SEPARATE)
-        status = try_all(&c, err);
+        status = try_schedules(&c, err);
+    c.serving.llm.chunk = 0;
     if (status == SP_OK && options->traffic->pools != SP_POOLS_SHARED)
         status = try_pools(&c, err);
-    if (status == SP_OK && c.best.copy == NULL && !c.pools_are_best)
+    const bool is_none = c.best.copy == NULL && !c.pools_are_best;
+    if (!c.pools_are_best) /* what is asked of the answer now is asked with its chunks */
+        c.serving.llm.chunk = is_none ? c.nearest.chunk : c.figures.service.chunk;
+    if (status == SP_OK && is_none)
         status = refuse(&c, err);
     if (status == SP_OK)
         status = deliver(&c, ret_job, ret_plan, err);

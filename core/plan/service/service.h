@@ -14,6 +14,8 @@
  *               (search/phases.h): the whole service is judged on each
  *   pools       where the workload has them: prompts and steps on copies of their own, each of a power of two devices and
  *               planned for its phase, in all numbers of either (service/pools.h)
+ *   chunks      prompts whole, or cut as the workload says, or with "best" both, in chunks of 512, 2048 and 8192 tokens up to
+ *               the first that has all of a prompt
  *   concurrency where it is to be the best one: the most that memory and limits allow, or fewer where these give as
  *               many requests within the tolerance. The placement is then planned again for so many
  *
@@ -105,6 +107,7 @@ struct sp_service_candidate {
     const char *planned;                    /* the phase at whose sizes it was planned, or is written */
     bool is_for_all;                        /* it was planned for all phases together */
     int64_t concurrency;                    /* of all copies; 0: of phases */
+    int64_t chunk;                          /* of chunked prefill; 0: prompts run whole */
     uint32_t prompt_copies, prompt_devices; /* of a pool of their own, which the devices are beside; 0: there is none */
     double ttft_seconds, tpot_seconds, request_seconds, requests_per_second;
     double limit_ratio; /* the largest of figure / limit; 0: no limits. Above 1 it is no answer */
@@ -116,7 +119,7 @@ struct sp_service_candidate {
 struct sp_service_point {
     uint32_t copies, devices, prompt_copies, prompt_devices; /* as of a candidate */
     const char *description;
-    int64_t concurrency;
+    int64_t concurrency, chunk;
     double ttft_seconds, tpot_seconds, request_seconds;
     double tokens_per_second_per_device, dollars_per_million_tokens; /* 0: no price is known */
 };
@@ -139,6 +142,7 @@ struct sp_service {
     uint32_t copies, devices; /* of all copies */
     int64_t concurrency;      /* of all copies */
     uint32_t micro_batches;
+    int64_t chunk; /* positions of prompts that a step has at most; 0: prompts run whole */
     bool has_rate;
     double rate_per_second; /* asked for */
     struct sp_error_bar ttft_seconds, tpot_seconds, request_seconds;

@@ -7,6 +7,7 @@
 #include "base/json_reader.h"
 #include "base/random.h"
 #include "plan/service/traffic.h"
+#include "service/chunked.h"
 #include "service/open_loop.h"
 #include "service/pools.h"
 #include "service/requests.h"
@@ -34,6 +35,7 @@ struct simulating {
 };
 
 static const struct sp_members_range seconds = {"a number of seconds", 0, MOST_SECONDS},
+                                     positions = {"a number of positions", 1, SP_MAX_TOKENS},
                                      some = {"a number", 0, MOST_SECONDS},
                                      whole = {"a number of sequences", 1, SP_MAX_CONCURRENCY};
 
@@ -73,10 +75,12 @@ static enum sp_status read_rows(struct simulating *s, const json_t *times, const
 static enum sp_status read_times(struct simulating *s, const json_t *service)
 {
     static const char *const of_prompt[] = {"positions", "latency_seconds", "interval_seconds"},
+                             *const of_chunk[] = {"positions", "latency_seconds", "interval_seconds",
+                                                  "seconds_per_position"},
                              *const of_step[] = {"sequences", "past", "seconds", "seconds_per_position"};
     struct sp_members_reader *r = &s->reader;
     const json_t *times = json_object_get(service, "times");
-    double *prompts = NULL, *steps = NULL, places = 1;
+    double *prompts = NULL, *steps = NULL, *chunks = NULL, places = 1;
     if (!json_is_object(times))
         return sp_members_refuse(r, "/service/times", "PLAN_INVALID",
                                  "The plan does not say what prompts and steps take: plan it again with this version.");
@@ -88,6 +92,11 @@ static enum sp_status read_times(struct simulating *s, const json_t *service)
         status = read_rows(s, times, "prompts", 3, of_prompt, &prompts, &s->times.prompt_count);
     if (status == SP_OK)
         status = read_rows(s, times, "steps", 4, of_step, &steps, &s->times.step_count);
+    if (status == SP_OK && json_object_get(times, "chunk") != NULL) {
+        status = sp_members_number(r, times, "/service/times", "chunk", &positions, true, &s->times.chunk);
+        if (status == SP_OK)
+            status = read_rows(s, times, "chunks", 4, of_chunk, &chunks, &s->times.chunk_count);
+    }
     if (status != SP_OK)
         return status;
     s->places = (int64_t)places;
@@ -95,7 +104,9 @@ static enum sp_status read_times(struct simulating *s, const json_t *service)
     _Static_assert(sizeof(struct sp_prompt_time) == 3 * sizeof(double), "a row is its numbers");
     _Static_assert(sizeof(struct sp_step_time) == 4 * sizeof(double), "a row is its numbers");
     s->times.prompts = (const struct sp_prompt_time *)prompts;
+    _Static_assert(sizeof(struct sp_chunk_time) == 4 * sizeof(double), "a row is its numbers");
     s->times.steps = (const struct sp_step_time *)steps;
+    s->times.chunks = (const struct sp_chunk_time *)chunks;
     return SP_OK;
 }
 
@@ -224,6 +235,7 @@ static enum sp_status make_requests(struct simulating *s)
             continue;
         }
         to->output = from->output;
+        to->positions = positions_of(s, from->input);
         sp_prompt_seconds(&s->times, positions_of(s, from->input), &to->latency_seconds, &to->interval_seconds);
         to->latency_seconds = fmax(to->latency_seconds, to->interval_seconds);
     }
@@ -313,7 +325,12 @@ static void add_formula(const struct simulating *s, struct sp_simulated_service 
         simulated->formula = figures.all;
         return;
     }
-    if (s->rate > 0) {
+    const struct sp_chunked chunked = {&s->times, positions_of(s, traffic->input.mean), traffic->shared_prefix, past};
+    if (s->times.chunk > 0 && s->rate > 0) {
+        sp_chunked_open_loop_figures(&of, &chunked, (uint32_t)s->places, &simulated->formula);
+    } else if (s->times.chunk > 0) {
+        sp_chunked_figures(&of, &chunked, &simulated->formula);
+    } else if (s->rate > 0) {
         sp_open_loop_figures(&of, &s->times, past, (uint32_t)s->places, &simulated->formula);
     } else {
         of.step_seconds = sp_step_seconds(&s->times, of.concurrency, past);

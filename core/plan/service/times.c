@@ -3,12 +3,6 @@
 
 #include "plan/service/internal.h"
 
-/* Whether a model that cannot have a size, of a prompt longer than any that was asked for, is no error of the request. */
-static bool is_of_size(enum sp_status status)
-{
-    return status == SP_ERR_MODEL || status == SP_ERR_REQUEST || status == SP_ERR_UNSUPPORTED || status == SP_ERR_LIMIT;
-}
-
 static enum sp_status take_prompts(const struct sp_trial *trial, struct sp_step_times *times, struct sp_error *err)
 {
     const struct sp_llm *llm = &trial->serving->llm;
@@ -28,7 +22,7 @@ static enum sp_status take_prompts(const struct sp_trial *trial, struct sp_step_
         enum sp_status status = sp_llm_prompt_sizes(llm, positions[i], &sizes, &why);
         if (status == SP_OK)
             status = sp_copy_evaluate(trial->copy, &(struct sp_cut_sizes){sizes, 1}, &figures, &why);
-        if (status != SP_OK && positions[i] != mean && is_of_size(status))
+        if (status != SP_OK && positions[i] != mean && sp_llm_is_of_size(status))
             continue;
         if (status != SP_OK) {
             if (err != NULL)
@@ -95,6 +89,8 @@ enum sp_status sp_serve_llm_times(const struct sp_trial *trial, const struct sp_
     enum sp_status status = take_prompts(trial, &times->of, err);
     if (status == SP_OK)
         status = take_steps(trial, planned, times->places, &times->of, err);
+    if (status == SP_OK && trial->serving->llm.chunk > 0)
+        status = sp_llm_chunk_times(&trial->serving->llm, trial->copy, times->places, &times->of, err);
     service->times = times;
     return status;
 }

@@ -195,6 +195,28 @@ static enum sp_status read_pools(struct sp_members_reader *r, const json_t *json
                              "\"pools\" is \"shared\", \"separate\" or \"best\".");
 }
 
+static enum sp_status read_chunk(struct sp_members_reader *r, const json_t *json, const char *pointer,
+                                 struct sp_traffic *traffic)
+{
+    const json_t *value = json_object_get(json, "chunked_prefill");
+    const char *text = json_string_value(value), *at = sp_members_child(r, pointer, "chunked_prefill");
+    traffic->best_chunk = text != NULL && strcmp(text, "best") == 0;
+    traffic->chunk = json_integer_value(value);
+    if (value == NULL || (traffic->best_chunk && traffic->pools != SP_POOLS_SEPARATE))
+        return SP_OK;
+    if (at == NULL)
+        return sp_fail_memory(r->err);
+    if (traffic->pools == SP_POOLS_SEPARATE)
+        return sp_members_refuse(
+            r, at, "WORKLOAD_CHUNKS",
+            "Chunks of prompts run beside decode steps: \"pools\" must be \"shared\" or \"best\".");
+    if (!json_is_integer(value) || traffic->chunk < 1 || traffic->chunk > SP_MAX_CHUNK)
+        return sp_members_refuse(r, at, "MEMBER_RANGE",
+                                 "\"chunked_prefill\" must be a whole number of tokens from 1 to %d, or \"best\".",
+                                 SP_MAX_CHUNK);
+    return SP_OK;
+}
+
 /* ---- phases ------------------------------------------------------------------------------------------------------- */
 
 static enum sp_status read_phase(struct sp_members_reader *r, json_t *json, const char *pointer,
@@ -291,8 +313,8 @@ static const char *text_of(struct sp_arena *arena, const json_t *json)
 enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, const char *pointer,
                                 const struct sp_traffic **ret_traffic, struct sp_error *err)
 {
-    static const char *const of_llm[] = {"llm",   "limits",      "rate_per_second", "budget_per_hour",
-                                         "state", "concurrency", "symbols",         "pools"};
+    static const char *const of_llm[] = {"llm",         "limits",  "rate_per_second", "budget_per_hour", "state",
+                                         "concurrency", "symbols", "pools",           "chunked_prefill"};
     static const char *const of_phases[] = {"phases", "limits", "rate_per_second", "budget_per_hour", "state"};
     static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9},
                                          budget = {"US dollars", 1e-9, 1e9};
@@ -317,6 +339,8 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
         status = read_concurrency(&r, json, pointer, traffic);
     if (status == SP_OK && has_llm)
         status = read_pools(&r, json, pointer, traffic);
+    if (status == SP_OK && has_llm)
+        status = read_chunk(&r, json, pointer, traffic);
     if (status == SP_OK)
         status = read_limits(&r, json, pointer, traffic);
     if (status == SP_OK)

@@ -6,7 +6,7 @@
  *
  *     {"llm": {"input": LENGTHS, "output": LENGTHS, "shared_prefix": N},
  *      "concurrency": N or "best", "rate_per_second": R, "budget_per_hour": D,
- *      "pools": "shared", "separate" or "best",
+ *      "pools": "shared", "separate" or "best", "chunked_prefill": N or "best",
  *      "limits": {"ttft_seconds", "tpot_seconds", "request_seconds"},
  *      "symbols": {"batch": NAME, "positions": NAME, "past": NAME, "total": NAME}}
  *
@@ -22,6 +22,9 @@
  *                the fewest that serve the rate; without a rate "best"
  *   pools        whether prompts and decode steps share the devices, have devices of their own (service/pools.h), or
  *                whichever the objective prefers; shared when not given
+ *   chunked_prefill  positions of prompts that one step has at most, beside the tokens of the sequences in flight
+ *                (service/chunked.h). "best": none, or one of a few numbers, whichever the objective prefers. Without it a
+ *                prompt runs at once, and the sequences in flight wait
  *   rate         requests a second that come at random. Without it a request follows each that ends
  *   budget       US dollars an hour for all devices that are used, at most
  *   limits       of means; a plan that does not keep them is none
@@ -44,6 +47,7 @@
 #define SP_MAX_LENGTHS         65536               /* of a list */
 #define SP_MAX_TOKENS          ((double)(1 << 24)) /* of an input or an output */
 #define SP_MAX_CONCURRENCY     (1 << 20)
+#define SP_MAX_CHUNK           (1 << 20)
 #define SP_MAX_TRAFFIC_SECONDS 1e9 /* of a limit */
 
 /* Phases of any model. */
@@ -72,6 +76,8 @@ struct sp_traffic {
     int64_t concurrency; /* 0: not given */
     bool best_concurrency;
     enum sp_traffic_pools pools;
+    int64_t chunk; /* positions of chunked prefill; 0: none is given */
+    bool best_chunk;
     double rate_per_second; /* 0: none */
     double budget_per_hour; /* 0: none */
     struct sp_traffic_limits limits;

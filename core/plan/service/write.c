@@ -29,6 +29,12 @@ static void write_bar(struct sp_json *json, const char *name, const char *range,
     sp_json_end_object(json);
 }
 
+static void write_chunk(struct sp_json *json, int64_t chunk)
+{
+    if (chunk > 0)
+        sp_json_member_int(json, "chunked_prefill", chunk);
+}
+
 static void write_rates(const struct sp_service *service, struct sp_json *json)
 {
     write_bar(json, "requests_per_second", "requests_range", &service->requests_per_second);
@@ -100,6 +106,25 @@ static void write_pools(const struct sp_service_pools *pools, struct sp_json *js
     sp_json_end_object(json);
 }
 
+static void write_chunks(const struct sp_step_times *times, struct sp_json *json)
+{
+    if (times->chunk <= 0)
+        return;
+    sp_json_member_double(json, "chunk", times->chunk);
+    sp_json_key(json, "chunks");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < times->chunk_count; i++) {
+        const struct sp_chunk_time *chunk = &times->chunks[i];
+        sp_json_begin_object(json);
+        sp_json_member_double(json, "positions", chunk->positions);
+        sp_json_member_double(json, "latency_seconds", chunk->latency_seconds);
+        sp_json_member_double(json, "interval_seconds", chunk->interval_seconds);
+        sp_json_member_double(json, "seconds_per_position", chunk->seconds_per_position);
+        sp_json_end_object(json);
+    }
+    sp_json_end_array(json);
+}
+
 static void write_times(const struct sp_service_times *times, struct sp_json *json)
 {
     if (times == NULL)
@@ -131,6 +156,7 @@ static void write_times(const struct sp_service_times *times, struct sp_json *js
         sp_json_end_object(json);
     }
     sp_json_end_array(json);
+    write_chunks(&times->of, json);
     sp_json_end_object(json);
 }
 
@@ -208,6 +234,7 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
         sp_json_member_bool(json, "planned_for_all", one->is_for_all);
         if (service->is_llm) {
             sp_json_member_int(json, "concurrency", one->concurrency);
+            write_chunk(json, one->chunk);
             sp_json_member_double(json, "ttft_seconds", one->ttft_seconds);
             sp_json_member_double(json, "tpot_seconds", one->tpot_seconds);
         }
@@ -238,6 +265,7 @@ static void write_front(struct sp_json *json, const char *name, uint32_t count, 
         }
         sp_json_member_string(json, "description", point->description);
         sp_json_member_int(json, "concurrency", point->concurrency);
+        write_chunk(json, point->chunk);
         sp_json_member_double(json, "ttft_seconds", point->ttft_seconds);
         sp_json_member_double(json, "tpot_seconds", point->tpot_seconds);
         sp_json_member_double(json, "request_seconds", point->request_seconds);
@@ -291,6 +319,7 @@ void sp_service_write_json(const struct sp_plan *plan, struct sp_json *json)
     if (service->is_llm) {
         sp_json_member_int(json, "concurrency", service->concurrency);
         sp_json_member_int(json, "micro_batches", service->micro_batches);
+        write_chunk(json, service->chunk);
         write_bar(json, "ttft_seconds", "ttft_range", &service->ttft_seconds);
         write_bar(json, "tpot_seconds", "tpot_range", &service->tpot_seconds);
     }
@@ -495,6 +524,9 @@ static void text_candidates(const struct sp_service *service, struct sp_buf *cel
         if (one->prompt_copies > 0)
             (void)snprintf(name, sizeof name, "pools, prefill %u x %u, decode %u x %u", one->prompt_copies,
                            one->prompt_devices, one->copies, one->devices);
+        if (one->chunk > 0)
+            (void)snprintf(name, sizeof name, "%u x %s, chunks of %lld", one->copies, one->description,
+                           (long long)one->chunk);
         name_cell(buf, cell, name, DESCRIPTION_COLUMNS + 1);
         name_cell(buf, cell, one->is_for_all ? "all" : one->planned, 10);
         sp_buf_printf(buf, "%11lld", (long long)one->concurrency);
@@ -574,6 +606,8 @@ void sp_service_write_text(const struct sp_plan *plan, struct sp_buf *buf)
                   service->copies == 1 ? "copy" : "copies", service->devices);
     if (service->is_llm)
         sp_buf_printf(buf, ", %lld sequences in flight", (long long)service->concurrency);
+    if (service->chunk > 0)
+        sp_buf_printf(buf, ", prompts in chunks of %lld tokens", (long long)service->chunk);
     if (service->micro_batches > 1)
         sp_buf_printf(buf, ", in %u micro-batches on each copy", service->micro_batches);
     sp_buf_text(buf, "\n");
