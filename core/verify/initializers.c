@@ -182,6 +182,26 @@ static enum sp_status find_part(struct sp_verification *all, struct sp_verify_pa
     return status;
 }
 
+/* Takes a rank's tensor for the number that it is throughout, and the original's is not: as the bias of a rank that adds
+   none. *ret_filled says whether it is one. */
+static enum sp_status fill(struct sp_verification *all, struct sp_tensor_data data, const struct sp_numbers *whole,
+                           struct sp_numbers *own, bool *ret_filled, struct sp_error *err)
+{
+    struct sp_numbers *literal;
+    struct sp_error ignored = {0};
+    *ret_filled = false;
+    if (!is_filled(own) || has_number(whole, own->items[0].field))
+        return SP_OK;
+    const struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    data.filled = 0; /* others may have been read through its window */
+    const enum sp_status status = sp_numbers_of_data(all->scratch, &data, SP_SOURCE_LITERAL, &literal, &ignored);
+    *ret_filled = status == SP_OK && is_filled(literal);
+    for (uint64_t i = 0; *ret_filled && i < own->count; i++)
+        own->items[i] = literal->items[0];
+    sp_arena_rewind(all->scratch, mark);
+    return status == SP_ERR_MEMORY ? sp_fail_memory(err) : SP_OK;
+}
+
 /* A rank's part of a weight of a large model, or of one without data. One that is no part is what the rank has, at the
    indices of its fraction. */
 static enum sp_status part_of_weight(struct sp_verification *all, struct sp_verify_part *part,
@@ -191,13 +211,16 @@ static enum sp_status part_of_weight(struct sp_verification *all, struct sp_veri
                           other = sp_run_data(all, &all->original, part->original->tensor);
     const bool has_data = sp_source_has_data(&data) && sp_source_has_data(&other);
     struct sp_numbers *own = NULL;
+    bool is_number = false;
     enum sp_status status = find_part(all, part, whole, has_data, ret, err);
     if (status == SP_OK && has_data && !part->is_slice) {
         status = sp_numbers_create(all->arena, data.tensor->dtype, data.tensor->rank, (*ret)->axes, &own, err);
-        if (status == SP_OK && sp_numbers_read_weight(own, &data, true))
+        if (status == SP_OK && sp_numbers_read_weight(own, &data, true)) {
             *ret = own;
+            status = fill(all, data, whole, own, &is_number, err);
+        }
     }
-    return status == SP_OK ? note_part(all, part, err) : status;
+    return status == SP_OK && !is_number ? note_part(all, part, err) : status;
 }
 
 /* Keeps the part of a rank's weight that is evaluated element by element; what is no part needs none. */

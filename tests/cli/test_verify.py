@@ -338,6 +338,23 @@ class Weights(Verify):
                     os.remove(os.path.join(self.path(name), file))
                 os.rmdir(self.path(name))
 
+    def test_biases_of_zeros(self):
+        """One rank adds the bias of a large layer; under its name the other has zeros, or as many of another number."""
+        whole, bias = Weight(600, 300, seed="W"), Weight(300, seed="b")
+
+        def layer(weight, added, *nodes):
+            return bytes_of(make.graph_input("x", [self.LARGE, weight.dims[0]]), weight.proto("W"), added.proto("b"),
+                            make.node("MatMul", ["x", "W"], ["p"]), *nodes, make.graph_output("y", [self.LARGE, 300]))
+        original = self.file("o.onnx", layer(whole, bias, make.node("Add", ["p", "b"], ["y"])))
+        reduced = make.node("Add", ["p", "b"], ["q"]), make.node("AllReduce", ["q"], ["y"], domain=MS)
+        first = self.file("r0.onnx", layer(whole.rows(0, 300), bias, *reduced))
+        for number, last, status in ((0.0, 0.0, PROVED), (1.0, 1.0, REFUTED)):
+            items = [number] * 299 + [last]
+            second = self.file("r1.onnx", layer(whole.rows(300, 600), Weight.of([300], items), *reduced))
+            for options in ((), ("--weights",)):
+                answer = self.verify(status, original, first, second, options=options)
+                self.assertEqual(answer["indices"], "some")
+
     def test_no_annotated_model(self):
         result = test_cli.run("verify", "--annotated", self.file("a.onnx", b""), "--weights")
         self.assertEqual(result.returncode, 2)
