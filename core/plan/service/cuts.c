@@ -120,11 +120,10 @@ SP_ASCENDING_NUMBERS(by_weight, double)
 enum sp_status sp_phase_cuts_weights(struct sp_arena *arena, uint32_t count, const struct sp_phase_cuts *phases,
                                      uint32_t *ret_count, const double **ret_weights, struct sp_error *err)
 {
-    double *weights = SP_NEW_ARRAY(arena, (size_t)count * SP_MOST_CUTS * SP_MOST_CUTS + 1, double);
+    double *weights = SP_NEW_ARRAY(arena, (size_t)count * SP_MOST_CUTS * SP_MOST_CUTS, double);
     uint32_t found = 0;
     if (weights == NULL)
         return sp_fail_memory(err);
-    weights[found++] = 0;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t pair = 0; pair < phases[i].count * phases[i].count; pair++) {
             const struct sp_phase_figures *a = phases[i].items[pair / phases[i].count].figures,

@@ -42,7 +42,8 @@ enum sp_status sp_phase_cuts_find(struct sp_copy *copy, const struct sp_sizes *s
 void sp_phase_cuts_pick(uint32_t count, const struct sp_phase_cuts *phases, double weight,
                         const struct sp_phase_cut **picks);
 
-/* The weights at which a pick changes, ascending, behind 0; at each the pick of less seconds is best. */
+/* The weights at which a pick changes, ascending; at each the pick of less seconds is best. With the picks at weight 0 these
+   are all of the hull. */
 enum sp_status sp_phase_cuts_weights(struct sp_arena *arena, uint32_t count, const struct sp_phase_cuts *phases,
                                      uint32_t *ret_count, const double **ret_weights, struct sp_error *err);
 

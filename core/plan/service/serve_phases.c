@@ -110,8 +110,10 @@ static enum sp_status choose_cuts(const struct sp_trial *trial, const struct sp_
     const struct sp_phase_cut *picks[SP_MAX_PHASES];
     const double *weights;
     uint32_t weight_count;
-    if (phases == NULL)
-        return sp_fail_memory(err);
+    if (phases == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
+    }
     enum sp_status status = SP_OK;
     for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
         status = sp_phase_cuts_find(trial->copy, &serving->phases[i], serving->options.micro_batches, is_shorter_better,
@@ -121,16 +123,20 @@ static enum sp_status choose_cuts(const struct sp_trial *trial, const struct sp_
     }
     if (status == SP_OK)
         status = sp_phase_cuts_weights(serving->arena, traffic->phase_count, phases, &weight_count, &weights, err);
-    for (uint32_t w = 0; status == SP_OK && w < weight_count; w++) {
+    if (status != SP_OK)
+        return status;
+    sp_phase_cuts_pick(traffic->phase_count, phases, 0, ret_cuts);
+    serve(trial, ret_cuts, ret_figures);
+    for (uint32_t w = 0; w < weight_count; w++) {
         struct sp_trial_figures now;
         sp_phase_cuts_pick(traffic->phase_count, phases, weights[w], picks);
         serve(trial, picks, &now);
-        if (w > 0 && compare(serving, &now, ret_figures) >= 0)
+        if (compare(serving, &now, ret_figures) >= 0)
             continue;
         *ret_figures = now;
         memcpy(ret_cuts, picks, traffic->phase_count * sizeof *picks);
     }
-    return status;
+    return SP_OK;
 }
 
 enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)

@@ -336,7 +336,7 @@ static enum sp_status try_copies(struct choosing *c, const struct sp_cluster *pa
 static uint32_t most_copies(const struct choosing *c, uint32_t size)
 {
     const uint32_t room = c->serving.cluster->device_count / size, allowed = c->serving.options.max_replicas;
-    return allowed != SP_REPLICAS_NOT_GIVEN && allowed < room ? allowed : room;
+    return allowed > 0 && allowed < room ? allowed : room; /* not given it is the largest number */
 }
 
 /* For the fewest devices, or the cheapest, which is the same among equal ones: as few copies of a size as keep the
