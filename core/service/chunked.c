@@ -112,7 +112,7 @@ static struct prompt prompt_of(const struct sp_generation *of, const struct sp_c
     prompt.packed = prompt.seconds;
     if (lengths->full > 1) /* their last chunks are filled up by others, or are not: half of either */
         prompt.packed = fmin((lengths->full * full + prompt.seconds) / 2, prompt.seconds);
-    if (lengths->full <= SHARED) { /* those of the same step run beside it */
+    if (lengths->full * (1 + of->prompt_variation) <= SHARED) { /* those of the same step run beside it */
         const double together = fmin(chunked->positions * (1 + arrivals), chunk);
         prompt.own = mixed(chunked, sequences, together, (all - chunked->positions) / 2);
         prompt.seconds = steps * mixed(chunked, sequences, chunked->positions / steps, (all - chunked->positions) / 2);
@@ -192,7 +192,7 @@ static double wait_of(const struct sp_generation *of, const struct lengths *leng
 {
     const double mixed_step = prompt->seconds / prompt->steps;
     const double busy = of->rate * prompt->packed;
-    if (lengths->full > SHARED)
+    if (lengths->full * (1 + of->prompt_variation) > SHARED)
         return (busy * prompt->packed * (1 + of->prompt_variation) + decodes) / (2 * (1 - busy));
     return (share * mixed_step + decodes) / 2 +
            waiting_steps(lengths, of->prompt_variation, of->rate * mixed_step) * prompt->step;
