@@ -44,10 +44,19 @@ static enum sp_status find_unable(struct sp_arena *arena, struct sp_model_choice
     return SP_OK;
 }
 
+/* Ways that gather no weights. */
+static bool gathers_nothing(const void *context, uint32_t node, const struct sp_strategies *strategies,
+                            uint32_t strategy)
+{
+    const struct sp_split_rules *rules = context;
+    return strategies->items[strategy].gathered == SP_STRATEGY_NO_FACTOR &&
+           (!sp_constraints_split(rules->constraints) || sp_split_allowed(context, node, strategies, strategy));
+}
+
 /* Chooses strategies; *ret_chosen is false where none is within the limit. Nothing that is made in `arena` stays. */
-static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
-                             const struct sp_split_rules *rules, struct sp_model_choice *profile, bool *ret_chosen,
-                             struct sp_error *err)
+static enum sp_status choose_among(struct sp_arena *arena, const struct sp_profile_request *request,
+                                   const struct sp_split_rules *rules, bool gathers, struct sp_model_choice *profile,
+                                   bool *ret_chosen, struct sp_error *err)
 {
     const struct sp_workload *workload = request->workload;
     const struct sp_choice_options options = {.seed = request->seed,
@@ -73,6 +82,10 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
         intra_options.allowed = sp_split_allowed;
         intra_options.context = rules;
     }
+    if (!gathers) {
+        intra_options.allowed = gathers_nothing;
+        intra_options.context = rules;
+    }
     enum sp_status status = sp_intra_create(arena, request->table, &intra_options, &intra, err);
     if (status == SP_OK && request->gives_up && !sp_watch_tick(request->watch, "search", 0, 0, 0)) {
         *ret_chosen = false;
@@ -86,10 +99,30 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
     if (!choice->is_feasible)
         return SP_OK;
     status = sp_intra_result(arena, intra, choice->choice, &result, err);
+    if (status == SP_OK && gathers &&
+        result->weight_bytes + result->resident_bytes + result->activation_peak_bytes > request->memory_limit) {
+        *ret_chosen = false;
+        return SP_OK;
+    }
     for (uint32_t i = 0; status == SP_OK && i < result->node_count; i++)
         profile->strategy_of[nodes[i]] = result->strategy_of[i];
     for (uint32_t i = 0; status == SP_OK && i < result->use_count; i++)
         profile->seconds[result->uses[i].node] += result->uses[i].seconds;
+    return status;
+}
+
+/* Within a limit first with ways that gather weights; where none is found, without: these are fewer to look through. */
+static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
+                             const struct sp_split_rules *rules, struct sp_model_choice *profile, bool *ret_chosen,
+                             struct sp_error *err)
+{
+    const bool gathers = request->memory_limit < INFINITY && sp_strategy_table_mesh(request->table)->gathers;
+    enum sp_status status = SP_OK;
+    *ret_chosen = false;
+    if (gathers)
+        status = choose_among(arena, request, rules, true, profile, ret_chosen, err);
+    if (status == SP_OK && !*ret_chosen)
+        status = choose_among(arena, request, rules, false, profile, ret_chosen, err);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "search/strategy/strategy_internal.h"
 
+#define BUFFERS  0.5  /* of a device's memory, that two of them take at most */
 #define SLOWER   2    /* times as long as the node itself a gather may take */
 #define SMALLEST 1e-6 /* of the model's weights: less is not worth a message */
 
@@ -101,7 +102,7 @@ static bool gather(struct sp_strategy_table *table, uint32_t tensor, struct sp_s
     const double had = sp_strategy_local_bytes(table, tensor, read);
     double bytes = 0;
     const double seconds = sp_strategy_reshard(table, tensor, strategy->stored, read, &bytes);
-    if (!(seconds <= SLOWER * strategy->compute_seconds))
+    if (!(seconds <= SLOWER * strategy->compute_seconds) || 2 * had > BUFFERS * table->mesh.device->memory_bytes)
         return false;
     strategy->gather_seconds = seconds;
     strategy->gather_bytes = bytes;
