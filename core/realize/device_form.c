@@ -77,6 +77,8 @@ static bool has_groups(const struct sp_device_plan *plan, const struct sp_exchan
 bool sp_device_held_dims(const struct sp_exchange *exchange, uint32_t member, int64_t *dims)
 {
     const struct sp_exchange_member *of = &exchange->members[member];
+    if (exchange->value != NULL && !exchange->value->type.shape.has_rank)
+        return false; /* not even how many axes there are */
     for (uint32_t i = 0; i < exchange->rank; i++) {
         const struct sp_axis_ranges *axis = i < of->held.rank ? &of->held.axes[i] : NULL;
         dims[i] = 0;

@@ -72,8 +72,8 @@ static enum sp_status start(struct sp_search_run *search)
     const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;
     joint->tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
     joint->own_tables = SP_NEW_ARRAY(joint->arena, most_options, struct sp_strategy_table *);
-    search->profiles = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
-    search->plain = SP_NEW_ARRAY(joint->arena, 2 * most_options, struct sp_model_choice *);
+    search->profiles = SP_NEW_ARRAY(joint->arena, 3 * most_options, struct sp_model_choice *);
+    search->plain = SP_NEW_ARRAY(joint->arena, 3 * most_options, struct sp_model_choice *);
     joint->evaluator = sp_joint_evaluator_create(joint->arena, joint->workload, joint->cluster);
     if (joint->tables == NULL || joint->own_tables == NULL || search->profiles == NULL || search->plain == NULL ||
         joint->evaluator == NULL)

@@ -44,19 +44,10 @@ static enum sp_status find_unable(struct sp_arena *arena, struct sp_model_choice
     return SP_OK;
 }
 
-/* Ways that gather no weights. */
-static bool gathers_nothing(const void *context, uint32_t node, const struct sp_strategies *strategies,
-                            uint32_t strategy)
-{
-    const struct sp_split_rules *rules = context;
-    return strategies->items[strategy].gathered == SP_STRATEGY_NO_FACTOR &&
-           (!sp_constraints_split(rules->constraints) || sp_split_allowed(context, node, strategies, strategy));
-}
-
 /* Chooses strategies; *ret_chosen is false where none is within the limit. Nothing that is made in `arena` stays. */
-static enum sp_status choose_among(struct sp_arena *arena, const struct sp_profile_request *request,
-                                   const struct sp_split_rules *rules, bool gathers, struct sp_model_choice *profile,
-                                   bool *ret_chosen, struct sp_error *err)
+static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
+                             const struct sp_split_rules *rules, struct sp_model_choice *profile, bool *ret_chosen,
+                             struct sp_error *err)
 {
     const struct sp_workload *workload = request->workload;
     const struct sp_choice_options options = {.seed = request->seed,
@@ -77,13 +68,10 @@ static enum sp_status choose_among(struct sp_arena *arena, const struct sp_profi
             nodes[intra_options.node_count++] = n;
     }
     intra_options.nodes = nodes;
-    if (sp_constraints_split(rules->constraints)) {
+    if (sp_constraints_split(rules->constraints))
         intra_options.blocks = NULL; /* blocks that are equal by themselves are not under constraints */
+    if (sp_split_refuses(rules)) {
         intra_options.allowed = sp_split_allowed;
-        intra_options.context = rules;
-    }
-    if (!gathers) {
-        intra_options.allowed = gathers_nothing;
         intra_options.context = rules;
     }
     enum sp_status status = sp_intra_create(arena, request->table, &intra_options, &intra, err);
@@ -99,7 +87,7 @@ static enum sp_status choose_among(struct sp_arena *arena, const struct sp_profi
     if (!choice->is_feasible)
         return SP_OK;
     status = sp_intra_result(arena, intra, choice->choice, &result, err);
-    if (status == SP_OK && gathers &&
+    if (status == SP_OK && rules->gathers &&
         result->weight_bytes + result->resident_bytes + result->activation_peak_bytes > request->memory_limit) {
         *ret_chosen = false;
         return SP_OK;
@@ -108,21 +96,6 @@ static enum sp_status choose_among(struct sp_arena *arena, const struct sp_profi
         profile->strategy_of[nodes[i]] = result->strategy_of[i];
     for (uint32_t i = 0; status == SP_OK && i < result->use_count; i++)
         profile->seconds[result->uses[i].node] += result->uses[i].seconds;
-    return status;
-}
-
-/* Within a limit first with ways that gather weights; where none is found, without: these are fewer to look through. */
-static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_request *request,
-                             const struct sp_split_rules *rules, struct sp_model_choice *profile, bool *ret_chosen,
-                             struct sp_error *err)
-{
-    const bool gathers = request->memory_limit < INFINITY && sp_strategy_table_mesh(request->table)->gathers;
-    enum sp_status status = SP_OK;
-    *ret_chosen = false;
-    if (gathers)
-        status = choose_among(arena, request, rules, true, profile, ret_chosen, err);
-    if (status == SP_OK && !*ret_chosen)
-        status = choose_among(arena, request, rules, false, profile, ret_chosen, err);
     return status;
 }
 
@@ -208,7 +181,8 @@ enum sp_status sp_profile_create(struct sp_arena *arena, const struct sp_profile
     struct sp_split_rules rules = {.constraints = request->constraints,
                                    .workload = request->workload,
                                    .table = request->table,
-                                   .mesh = &request->option->mesh};
+                                   .mesh = &request->option->mesh,
+                                   .gathers = request->gathers};
     struct making making = {.choice = profile};
     bool chosen = true;
     if (profile == NULL || !allocate(arena, request->workload, &making))

@@ -42,6 +42,7 @@ struct sp_profile_request {
     const struct sp_constraints *constraints; /* or NULL */
     const struct sp_executor *executor;
     const struct sp_watch *watch;
+    bool gathers;  /* ways that gather a weight are looked at, too */
     bool gives_up; /* there is a plan already: once the watch says no, this is not worth its time */
 };
 

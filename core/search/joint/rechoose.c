@@ -113,45 +113,66 @@ static void count_fullest(const struct choosing *choosing, uint32_t s)
     sp_strategy_count_member(stage->table, fullest);
 }
 
+/* The best that the rules allow; *ret_result stays NULL where nothing fits. Of ways that gather weights what is held is
+   counted again, as a choice simplifies it. */
+static enum sp_status solve_stage(struct choosing *choosing, struct sp_arena *scratch, struct sp_strategy_table *table,
+                                  const struct sp_split_rules *rules, struct sp_intra_options *intra_options,
+                                  struct sp_intra_result **ret_result, struct sp_error *err)
+{
+    struct sp_joint *joint = choosing->joint;
+    const struct sp_choice_options options = {.seed = joint->options->seed,
+                                              .work_limit = choosing->work,
+                                              .executor = joint->options->executor,
+                                              .watch = joint->options->watch,
+                                              .stop = sp_watch_stop(joint->options->watch)};
+    const bool refuses = sp_split_refuses(rules);
+    struct sp_intra_result *result = NULL;
+    struct sp_choice_result *choice;
+    struct sp_intra *intra;
+    intra_options->allowed = refuses ? sp_split_allowed : NULL;
+    intra_options->context = refuses ? rules : NULL;
+    enum sp_status status = sp_intra_create(scratch, table, intra_options, &intra, err);
+    if (status == SP_OK)
+        status = sp_intra_solve(scratch, intra, false, &options, &choice, err);
+    if (status == SP_OK && choice->is_feasible)
+        status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
+    if (status == SP_OK && result != NULL &&
+        (!rules->gathers ||
+         result->weight_bytes + result->resident_bytes + result->activation_peak_bytes <= intra_options->memory_limit))
+        *ret_result = result;
+    return status;
+}
+
 /* The least time of the stage's operators within `limit`; what it has stays where that is as good. */
 static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double limit, struct sp_error *err)
 {
     struct sp_joint *joint = choosing->joint;
     struct sp_sharded_stage *stage = &choosing->candidate->sharded[s];
-    const struct sp_split_rules rules = {.constraints = joint->options->constraints,
-                                         .workload = joint->workload,
-                                         .table = stage->table,
-                                         .mesh = &choosing->candidate->options[s]->mesh};
+    struct sp_split_rules rules = {.constraints = joint->options->constraints,
+                                   .workload = joint->workload,
+                                   .table = stage->table,
+                                   .mesh = &choosing->candidate->options[s]->mesh};
     struct sp_intra_options intra_options = {.node_count = stage->node_count,
                                              .nodes = stage->nodes,
                                              .blocks = joint->blocks,
                                              .memory_limit = limit,
                                              .watch = joint->options->watch};
-    struct sp_choice_options options = {.seed = joint->options->seed,
-                                        .work_limit = choosing->work,
-                                        .executor = joint->options->executor,
-                                        .watch = joint->options->watch,
-                                        .stop = sp_watch_stop(joint->options->watch)};
     struct sp_arena *scratch = sp_arena_create(sp_arena_budget(joint->arena));
-    struct sp_intra *intra;
-    struct sp_choice_result *choice;
-    struct sp_intra_result *result = NULL;
+    struct sp_intra_result *result = NULL, *gathering = NULL;
     if (scratch == NULL)
         return sp_fail_memory(err);
-    if (sp_constraints_split(rules.constraints)) {
+    if (sp_constraints_split(rules.constraints))
         intra_options.blocks = NULL;
-        intra_options.allowed = sp_split_allowed;
-        intra_options.context = &rules;
-    }
     count_fullest(choosing, s);
-    enum sp_status status = sp_intra_create(scratch, stage->table, &intra_options, &intra, err);
-    if (status == SP_OK)
-        status = sp_intra_solve(scratch, intra, false, &options, &choice, err);
-    if (status == SP_OK) {
-        choosing->hopeless[s] = !choice->is_feasible;
-        if (choice->is_feasible)
-            status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
+    enum sp_status status = solve_stage(choosing, scratch, stage->table, &rules, &intra_options, &result, err);
+    if (status == SP_OK && stage->table != NULL && sp_strategy_gathers(stage->table)) {
+        rules.gathers = true;
+        status = solve_stage(choosing, scratch, stage->table, &rules, &intra_options, &gathering, err);
     }
+    if (gathering != NULL && (result == NULL || stage_seconds(gathering) < stage_seconds(result)))
+        result = gathering;
+    if (status == SP_OK)
+        choosing->hopeless[s] = result == NULL;
     sp_strategy_count_member(stage->table, choosing->candidate->options[s]->mesh.counted);
     sp_arena_destroy(scratch);
     if (status != SP_OK || result == NULL)

@@ -7,9 +7,19 @@ bool sp_constraints_split(const struct sp_constraints *constraints)
     return constraints != NULL && (constraints->split_count > 0 || constraints->is_whole != NULL);
 }
 
+bool sp_split_refuses(const struct sp_split_rules *rules)
+{
+    return sp_constraints_split(rules->constraints) ||
+           (rules->table != NULL && !rules->gathers && sp_strategy_gathers(rules->table));
+}
+
 bool sp_split_allowed(const void *context, uint32_t node, const struct sp_strategies *strategies, uint32_t strategy)
 {
     const struct sp_split_rules *rules = context;
+    if (!rules->gathers && strategies->items[strategy].gathered != SP_STRATEGY_NO_FACTOR)
+        return false;
+    if (!sp_constraints_split(rules->constraints))
+        return true;
     if (rules->unable != NULL && rules->unable[node])
         return true;
     return sp_constraints_allow(rules->constraints, rules->workload, rules->table, rules->mesh, node, strategies,

@@ -12,10 +12,14 @@ struct sp_split_rules {
     const struct sp_strategy_table *table; /* NULL: one device, on which nothing is cut */
     const struct sp_strategy_mesh *mesh;
     const bool *unable; /* per work node: the constraints leave it no strategy here, so none is refused; or NULL */
+    bool gathers;       /* ways that gather a weight are allowed, too */
 };
 
 /* Whether constraints say anything about strategies; NULL: there are none. */
 bool sp_constraints_split(const struct sp_constraints *constraints);
+
+/* Whether the rules refuse any way: else nobody need ask them. */
+bool sp_split_refuses(const struct sp_split_rules *rules);
 
 /* For sp_intra_options.allowed. */
 bool sp_split_allowed(const void *context, uint32_t node, const struct sp_strategies *strategies, uint32_t strategy);

@@ -273,7 +273,7 @@ static enum sp_status add_pieces(struct memory *memory)
             status = add_activation(memory, root);
     }
     for (uint32_t i = 0; i < intra->entry_count && status == SP_OK; i++)
-        if (workload->nodes[intra->nodes[i]].workspace_bytes > 0 || intra->table->mesh.gathers)
+        if (workload->nodes[intra->nodes[i]].workspace_bytes > 0 || intra->table->has_gathered)
             status = add_piece(memory, (struct piece){intra->member_of[i], FROM_WORKSPACE, 0, 0, 0, 0, 1}, i, i);
     return status;
 }

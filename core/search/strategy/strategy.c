@@ -162,6 +162,11 @@ bool sp_strategy_takes_apart(const struct sp_strategy_table *table)
     return table->is_taken_apart;
 }
 
+bool sp_strategy_gathers(const struct sp_strategy_table *table)
+{
+    return table->has_gathered;
+}
+
 void sp_strategy_table_destroy(struct sp_strategy_table *table)
 {
     if (table == NULL)

@@ -141,6 +141,8 @@ enum sp_status sp_strategy_table_create(struct sp_arena *arena, const struct sp_
 const struct sp_strategy_mesh *sp_strategy_table_mesh(const struct sp_strategy_table *table);
 /* Whether some strategies are inner ones. */
 bool sp_strategy_takes_apart(const struct sp_strategy_table *table);
+/* Whether some node has ways that gather a weight. */
+bool sp_strategy_gathers(const struct sp_strategy_table *table);
 /* Bytes are those of another member from now on, but for what strategies say: the next two tell those of the member. */
 void sp_strategy_count_member(struct sp_strategy_table *table, uint32_t member);
 /* Of the counted member: weights that only this node uses, and what it keeps, under one of its strategies. */

@@ -125,6 +125,7 @@ static enum sp_status keep(struct maker *maker, const struct sp_strategy *of_one
     enum sp_status status = add(maker, &strategy);
     if (status == SP_OK && maker->way.rule != NULL)
         status = sp_strategy_gather(&maker->way, &strategy, &gathered, &gathers, maker->err);
+    maker->table->has_gathered = maker->table->has_gathered || gathers;
     return status == SP_OK && gathers ? add(maker, &gathered) : status;
 }
 

@@ -76,6 +76,7 @@ struct sp_strategy_table {
     uint32_t shape_count;
     const struct sp_strategy_shape **shape_of; /* per tensor */
     bool is_taken_apart;                       /* some node has ways that cut activations behind major parts */
+    bool has_gathered;                         /* some node has ways that gather a weight */
     uint32_t inner_count;
     struct sp_strategy_inner inner[SP_STRATEGY_MOST_INNER];
     bool *is_own_weight;                 /* per tensor: a weight that one node alone uses, under any name */

@@ -7,8 +7,8 @@
 #define WORTHWHILE      0.98 /* of the time on smaller blocks: what larger ones must be below */
 #define DISAPPOINTMENTS 2    /* sizes in a row that are not, until no larger ones are tried */
 
-/* One without a limit; where that needs more than all blocks have together, another one within that. Appended to
-   `profiles`. */
+/* One without a limit; where that needs more than all blocks have together, another one within that, and one of ways that
+   gather weights, where there are any. Appended to `profiles`. */
 static enum sp_status append_profiles(struct sp_search_run *search, struct sp_profile_request *request,
                                       struct sp_model_choice **profiles, uint32_t *count)
 {
@@ -27,6 +27,13 @@ static enum sp_status append_profiles(struct sp_search_run *search, struct sp_pr
     if (request->table == NULL || profile->total_weight_bytes + profile->peak_bytes <= request->memory_limit)
         return SP_OK;
     status = sp_profile_create(joint->arena, request, &profile, search->err);
+    if (status == SP_OK && profile != NULL)
+        profiles[(*count)++] = profile;
+    if (status != SP_OK || !sp_strategy_gathers(request->table))
+        return status;
+    request->gathers = true;
+    status = sp_profile_create(joint->arena, request, &profile, search->err);
+    request->gathers = false;
     if (status == SP_OK && profile != NULL)
         profiles[(*count)++] = profile;
     return status;
