@@ -1,6 +1,8 @@
 /*
  * Initializers: what a program's weights and constants are, and which part of the original's a rank has.
  */
+#include <string.h>
+
 #include "base/limits.h"
 #include "verify/programs.h"
 #include "verify/sources.h"
@@ -235,6 +237,14 @@ static enum sp_status note_evaluated(struct sp_verification *all, struct sp_veri
     return status == SP_ERR_MEMORY ? sp_fail_memory(err) : status == SP_OK ? note_part(all, part, err) : SP_OK;
 }
 
+/* Whether a tensor may be what the original's is: under a name that was made of the original's, its type and its number of
+   axes are the same, or it is a number beside it, as the start of a slice. */
+static bool is_alike(const struct sp_value *original, const struct sp_value *value)
+{
+    return original->tensor == NULL || strcmp(original->name, value->name) == 0 ||
+           (original->tensor->rank == value->tensor->rank && original->tensor->dtype == value->tensor->dtype);
+}
+
 /*
  * The numbers of an initializer. A rank's are literal where the original's are, and where they are one number that the
  * original's are not, as the bias of a rank that adds none. Under a name that the original does not have, what it has is
@@ -244,7 +254,8 @@ static enum sp_status initializer_numbers(struct sp_verification *all, struct sp
                                           const struct sp_value *value, struct sp_numbers **ret, struct sp_error *err)
 {
     const bool is_original = run == &all->original;
-    const struct sp_value *whole = is_original ? value : sp_original_value(all, value->name);
+    const struct sp_value *found = is_original ? value : sp_original_value(all, value->name);
+    const struct sp_value *whole = found != NULL && !is_alike(found, value) ? NULL : found;
     const struct sp_outcome *outcome = whole != NULL ? sp_run_outcome(&all->original, whole) : NULL;
     const struct sp_numbers *numbers = outcome != NULL ? outcome->numbers : NULL;
     enum sp_source_kind kind = sp_source_kind_of(whole != NULL ? whole : value);
