@@ -109,9 +109,11 @@ enum sp_status work_verify(struct work *work, const json_t *request, struct outp
     struct files *files = calloc(1, sizeof *files);
     struct sp_arena *arena = sp_arena_create(NULL);
     const struct sp_verify_access access = {.find = find_model, .context = files};
-    enum sp_status status = files != NULL && arena != NULL ? SP_OK : sp_fail_memory(err);
+    enum sp_status status = SP_OK;
     work_options(work, &options);
-    if (status == SP_OK) {
+    if (files == NULL || arena == NULL)
+        status = sp_fail_memory(err);
+    if (status == SP_OK && files != NULL) { /* the second said so that an analyser sees it */
         files->work = work;
         files->paths = json_object_get(request, "files");
         status = sp_verify_question_parse(arena, json_object_get(request, "question"), &question, err);

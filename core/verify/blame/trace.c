@@ -185,7 +185,7 @@ bool sp_blame_find_source(struct sp_verification *all, const struct sp_recognise
         const struct sp_node *producer = value != NULL ? value->producer : NULL;
         const uint32_t first = count;
         struct sp_verify_run *giver;
-        if (outcome == NULL || sp_blame_is_within(known, expected, outcome->numbers))
+        if (value == NULL || outcome == NULL || sp_blame_is_within(known, expected, outcome->numbers))
             continue;
         own = sp_original_value(all, value->name);
         if (own != NULL && own != expected && sp_blame_is_within(known, own, outcome->numbers)) {

@@ -75,10 +75,12 @@ static bool same_level(const struct sp_mesh_level *a, const struct sp_mesh_level
            a->bandwidth_of_size == b->bandwidth_of_size && strcmp(a->name, b->name) == 0;
 }
 
-/* Whether equal strategies follow: devices of one kind of the workload take equally long. */
+/* Whether equal strategies follow: devices of one kind of the workload take equally long. What is gathered has to have
+   room. */
 static bool same_mesh(const struct sp_strategy_mesh *a, const struct sp_strategy_mesh *b)
 {
     if (a->axis_count != b->axis_count || a->kind != b->kind || a->gathers != b->gathers ||
+        (a->gathers && a->device->memory_bytes != b->device->memory_bytes) ||
         a->links.level_count != b->links.level_count || a->links.place != NULL || b->links.place != NULL ||
         a->cluster->efficiency != b->cluster->efficiency || a->cluster->launch_seconds != b->cluster->launch_seconds)
         return false;
