@@ -435,6 +435,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     if (options->any_sets || options->traffic != NULL) /* whose copies are the service's */
         joint.max_copies = 1;
     joint.skips_routes = contraction.workload != workload || workload->micro_batches > 1;
+    joint.skips_gathers = options->traffic != NULL;
     joint.seed = options->seed;
     joint.executor = job->executor;
     joint.skip_minimum_memory = job->skip_minimum_memory;

@@ -67,6 +67,8 @@ static enum sp_status start(struct sp_search_run *search)
                                             splits ? joint->cluster->device_count : 1, &joint->space, search->err);
     if (status != SP_OK)
         return status;
+    for (uint32_t i = 0; joint->options->skips_gathers && i < joint->space->option_count; i++)
+        joint->space->options[i].mesh.gathers = false;
     if (joint->options->constraints != NULL)
         sp_space_forbid(joint->space, joint->options->constraints->level_count, joint->options->constraints->levels);
     const size_t most_options = SP_SPACE_MAX_OPTIONS + SP_SPACE_MAX_MESHES;

@@ -126,12 +126,13 @@ struct sp_joint_options {
     enum sp_search_strategy strategy;
     bool optimal;
     bool skip_minimum_memory; /* where nothing fits, do not look for memory that would do: minimum_memory.h */
-    double tolerance;  /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
+    double tolerance;   /* plans whose figures differ by no more than this share count as equal, and fewer devices, more
                          free memory and so on decide (run/near_best.h); 0: the best plan is the answer */
-    bool any_plan;     /* the first plan that fits ends the search: only whether there is one is asked */
-    bool any_sets;     /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
+    bool any_plan;      /* the first plan that fits ends the search: only whether there is one is asked */
+    bool any_sets;      /* devices may hold any sets of nodes: any_sets.h. For throughput, without a dataflow,
                                  replicas or constraints */
-    bool skips_routes; /* requests take one route, whatever the strategy */
+    bool skips_routes;  /* requests take one route, whatever the strategy */
+    bool skips_gathers; /* no weight is gathered: other phases read the weights as they lie */
     uint32_t max_replicas; /* of one stage, that take requests in turn; 1: none, 0: as many as there are devices */
     uint32_t max_copies;   /* of the whole plan, likewise (run/copies.h); not with any_sets */
     uint64_t seed;
