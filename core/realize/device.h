@@ -28,6 +28,9 @@ struct sp_device_port {
     uint32_t part;
 };
 
+/* Whether the port has the type of its value, of which not even the number of axes may be known. */
+bool sp_device_port_is_as_value(const struct sp_device_port *port);
+
 struct sp_port_list {
     uint32_t count, capacity;
     struct sp_device_port **items;

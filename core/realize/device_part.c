@@ -5,7 +5,7 @@
 static enum sp_status put_port_info(struct sp_recipe *interface, uint32_t field, const struct sp_device_port *port,
                                     struct sp_error *err)
 {
-    if (port->value != NULL && (port->dtype == SP_DTYPE_UNDEFINED || port->dims == NULL))
+    if (sp_device_port_is_as_value(port))
         return sp_put_value_info(interface, field, port->name, "", &port->value->type, err);
     return sp_put_tensor_info(interface, field, port->name, port->dtype, port->rank, port->dims, err);
 }

@@ -174,11 +174,16 @@ uint32_t sp_device_plan_port_count(const struct sp_device_plan *plan, int64_t de
     return ports_of(plan, device, part, is_output)->count;
 }
 
+bool sp_device_port_is_as_value(const struct sp_device_port *port)
+{
+    return port->value != NULL &&
+           (port->dtype == SP_DTYPE_UNDEFINED || port->dims == NULL || !port->value->type.shape.has_rank);
+}
+
 /* As put_port_info() in device_part.c writes it. */
 static void type_port(const struct sp_device_port *port, struct sp_arena *arena, struct sp_model_port *ret_port)
 {
-    const struct sp_type *type =
-        port->value != NULL && (port->dtype == SP_DTYPE_UNDEFINED || port->dims == NULL) ? &port->value->type : NULL;
+    const struct sp_type *type = sp_device_port_is_as_value(port) ? &port->value->type : NULL;
     ret_port->dtype = type == NULL ? port->dtype : type->kind == SP_TYPE_TENSOR ? type->dtype : SP_DTYPE_UNDEFINED;
     ret_port->rank = type == NULL ? port->rank : type->shape.rank;
     ret_port->has_rank = type == NULL ? port->dims != NULL || port->rank == 0 : type->shape.has_rank;
