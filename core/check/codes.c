@@ -22,8 +22,7 @@ static const struct {
      "What ONNX Runtime's Distributed* operators and XLA's shardings in metadata say, and what becomes of it."},
     {sp_codes_placed, "Files that place nodes",
      "What `--placement-file` reads: Qualcomm's partition configuration, ONNX Runtime's layer assignment, PopRT's "
-     "points, "
-     "GenAI's pipeline, Polygraphy's hints. Their stages and devices are then checked as annotations are."},
+     "points, GenAI's pipeline, Polygraphy's hints. Their stages and devices are then checked as annotations are."},
 };
 
 #define ARRAY_COUNT (sizeof arrays / sizeof arrays[0])

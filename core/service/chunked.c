@@ -2,10 +2,11 @@
 
 #include <math.h>
 
+#include "service/birth_death.h"
+
 #define HALVINGS    50
 #define ITERATIONS  100   /* damped ones: what is left of a first error is below a double's */
-#define LARGE       1e200 /* sums are scaled down beyond it */
-#define NEGLIGIBLE  1e-15 /* of what was added up, once chances become less */
+#define NEGLIGIBLE  1e-15 /* chances and shares that are none */
 #define SHARED      0.5   /* of a chunk: prompts below it share one */
 #define MOST_CHUNKS 4096  /* of a prompt whose steps are added one by one */
 
@@ -233,22 +234,6 @@ void sp_chunked_figures(const struct sp_generation *of, const struct sp_chunked 
 
 /* ---- a number of sequences that goes up and down -------------------------------------------------------------------- */
 
-/* Sums over the chances q(n) of so many requests in flight, up to a common factor. */
-struct sums {
-    double all, none; /* of q(n); of q(0) */
-    double requests;  /* n q(n) */
-    double steps;     /* s(n) q(n), of n of 1 or more */
-    double beyond;    /* (n - K) q(n) */
-};
-
-static void scale(struct sums *sums, double by)
-{
-    sums->all *= by;
-    sums->none *= by;
-    sums->requests *= by;
-    sums->steps *= by;
-}
-
 static struct closed closed_of(const struct sp_generation *of, const struct sp_chunked *chunked, uint32_t sequences)
 {
     struct sp_generation closed = *of;
@@ -257,33 +242,16 @@ static struct closed closed_of(const struct sp_generation *of, const struct sp_c
     return closed_loop(&closed, chunked);
 }
 
-static struct sums add_up(const struct sp_generation *of, const struct sp_chunked *chunked, uint32_t places)
+struct chunking {
+    const struct sp_generation *of;
+    const struct sp_chunked *chunked;
+};
+
+static struct sp_in_flight flow_of(const void *context, uint32_t sequences)
 {
-    struct sums sums = {.all = 1, .none = 1};
-    struct closed at = closed_of(of, chunked, 1);
-    double chance = 1, load = 0;
-    for (uint32_t n = 1; n <= places; n++) {
-        load = of->rate * whole(of, &at) / n;
-        chance *= load;
-        sums.all += chance;
-        sums.requests += n * chance;
-        sums.steps += at.step * chance;
-        if (n < places)
-            at = closed_of(of, chunked, n + 1);
-        if (load < 1 && chance < NEGLIGIBLE * sums.all)
-            return sums;
-        if (chance > LARGE) {
-            scale(&sums, 1 / LARGE);
-            chance /= LARGE;
-        }
-    }
-    /* Behind the last place chances are a geometric series. */
-    const double behind = chance * load / (1 - load);
-    sums.beyond = behind / (1 - load);
-    sums.all += behind;
-    sums.requests += places * behind + sums.beyond;
-    sums.steps += at.step * behind;
-    return sums;
+    const struct chunking *chunking = context;
+    const struct closed at = closed_of(chunking->of, chunking->chunked, sequences);
+    return (struct sp_in_flight){sequences / whole(chunking->of, &at), at.step};
 }
 
 void sp_chunked_open_loop_figures(const struct sp_generation *of, const struct sp_chunked *chunked, uint32_t places,
@@ -296,7 +264,8 @@ void sp_chunked_open_loop_figures(const struct sp_generation *of, const struct s
             INFINITY, INFINITY, INFINITY, INFINITY, most, INFINITY, fmin(of->rate * full.prompt_seconds, 1)};
         return;
     }
-    const struct sums sums = add_up(of, chunked, places);
+    const struct chunking chunking = {of, chunked};
+    const struct sp_in_flight_sums sums = sp_birth_death_sums(of->rate, places, flow_of, &chunking);
     const struct lengths lengths = lengths_of(of, chunked);
     const double some = sums.all - sums.none, seconds = sums.requests / sums.all / of->rate;
     const double step = some > 0 ? sums.steps / some : 0, place = sums.beyond / sums.all / of->rate;

@@ -31,9 +31,9 @@
  *   TPOT = s / (1 - r e),   h = r TPOT,   u = r g,   d = (1 - u) (1 - exp(-r (L - 1) TPOT))
  *   TTFT = a + own + W,     W = (u g (1 + v) + d s) / (2 (1 - u))
  *
- * where of prompts of half a chunk or less, S (1 + v) <= B / 2, which do not wait for each other, W is the rest of the step that runs, and Y
- * steps. Where the number of sequences goes up and down, it is a birth and death process as in service/open_loop.h, whose
- * deaths m(n) = n / R(n) are those of the closed loop of n, without a. To TPOT come then the prompts that wait when a first
+ * where of prompts of half a chunk or less, S (1 + v) <= B / 2, which do not wait for each other, W is the rest of the step
+ * that runs, and Y steps. Where the number of sequences goes up and down (service/birth_death.h), as in
+ * service/open_loop.h, its deaths m(n) = n / R(n) are those of the closed loop of n, without a. To TPOT come then the prompts that wait when a first
  * token is there, more than when a step ends: r (W + own) (1 - K TPOT / g) e / (L - 1), over s / TPOT.
  */
 #include "service/generation.h"

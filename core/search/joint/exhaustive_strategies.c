@@ -116,11 +116,6 @@ static void keep(struct sp_ways *ways, const struct sp_way *way, const struct bo
     ways->count = kept + 1;
 }
 
-static double bytes_of(const struct sp_intra_result *intra)
-{
-    return intra->weight_bytes + intra->resident_bytes + intra->activation_peak_bytes;
-}
-
 /* What each device takes, of unequal ones; the one that is counted has `counted_intra`. */
 static enum sp_status count_members(struct sp_joint *joint, struct sp_strategy_table *table, const struct sp_ways *ways,
                                     const uint32_t *strategy_of, const struct sp_intra_result *counted_intra,
@@ -129,7 +124,7 @@ static enum sp_status count_members(struct sp_joint *joint, struct sp_strategy_t
     const struct sp_strategy_mesh *mesh = sp_strategy_table_mesh(table);
     const uint32_t counted = mesh->counted;
     enum sp_status status = SP_OK;
-    ret_bytes[counted] = bytes_of(counted_intra);
+    ret_bytes[counted] = sp_intra_held_bytes(counted_intra);
     for (uint32_t m = 0; status == SP_OK && m < mesh->member_count; m++) {
         struct sp_arena_mark mark = sp_arena_mark(joint->arena);
         struct sp_intra_result *intra;
@@ -138,7 +133,7 @@ static enum sp_status count_members(struct sp_joint *joint, struct sp_strategy_t
         sp_strategy_count_member(table, m);
         status = sp_intra_evaluate(joint->arena, table, ways->node_count, ways->nodes, strategy_of, &intra, err);
         if (status == SP_OK)
-            ret_bytes[m] = bytes_of(intra);
+            ret_bytes[m] = sp_intra_held_bytes(intra);
         sp_arena_rewind(joint->arena, mark);
     }
     sp_strategy_count_member(table, counted);

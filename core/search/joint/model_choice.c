@@ -87,8 +87,7 @@ static enum sp_status choose(struct sp_arena *arena, const struct sp_profile_req
     if (!choice->is_feasible)
         return SP_OK;
     status = sp_intra_result(arena, intra, choice->choice, &result, err);
-    if (status == SP_OK && rules->gathers &&
-        result->weight_bytes + result->resident_bytes + result->activation_peak_bytes > request->memory_limit) {
+    if (status == SP_OK && rules->gathers && sp_intra_held_bytes(result) > request->memory_limit) {
         *ret_chosen = false;
         return SP_OK;
     }

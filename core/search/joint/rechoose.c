@@ -137,8 +137,7 @@ static enum sp_status solve_stage(struct choosing *choosing, struct sp_arena *sc
     if (status == SP_OK && choice->is_feasible)
         status = sp_intra_result(joint->arena, intra, choice->choice, &result, err);
     if (status == SP_OK && result != NULL &&
-        (!rules->gathers ||
-         result->weight_bytes + result->resident_bytes + result->activation_peak_bytes <= intra_options->memory_limit))
+        (!rules->gathers || sp_intra_held_bytes(result) <= intra_options->memory_limit))
         *ret_result = result;
     return status;
 }
@@ -165,7 +164,7 @@ static enum sp_status choose_stage(struct choosing *choosing, uint32_t s, double
         intra_options.blocks = NULL;
     count_fullest(choosing, s);
     enum sp_status status = solve_stage(choosing, scratch, stage->table, &rules, &intra_options, &result, err);
-    if (status == SP_OK && stage->table != NULL && sp_strategy_gathers(stage->table)) {
+    if (status == SP_OK && sp_strategy_gathers(stage->table)) {
         rules.gathers = true;
         status = solve_stage(choosing, scratch, stage->table, &rules, &intra_options, &gathering, err);
     }

@@ -68,6 +68,12 @@ struct sp_intra_result {
     const struct sp_intra_use *uses; /* reshards that cost something, in order */
 };
 
+/* What one device holds at most. */
+static inline double sp_intra_held_bytes(const struct sp_intra_result *result)
+{
+    return result->weight_bytes + result->resident_bytes + result->activation_peak_bytes;
+}
+
 /* A choice of the problem as strategies of the nodes, with everything recounted from the strategies: a tensor that is
    brought in a layout once stays for later users of the same layout, as partition/ does it. */
 enum sp_status sp_intra_result(struct sp_arena *arena, const struct sp_intra *intra, const uint32_t *choice,
