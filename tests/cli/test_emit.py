@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`shardplan plan --emit` and what `export` writes of devices: files, weights, folders, and the same from a server."""
 
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import test_cli  # noqa: E402
+import hostile  # noqa: E402
 from test_cli import onnx_make  # noqa: E402
 
 FILES = {"plan.json", "annotated.onnx", "simulation.onnx", "manifest.json", "timeline.pftrace", "device-0.onnx",
@@ -370,6 +372,24 @@ class Devices(Emits, test_cli.Case):
                          self.read("out", "simulation.onnx"))
         self.assertEqual(self.done("export", plan, "--model", model, "--format", "perfetto").stdout,
                          self.read("out", "timeline.pftrace"))
+
+    def test_results_of_unknown_operators_inside_functions_and_branches(self):
+        """Inside nothing is known of them; the model declares the shape of what it calls."""
+        unknown = [hostile.node("u", ["x"], [name], domain="f") for name in "pq"]
+        branches = [hostile.attribute_graph(f"{branch}_branch", made + hostile.message(12, hostile.message(1, name)))
+                    for branch, made, name in zip(("then", "else"), unknown, "pq")]
+        branching = hostile.model(hostile.node("If", ["c"], ["y"], *branches), hostile.value(11, "c", [], hostile.BOOL),
+                                  hostile.value(11, "x", [2]), hostile.value(12, "y", [2]),
+                                  rest=hostile.message(8, hostile.message(1, "f"), hostile.number(2, 1)))
+        body = hostile.function
+        cases = {"one": hostile.calling("a", [body("a", ["u"])]), "two": hostile.calling("a", [body("a", ["u", "v"])]),
+                 "nested": hostile.calling("a", [body("a", ["b"]), body("b", ["u"])]), "branches": branching}
+        for (name, data), devices, target in itertools.product(cases.items(), ("2", "4"), (*OF_DEVICES, "simulation")):
+            with self.subTest((name, devices, target)):
+                model, out = self.file(f"{name}.onnx", data), self.path(f"{name}-{devices}")
+                self.done("plan", model, "--devices", devices, *test_cli.ALONE, "--emit", out)
+                self.done("export", os.path.join(out, "plan.json"), "--model", model, "--format", target, "-o",
+                          self.path(f"{name}-{devices}-{target}"))
 
     def test_every_kind_from_plans_and_annotated_models(self):
         model = self.model()

@@ -8,6 +8,9 @@
 /* Nodes between two calls of the watch. */
 #define TICK_NODES 1024
 
+/* Results inside each other whose insides are still to be told: one for each level, and the other branch. */
+#define MAX_OPEN (SP_MAX_CALL_DEPTH + SP_MAX_NESTING + 2)
+
 /* ---- frames -------------------------------------------------------------------------------------------------- */
 
 static void pop(struct sp_shape_walk *walk)
@@ -200,6 +203,44 @@ static enum sp_status tick(struct sp_shape_walk *walk)
     return SP_OK;
 }
 
+/* A result of a call or of a branch, as it is called inside: output `index` of `graph`. It takes the type of the one
+   outside where inference says nothing of it. */
+static bool tell_inner(const struct sp_graph *graph, uint32_t index, const struct sp_type *type,
+                       struct sp_value **ret_inner)
+{
+    struct sp_value *inner = graph != NULL && index < graph->output_count ? graph->outputs[index] : NULL;
+    *ret_inner = inner;
+    if (inner == NULL || (inner->type.kind != SP_TYPE_NONE && inner->type.kind != SP_TYPE_TENSOR) ||
+        (inner->type.kind == SP_TYPE_TENSOR && inner->type.shape.has_rank))
+        return false;
+    inner->type = *type;
+    return true;
+}
+
+/* A node's result and the one of its body or branches are one tensor, so what the file declares of the one holds for the
+   other, however deep the calls are: plans cut a tensor by the type of what makes it. */
+static void tell_result(struct sp_value *outer)
+{
+    struct sp_value *open[MAX_OPEN], *inner;
+    uint32_t count = 0;
+    if (outer == NULL || outer->type.kind != SP_TYPE_TENSOR || !outer->type.shape.has_rank)
+        return;
+    open[count++] = outer;
+    while (count > 0) {
+        const struct sp_value *value = open[--count];
+        const struct sp_node *node = value->producer;
+        const bool is_branching = node != NULL && sp_control_kind(node->op) == SP_CONTROL_IF;
+        if (node != NULL && count < MAX_OPEN && tell_inner(node->body, value->producer_output, &value->type, &inner))
+            open[count++] = inner;
+        for (uint32_t i = 0; is_branching && i < node->attribute_count && count < MAX_OPEN; i++) {
+            const struct sp_attribute *branch = &node->attributes[i];
+            if (branch->type == SP_ATTR_GRAPH && branch->count == 1 &&
+                tell_inner(branch->graphs[0], value->producer_output, &value->type, &inner))
+                open[count++] = inner;
+        }
+    }
+}
+
 /* The end of the top frame's graph. What goes wrong with a loop or branch as a whole is its node's error. */
 static enum sp_status close_frame(struct sp_shape_walk *walk)
 {
@@ -224,7 +265,12 @@ static enum sp_status close_frame(struct sp_shape_walk *walk)
         if (status == SP_OK && node != NULL)
             sp_shape_forget(node);
     }
-    return status != SP_OK || node == NULL ? status : sp_shape_join_outputs(walk, node, symbols_before);
+    if (status != SP_OK || node == NULL)
+        return status;
+    status = sp_shape_join_outputs(walk, node, symbols_before);
+    for (uint32_t i = 0; status == SP_OK && i < node->output_count; i++)
+        tell_result(node->outputs[i]);
+    return status;
 }
 
 enum sp_status sp_shape_walk(struct sp_shape_walk *walk)
