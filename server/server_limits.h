@@ -79,7 +79,9 @@
 #define SPD_ZSTD_LEVEL       3
 #define SPD_GZIP_LEVEL       6
 
-#define SPD_JSON_RESERVE (1u << 20) /* what reading and writing JSON goes on with when memory runs out */
+#define SPD_TRIM_MS      3000u       /* between looks whether memory is to be given back to the system, */
+#define SPD_TRIM_BYTES   (16u << 20) /* which it is after so many bytes of JSON */
+#define SPD_JSON_RESERVE (1u << 20)  /* what reading and writing JSON goes on with when memory runs out */
 
 /* Jobs. */
 #define SPD_DEFAULT_QUEUED_PLANS  1000u /* accepted and not started; more are answered 503 */

@@ -23,6 +23,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
+#include "util/json_memory.h"
 #include "util/text.h"
 
 #define TICK_MS        100
@@ -166,6 +167,7 @@ static void ticked(uv_timer_t *timer)
     uint64_t now = server_now_ms();
     atomic_store(&daemon->server.heartbeat_ms, now);
     log_tick();
+    json_memory_tick(now);
     connections_tick(daemon->server.connections, now);
     if (daemon->http != NULL)
         http_tick(daemon->http, now);

@@ -11,9 +11,24 @@
 
 static void free_submission(void *state)
 {
-    struct submission *submission = state;
+    submission_drop(state);
+    free(state);
+}
+
+void submission_drop(struct submission *submission)
+{
     json_decref(submission->request);
-    free(submission);
+    free(submission->canonical);
+    submission->request = NULL;
+    submission->canonical = NULL;
+}
+
+bool submission_settle(struct submission *submission, struct problem *problem)
+{
+    char *canonical = json_memory_text(submission->request, JSON_COMPACT | JSON_SORT_KEYS);
+    submission_drop(submission);
+    submission->canonical = canonical;
+    return canonical != NULL || problem_no_memory(problem);
 }
 
 /* Cache-Control: no-cache or no-store among its directives. */

@@ -11,7 +11,6 @@
 #include "routes/submission.h"
 #include "store/folder.h"
 #include "store/store.h"
-#include "util/json_memory.h"
 #include "util/text.h"
 #include "version.h"
 
@@ -82,22 +81,20 @@ static enum store_added add_plan(const struct request *request, struct submissio
                                          .question = question,
                                          .reuse = !submission->anew};
     enum store_added added = STORE_FAILED;
-    char *canonical = json_memory_text(submission->request, JSON_COMPACT | JSON_SORT_KEYS);
-    if (canonical == NULL ||
-        !fingerprint(submission->model, canonical, submission_priority_name(submission->priority), print) ||
-        !fingerprint(submission->model, canonical, SPD_VERSION, question) ||
+    const char *priority = submission_priority_name(submission->priority);
+    if (!fingerprint(submission->model, submission->canonical, priority, print) ||
+        !fingerprint(submission->model, submission->canonical, SPD_VERSION, question) ||
         gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0) {
         (void)problem_no_memory(problem);
     } else {
         text_to_hex(random, sizeof random, row.id);
         memcpy(row.model, submission->model, sizeof row.model);
         memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
-        row.request = canonical;
+        row.request = submission->canonical;
         added = store_add_plan(request->server->store, &row, &asked, &quota, problem);
         submission->reused = added == STORE_REUSED;
         memcpy(submission->plan, row.id, sizeof submission->plan);
     }
-    free(canonical);
     return added;
 }
 
@@ -169,7 +166,6 @@ static enum verdict answer_valid(struct request *request, const struct submissio
 {
     struct sp_buf buf;
     struct sp_json json;
-    char *canonical = json_memory_text(submission->request, JSON_COMPACT);
     sp_buf_init(&buf, SPD_MAX_JSON_BYTES * 2);
     sp_json_init_buf(&json, false, &buf);
     sp_json_begin_object(&json);
@@ -177,11 +173,10 @@ static enum verdict answer_valid(struct request *request, const struct submissio
     sp_json_member_string(&json, "model", model);
     sp_json_member_string(&json, "priority", submission_priority_name(submission->priority));
     sp_json_key(&json, "request");
-    sp_json_raw(&json, canonical != NULL ? canonical : "", canonical != NULL ? strlen(canonical) : 0);
+    sp_json_raw(&json, submission->canonical, strlen(submission->canonical));
     sp_json_end_object(&json);
-    if (sp_json_finish(&json, NULL) != SP_OK || canonical == NULL)
+    if (sp_json_finish(&json, NULL) != SP_OK)
         buf.failed = true;
-    free(canonical);
     return respond_buf(request, 200, "application/json", &buf);
 }
 
@@ -280,7 +275,7 @@ enum verdict plans_submit_begin(struct request *request)
     struct submission *submission = submission_create(request);
     if (submission == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    if (!submission_from_query(request, submission, &problem))
+    if (!submission_from_query(request, submission, &problem) || !submission_settle(submission, &problem))
         return respond_problem(request, &problem);
     return ingest_begin(request);
 }
@@ -296,11 +291,16 @@ enum verdict plans_submit_finish(struct request *request)
     submission = submission_create(request);
     if (submission == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    if (!submission_from_body(request, submission, &problem))
-        return respond_problem(request, &problem);
-    const enum verdict verdict = submission->from[0] != '\0' ? find_past(request, submission) : VERDICT_GO_ON;
+    const bool is_read = submission_from_body(request, submission, &problem);
+    sp_buf_release(&request->body);
+    const enum verdict verdict =
+        is_read && submission->from[0] != '\0' ? find_past(request, submission) : VERDICT_GO_ON;
+    if (!is_read || verdict != VERDICT_GO_ON)
+        submission_drop(submission);
     if (verdict != VERDICT_GO_ON)
         return verdict;
+    if (!is_read || !submission_settle(submission, &problem))
+        return respond_problem(request, &problem);
     return submission->validate_only ? validate(request, submission) : queue_plan(request, submission);
 }
 

@@ -1,7 +1,8 @@
 #include "util/json_memory.h"
 
+#include <malloc.h>
 #include <pthread.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Alignas(max_align_t) unsigned char reserve[SPD_JSON_RESERVE];
 static size_t used, blocks; /* what is given back is used again when nothing is out any more */
 static _Thread_local bool was_short;
+static _Atomic uint64_t handed_out; /* bytes since memory was given back */
+static uint64_t looked_ms;
 
 static void *take_reserve(size_t size)
 {
@@ -29,6 +32,7 @@ static void *take_reserve(size_t size)
 static void *allocate(size_t size)
 {
     void *block = malloc(size);
+    atomic_fetch_add_explicit(&handed_out, size, memory_order_relaxed);
     if (block != NULL)
         return block;
     was_short = true;
@@ -61,6 +65,17 @@ char *json_memory_text(const json_t *json, size_t flags)
         release(made);
     was_short = was_short || before;
     return text;
+}
+
+void json_memory_tick(uint64_t now_ms)
+{
+    if (now_ms - looked_ms < SPD_TRIM_MS)
+        return;
+    looked_ms = now_ms;
+    if (atomic_load(&handed_out) < SPD_TRIM_BYTES)
+        return;
+    atomic_store(&handed_out, 0);
+    (void)malloc_trim(0);
 }
 
 bool json_memory_was_short(void)

@@ -9,12 +9,17 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* At the start of the program. */
 void json_memory_set_up(void);
 
 /* json_dumps(), as a string to free(); NULL without memory. */
 char *json_memory_text(const json_t *json, size_t flags);
+
+/* Gives back what large trees left to malloc, every few seconds; in the main thread, now and then. Their small blocks
+   lie all over the heaps of the HTTP threads, which free() alone keeps for ever. */
+void json_memory_tick(uint64_t now_ms);
 
 /* Whether memory was short in this thread since the last call: what jansson says is wrong may not be wrong then. */
 bool json_memory_was_short(void);
