@@ -21,6 +21,8 @@
 
 struct route;
 
+#define SERVER_KEY_BYTES 32
+
 struct server {
     const struct config *config;
     const struct route *routes; /* all that is served (http/router.h) */
@@ -32,11 +34,12 @@ struct server {
     struct indexes *indexes;
     struct metrics *metrics;
     struct connections *connections;
-    char owner[33];                    /* this daemon's name in a shared store, random */
-    atomic_bool leaving;               /* SIGTERM was received: not ready, but serving for --shutdown-delay */
-    atomic_bool draining;              /* no new work is taken */
-    atomic_uint_fast64_t heartbeat_ms; /* when the main loop turned last */
-    atomic_size_t loaded_splice_bytes; /* held by downloads, see SPD_MAX_LOADED_SPLICES */
+    unsigned char page_key[SERVER_KEY_BYTES]; /* of page tokens; all daemons of a store have the same one */
+    char owner[33];                           /* this daemon's name in a shared store, random */
+    atomic_bool leaving;                      /* SIGTERM was received: not ready, but serving for --shutdown-delay */
+    atomic_bool draining;                     /* no new work is taken */
+    atomic_uint_fast64_t heartbeat_ms;        /* when the main loop turned last */
+    atomic_size_t loaded_splice_bytes;        /* held by downloads, see SPD_MAX_LOADED_SPLICES */
 };
 
 /* Milliseconds of a clock that never jumps. */

@@ -13,7 +13,8 @@
 
 /* ---- tokens ---- */
 
-/* 16 bytes as 22 letters that need no escape in a query. */
+/* 16 bytes as 22 letters that need no escape in a query: one block of AES-256, so that nobody without the key reads what
+   is in it, or makes one whose check holds. */
 #define TOKEN_SIZE (PAGE_TOKEN_SIZE - 1)
 
 struct token {
@@ -21,11 +22,26 @@ struct token {
     uint8_t check[8]; /* the first bytes of a hash */
 };
 
-static bool make_check(const char *list, struct token *token)
+static bool cipher(const struct request *request, struct token *token, bool encrypts)
+{
+    unsigned char zeros[16] = {0}; /* a single block has nothing before it to be chained to */
+    const gnutls_datum_t key = {(unsigned char *)request->server->page_key, SERVER_KEY_BYTES};
+    const gnutls_datum_t start = {zeros, sizeof zeros};
+    gnutls_cipher_hd_t handle;
+    if (gnutls_cipher_init(&handle, GNUTLS_CIPHER_AES_256_CBC, &key, &start) != 0)
+        return false;
+    const int status = encrypts ? gnutls_cipher_encrypt(handle, token, sizeof *token)
+                                : gnutls_cipher_decrypt(handle, token, sizeof *token);
+    gnutls_cipher_deinit(handle);
+    return status == 0;
+}
+
+static bool make_check(const struct request *request, const char *list, struct token *token)
 {
     uint8_t digest[32];
-    char text[256];
-    int length = snprintf(text, sizeof text, "%s %llx", list, (unsigned long long)be64toh(token->before));
+    char text[512];
+    int length = snprintf(text, sizeof text, "%s %s %llx", request->principal.tenant, list,
+                          (unsigned long long)be64toh(token->before));
     if (length < 0 || (size_t)length >= sizeof text ||
         gnutls_hash_fast(GNUTLS_DIG_SHA256, text, (size_t)length, digest) != 0)
         return false;
@@ -33,11 +49,11 @@ static bool make_check(const char *list, struct token *token)
     return true;
 }
 
-bool page_write_token(const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE])
+bool page_write_token(const struct request *request, const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE])
 {
     struct token token = {.before = htobe64((uint64_t)before)};
     gnutls_datum_t text = {0};
-    if (!make_check(list, &token) ||
+    if (!make_check(request, list, &token) || !cipher(request, &token, true) ||
         gnutls_base64_encode2(&(gnutls_datum_t){(unsigned char *)&token, sizeof token}, &text) != 0)
         return false;
     for (int i = 0; i < TOKEN_SIZE; i++) {
@@ -49,7 +65,7 @@ bool page_write_token(const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE
     return true;
 }
 
-bool page_read_token(const char *text, const char *list, int64_t *ret_before)
+static bool page_read_token(const struct request *request, const char *text, const char *list, int64_t *ret_before)
 {
     char padded[] = "AAAAAAAAAAAAAAAAAAAAAA==";
     struct token token, should;
@@ -64,11 +80,11 @@ bool page_read_token(const char *text, const char *list, int64_t *ret_before)
     if (ok)
         memcpy(&token, bytes.data, sizeof token);
     gnutls_free(bytes.data);
-    if (!ok)
+    if (!ok || !cipher(request, &token, false))
         return false;
     should = token;
     *ret_before = (int64_t)be64toh(token.before);
-    return make_check(list, &should) && memcmp(&should, &token, sizeof token) == 0 && *ret_before > 0;
+    return make_check(request, list, &should) && memcmp(&should, &token, sizeof token) == 0 && *ret_before > 0;
 }
 
 /* ---- pages ---- */
@@ -81,7 +97,7 @@ bool page_read(const struct request *request, const char *list, int *ret_size, i
     int64_t size = *ret_size;
     if (size_text != NULL && !text_to_int(size_text, 1, INT64_MAX, &size))
         return problem_set(problem, 400, "BAD_PAGE_SIZE", "page_size must be a number from 1 up.");
-    if (token != NULL && !page_read_token(token, list, ret_before))
+    if (token != NULL && !page_read_token(request, token, list, ret_before))
         return problem_set(problem, 400, "BAD_PAGE_TOKEN",
                            "page_token must be the next_page_token of an answer to the same query.");
     *ret_size = size > SPD_MAX_PAGE ? SPD_MAX_PAGE : (int)size;
@@ -145,7 +161,7 @@ enum verdict page_finish(struct page *page, struct request *request, bool ok)
     char token[PAGE_TOKEN_SIZE];
     sp_json_end_array(&page->json);
     if (page->more) {
-        ok = ok && page_write_token(page->list, page->before, token);
+        ok = ok && page_write_token(request, page->list, page->before, token);
         sp_json_member_string(&page->json, "next_page_token", ok ? token : "");
     }
     sp_json_end_object(&page->json);

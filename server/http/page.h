@@ -2,8 +2,9 @@
 /*
  * page - one page of a list, newest first: {"NAME": [...], "next_page_token": "..."}.
  *
- * A token says behind which item the next page begins and, by a checksum, of which list and filters; it carries no
- * authority: what a page shows is decided by who asks. Items that a filter leaves out are looked at all the same, at
+ * A token says behind which item the next page begins and, by a checksum, of which tenant's list with which filters. It
+ * is sealed with a key of the store, as the number in it counts the items of all tenants. It carries no authority: what
+ * a page shows is decided by who asks. Items that a filter leaves out are looked at all the same, at
  * most SPD_MAX_LOOKED_AT of them for one page, so a page may have fewer items than asked for, or none, and go on.
  */
 #include "base/json_writer.h"
@@ -39,10 +40,9 @@ void page_item_end(struct page *page);
 
 #define PAGE_TOKEN_SIZE 23 /* with its NUL */
 
-/* The tokens themselves, for lists that count otherwise: `before` is any number from 1 up, `list` says what it belongs
-   to, in at most 192 bytes. */
-bool page_write_token(const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE]);
-bool page_read_token(const char *text, const char *list, int64_t *ret_before);
+/* A token itself, for lists that count otherwise: `before` is any number from 1 up, `list` says what it belongs to, in
+   at most 192 bytes. */
+bool page_write_token(const struct request *request, const char *list, int64_t before, char ret[PAGE_TOKEN_SIZE]);
 
 /* The two parameters, as every list has them: what is not asked for stays as it is, and sizes are at most
    SPD_MAX_PAGE. False with a problem. */

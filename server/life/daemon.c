@@ -22,6 +22,7 @@
 #include "server_limits.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/identity.h"
 #include "store/store.h"
 #include "util/json_memory.h"
 #include "util/text.h"
@@ -209,6 +210,19 @@ static void store_called(void *context, const char *name, bool ok, double second
     metrics_store_call(daemon->server.metrics, name, ok, seconds);
 }
 
+/* Page tokens are read by all daemons of a store, and by this one when it starts again. */
+static bool choose_page_key(struct server *server, struct problem *problem)
+{
+    unsigned char random[SERVER_KEY_BYTES];
+    char proposed[STORE_SETTING_SIZE], kept[STORE_SETTING_SIZE];
+    if (gnutls_rnd(GNUTLS_RND_KEY, random, sizeof random) != 0)
+        return problem_set(problem, 500, "INTERNAL", "There are no random numbers.");
+    text_to_hex(random, sizeof random, proposed);
+    if (!store_setting(server->store, "page_key", proposed, kept, problem))
+        return false;
+    return gnutls_hash_fast(GNUTLS_DIG_SHA256, kept, strlen(kept), server->page_key) == 0 || problem_no_memory(problem);
+}
+
 static bool open_store(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
@@ -227,6 +241,8 @@ static bool open_store(struct daemon *daemon, struct problem *problem)
     bool ok = store_open(&options, &daemon->server.store, problem);
     free(path);
     if (!ok)
+        return false;
+    if (!identity_check(config->data, daemon->server.store, problem) || !choose_page_key(&daemon->server, problem))
         return false;
     int64_t reclaimed = store_reclaim(daemon->server.store, !is_shared(config));
     if (reclaimed < 0)

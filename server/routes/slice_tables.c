@@ -195,7 +195,7 @@ static bool write_page(const struct quoting *quoting, struct sp_buf *buf)
     if (!write_items(quoting, buf, &count))
         return false;
     if (page->query.skip + count < rows->total) {
-        if (!page_write_token(page->list, page->skip + count, token))
+        if (!page_write_token(quoting->asked->request, page->list, page->skip + count, token))
             return problem_no_memory(quoting->problem);
         sp_json_member_string(quoting->json, "next_page_token", token);
     }

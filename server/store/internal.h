@@ -10,6 +10,8 @@
 struct store_ops {
     void (*close)(struct store *store);
     bool (*ping)(struct store *store, struct problem *problem);
+    bool (*setting)(struct store *store, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
+                    struct problem *problem);
     bool (*lock_model)(struct store *store, const char *id, struct problem *problem);
     void (*unlock_model)(struct store *store, const char *id);
 

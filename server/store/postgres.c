@@ -30,6 +30,23 @@ static bool ping(struct store *base, struct problem *problem)
     return read_only == 0;
 }
 
+static bool setting(struct store *base, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
+                    struct problem *problem)
+{
+    struct pg_call call;
+    bool found = false;
+    if (pg_begin(&call, base, "reading a setting", problem)) {
+        PQclear(PG_QUERY(&call, "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", pg_s(name),
+                         pg_s(proposed)));
+        PGresult *rows = PG_QUERY(&call, "SELECT value FROM settings WHERE name = $1", pg_s(name));
+        found = rows != NULL && PQntuples(rows) == 1;
+        if (found)
+            pg_copy(ret_value, STORE_SETTING_SIZE, pg_text_at(rows, 0, 0));
+        PQclear(rows);
+    }
+    return pg_end(&call) && found;
+}
+
 /* A lock of the session; this thread goes on on its connection. */
 static bool lock_model(struct store *base, const char *id, struct problem *problem)
 {
@@ -119,6 +136,7 @@ static void close_store(struct store *base)
 static const struct store_ops ops = {
     .close = close_store,
     .ping = ping,
+    .setting = setting,
     .lock_model = lock_model,
     .unlock_model = unlock_model,
     .add_model = pg_add_model,

@@ -75,6 +75,9 @@ static const char *const migrations[] = {
 
     /* When a tenant was served last. */
     "CREATE INDEX plans_by_start ON plans (tenant, started_at);",
+
+    /* What a store keeps for all daemons under a name. */
+    "CREATE TABLE settings (name " TEXT " PRIMARY KEY, value text NOT NULL);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -26,6 +26,25 @@ static bool ping(struct store *base, struct problem *problem)
     return ok || problem_set(problem, 503, "STORE_ERROR", "The store cannot be read.");
 }
 
+static bool setting(struct store *base, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
+                    struct problem *problem)
+{
+    static const char what[] = "reading a setting";
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *add = sqlite_begin(store, "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)");
+    sqlite_text(add, 1, name);
+    sqlite_text(add, 2, proposed);
+    bool ok = sqlite_run(store, add, what, problem) >= 0;
+    sqlite3_stmt *find = ok ? sqlite_begin(store, "SELECT value FROM settings WHERE name = ?1") : NULL;
+    sqlite_text(find, 1, name);
+    ok = ok && (sqlite_row(store, find, what) == STORE_DONE || sqlite_fail(store, what, problem));
+    if (ok)
+        (void)snprintf(ret_value, STORE_SETTING_SIZE, "%s", sqlite_column(find, 0));
+    sqlite_end(find);
+    sqlite_unlock(store);
+    return ok;
+}
+
 static bool lock_model(struct store *base, const char *id, struct problem *problem)
 {
     (void)id;
@@ -87,6 +106,7 @@ static void close_store(struct store *base)
 static const struct store_ops ops = {
     .close = close_store,
     .ping = ping,
+    .setting = setting,
     .lock_model = lock_model,
     .unlock_model = unlock_model,
     .add_model = sqlite_add_model,

@@ -95,6 +95,9 @@ static const char *const migrations[] = {
 
     /* When a tenant was served last. */
     "CREATE INDEX plans_by_start ON plans (tenant, started_at);",
+
+    /* What a store keeps for all daemons under a name. */
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

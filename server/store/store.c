@@ -58,6 +58,12 @@ bool store_ping(struct store *store, struct problem *problem)
     CALL(bool, ping, !result, away(problem), store, problem);
 }
 
+bool store_setting(struct store *store, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
+                   struct problem *problem)
+{
+    CALL(bool, setting, !result, away(problem), store, name, proposed, ret_value, problem);
+}
+
 bool store_lock_model(struct store *store, const char *id, struct problem *problem)
 {
     CALL(bool, lock_model, !result, away(problem), store, id, problem);

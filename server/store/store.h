@@ -149,6 +149,12 @@ void store_close(struct store *store); /* NULL is allowed */
 /* Whether the store can be written now. */
 bool store_ping(struct store *store, struct problem *problem);
 
+#define STORE_SETTING_SIZE 65
+
+/* What the store keeps under a name, for all daemons: `proposed` where there is nothing yet. */
+bool store_setting(struct store *store, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
+                   struct problem *problem);
+
 /*
  * Holds off everybody, other daemons included, who would publish or remove the files of this model, until the unlock.
  * The pair of a blob and its rows never splits when both change in between. False when the store is away.

@@ -23,7 +23,7 @@ CREATE INDEX plans_by_state ON plans (state, seq);
 CREATE INDEX plans_by_model ON plans (model);
 PRAGMA user_version = 1;
 """
-THIRD = "DROP INDEX plans_by_start; PRAGMA user_version = 3;"
+THIRD = "DROP TABLE settings; DROP INDEX plans_by_start; PRAGMA user_version = 3;"
 SECOND = f"{THIRD} DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id); PRAGMA user_version = 2;"
 
 
@@ -80,6 +80,9 @@ class OlderDatabases(unittest.TestCase):
 
     def test_the_second(self):
         self.go_back_to(SECOND)
+
+    def test_the_fourth(self):
+        self.go_back_to("DROP TABLE settings; PRAGMA user_version = 4;")
 
     def test_the_third(self):
         self.go_back_to(THIRD)

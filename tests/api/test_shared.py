@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -153,6 +154,28 @@ class Shared(unittest.TestCase):
         self.assertEqual(third.request("DELETE", f"/v1/models/{name}").status, 204)
         self.assertEqual(first.get(f"/v1/models/{name}").status, 404)
         self.assertEqual(second.upload(data).status, 201)
+
+    def test_a_page_of_one_daemon_goes_on_at_another(self):
+        first, second, _ = self.daemons
+        for number in range(3):
+            first.upload(model(80 + number))
+        page = first.get("/v1/models?page_size=1").json
+        following = first.get(f"/v1/models?page_size=1&page_token={page['next_page_token']}").json
+        self.assertEqual(second.get(f"/v1/models?page_size=1&page_token={page['next_page_token']}").json, following)
+
+    def test_another_folder_is_not_taken_for_that_of_the_database(self):
+        """A daemon with it would take plans whose models it does not have."""
+        with tempfile.TemporaryDirectory(prefix="shardpland-other-") as folder:
+            other = Daemon("--workers", "1", data=os.path.join(folder, "data"), store=self.daemons[0].store)
+            process = other.spawn()
+            said = [json.loads(line) for line in process.stderr.read().decode().splitlines()]
+            self.assertNotEqual(process.wait(), 0)
+            self.assertIn("OTHER_FOLDER", [line.get("code") for line in said])
+            self.assertIn(other.data, "".join(line.get("detail", "") for line in said))
+            # Files that were moved here bring the identity with them.
+            shutil.copy(os.path.join(self.daemons[0].data, "identity"), other.data)
+            other.start()
+            other.close()
 
     def test_cancelled_at_another_daemon(self):
         for daemon in self.daemons:
