@@ -21,11 +21,11 @@ page; a test fails when a figure here is not what the program prints. `tests/ben
 | servings | aiconfigurator, `silicon_sample.csv` | time per output token by [core/service/generation.h](../core/service/generation.h): a decode step of C sequences and the prefills of others that fall into it |
 | experts | the same, models with experts | the same: attention of parts of the sequences (DP), experts whole on devices (EP) or each of them cut (TP); 4-bit models have 4-bit experts alone |
 | pools | the same, disaggregated | requests a second: the smaller of what the workers for prompts and those for steps do; measured is what the published times make of it |
-| first token | the same, up to 16 sequences in flight | time to the first token, where the benchmark begins with all C requests at once and takes 10 C of them |
+| first token | the same, up to 16 sequences in flight | time to the first token, where the benchmark begins with all C requests at once and takes 10 C of them, or sends rounds of requests of one length ([first_tokens.py](../tests/bench/scoreboard/first_tokens.py)) |
 
 The figures of A100, H100, H200, B200 and L40S in `api/devices` were fitted to two thirds of the kernel and collective
 rows. "Median error, held" is that of the third that was held back. No figure was fitted to whole
-models or servings, but the 40 ms that a server adds to a request.
+models or servings, but the 40 ms that a server adds to a request and the steps between requests of one length.
 Ratios are predicted / measured. A table shows at most 150 shapes, chosen by hash.
 
 """
@@ -51,6 +51,12 @@ nobody has looked at are a blind test.
 - **T4's peak** (24 of 65 TFLOP/s, power cap) rests on one forum post, looked up after T4 had come out at 0.71.
 - **Servers add 40 ms to a request** before its first token (vLLM, TensorRT-LLM). That was fitted to the times to first token of
   half of the rows of Llama 3.1 70B, and so was the assumption that benchmarks take ten requests for each sequence in flight.
+- **Requests of one length** (Llama 3.1 8B, Qwen3 32B and 235B) come in rounds: 4 steps (vLLM) and 5 (TensorRT-LLM) pass from
+  the end of one to the first token of the next, as long as others' prompts fill these steps. Both numbers were fitted to a third of
+  the rows; the others' error is printed above. That SGLang takes as many prompts at once as its chunked prefill has
+  tokens for is documented, and was looked up after these rows had come out at 0.26.
+- **Waiting for a batch** (TensorRT-LLM, 1024 tokens in and out, less than 8 devices): the benchmark's own script sets 20 steps
+  (SemiAnalysisAI/InferenceMAX, 70b_fp8_h200_trt_slurm.sh). It was looked up after these rows alone had come out at 0.3.
 - **Prompts and steps in one step** (vLLM, TensorRT-LLM) read weights once. That was added after short prompts of models with
   experts had come out 1.3 to 1.7 times too slow on TensorRT-LLM; both document it (chunked prefill, in-flight batching).
 - **A layer of experts is six kernels**, as vLLM and TensorRT-LLM have it. That was set after small batches had come out
@@ -66,10 +72,11 @@ nobody has looked at are a blind test.
 - Seven vLLM servings (Llama 3.1 8B and Qwen3 32B in FP8, 2000 to 8000 tokens in) are predicted 1.7 to 2.6 times too
   slow. At the stated concurrency one of them would compute prompts at 96 % of the data sheet's peak beside its decode
   steps, so a prefix cache, or fewer requests in flight, is likely. They are counted.
-- Times to the first token of TensorRT-LLM with Llama 3.1 8B and Qwen3 32B, and of SGLang, are predicted far too short: they have
-  the waits of another benchmark, which is not described. Those of Llama 3.1 8B grow by the time of a whole request over
-  the sequences in flight, at 8 as at 16 of them and at 128 to 512 tokens out: as if one more request was there than
-  has a place. Those of Qwen3 32B are three prefills, however many sequences are in flight.
+- Times to the first token of Llama 3.1 8B on TensorRT-LLM grow by the time of a whole request over the sequences in flight, at
+  8 as at 16 of them and at 128 to 512 tokens out: as if one more request was there than has a place. Nothing that is
+  published says so, and it is not predicted.
+- Times to the first token of DeepSeek on TensorRT-LLM and SGLang have 0.1 to 0.3 s that do not depend on the prompt's length,
+  nor on the sequences in flight. We do not know what of.
 - Products of experts at a few rows each are counted at the bandwidth of large products. That is
   probably why models with experts come out too fast with vLLM on H200.
 - Tokens are spread over experts evenly. Real ones are not, so that devices with whole experts wait for the fullest.

@@ -6,6 +6,7 @@ cache save against n and c of them (core/service/step_times.h). SGLang runs prom
 (enable_mixed_chunk). With data parallelism of the attention each part has sequences, and runs a prompt, of its own.
 """
 
+from . import first_tokens
 from .asking import add
 from .models import graph_of
 
@@ -77,4 +78,8 @@ def served(ask, place, model, precision, sizes):
         kept = add(prefill[0], factors=[1 - shared / prefill[0][0]])
         first = add(kept, step[0])
     times = (step[0], add(kept, factors=[1 / parts]), first)
-    return *ask.service(place[0], place[1], (concurrency, made, ROUNDS), times), max(prefill[1], step[1])
+    ttft, tpot = ask.service(place[0], place[1], (concurrency, made, ROUNDS), times)
+    alone = ask.service(place[0], place[1], (1, made, 0), (step[0], prefill[0], prefill[0]))[0]
+    ttft = first_tokens.first_token(place, model, sizes, alone, (step[0], prefill[0], first)) or ttft
+    ttft = add(ttft, step[0], factors=[1, first_tokens.waited(place, model, sizes)])
+    return ttft, tpot, max(prefill[1], step[1])
