@@ -42,6 +42,7 @@ MODELS = {
     "minimax-m2": llama(62, 3072, 8, 1536, 200064, heads=48, head_norms=True, experts=256, chosen=8),
     "gpt-oss-120b": llama(36, 2880, 8, 2880, 201088, heads=64, head=64, window=128, experts=128, chosen=4),
     "deepseek-v3": deepseek(128, 256, 129280, 3), "kimi-k2": deepseek(64, 384, 163840, 1),
+    "llama3-8b/4": llama(8, 4096, 8, 14336, 128256),
     "bert-base": {"make": model_layers.bert, "vocabulary": 30522, "positions": 512, "layers": 12, "hidden": 768,
                   "heads": 12, "head": 64, "inner": 3072},
     "bert-large": {"make": model_layers.bert, "vocabulary": 30522, "positions": 512, "layers": 24, "hidden": 1024,
