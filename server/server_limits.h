@@ -40,12 +40,13 @@
 #define SPD_HEADER_SECONDS        15            /* from connect, or the last answer, to a complete header */
 #define SPD_SLOW_BODY_SECONDS     30            /* after that a body must have come at SPD_SLOW_BODY_RATE on average */
 #define SPD_SLOW_BODY_RATE        1024          /* bytes per second */
-#define SPD_RATE_SECONDS          45            /* the window in which the rate of bodies and answers is measured */
-#define SPD_MAX_HEADERS           100u          /* of one request */
-#define SPD_MAX_HEADER_BYTES      (32u * 1024)  /* request line and headers together */
-#define SPD_CERTIFICATE_LOOK_MS   2000u         /* between looks whether certificate or key have changed */
-#define SPD_MAX_WAIT_SECONDS      60            /* Prefer: wait */
-#define SPD_LINGER_SECONDS        2             /* reading on after an early refusal, so that the answer arrives */
+#define SPD_BODY_SECONDS          21600u       /* a body that comes evenly is taken for so long: it must keep that up */
+#define SPD_RATE_SECONDS          45           /* the window in which the rate of bodies and answers is measured */
+#define SPD_MAX_HEADERS           100u         /* of one request */
+#define SPD_MAX_HEADER_BYTES      (32u * 1024) /* request line and headers together */
+#define SPD_CERTIFICATE_LOOK_MS   2000u        /* between looks whether certificate or key have changed */
+#define SPD_MAX_WAIT_SECONDS      60           /* Prefer: wait */
+#define SPD_LINGER_SECONDS        2            /* reading on after an early refusal, so that the answer arrives */
 #define SPD_LINGER_BYTES          (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
 #define SPD_MAX_LINGERING         32           /* connections at a time in that state */
 #define SPD_DEFAULT_MAX_UPLOAD    (16ull << 30) /* bytes of one uploaded model */

@@ -136,6 +136,12 @@ static struct problem blame(const struct request *request, const struct problem 
     return problem->status == 500 && !folder_look(request->server->folder, &folder) ? folder : *problem;
 }
 
+/* What has no room now may have it soon. */
+static bool may_come_again(const struct problem *problem)
+{
+    return problem->status == 503 || problem->status == 429;
+}
+
 enum verdict respond_problem(struct request *request, const struct problem *problem)
 {
     struct problem clean = blame(request, problem);
@@ -147,7 +153,7 @@ enum verdict respond_problem(struct request *request, const struct problem *prob
         sp_buf_release(&buf);
         return VERDICT_ABORT;
     }
-    if (clean.status == 503 || clean.status == 429)
+    if (may_come_again(&clean))
         request_add_header(request, "Retry-After", "%u", SPD_RETRY_AFTER_SECONDS);
     record_problem(request, &clean);
     return send_buf(request, clean.status, "application/problem+json", &buf);
@@ -168,13 +174,16 @@ enum verdict respond_error(struct request *request, int status, const char *code
 enum verdict respond_raw(struct request *request, const struct problem *problem)
 {
     struct sp_buf body, head;
+    char again[48] = "";
+    if (may_come_again(problem))
+        (void)snprintf(again, sizeof again, "Retry-After: %u\r\n", SPD_RETRY_AFTER_SECONDS);
     write_problem(request, problem, &body);
     sp_buf_init(&head, 128 * 1024);
     sp_buf_printf(&head,
                   "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n"
                   "X-Request-Id: %s\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
-                  "Content-Security-Policy: " POLICY_DATA "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n",
-                  problem->status, problem_title(problem->status), body.size, request->request_id);
+                  "Content-Security-Policy: " POLICY_DATA "\r\nCache-Control: no-store\r\n%sConnection: close\r\n\r\n",
+                  problem->status, problem_title(problem->status), body.size, request->request_id, again);
     if (!sp_buf_failed(&body))
         sp_buf_append(&head, body.data, body.size);
     /* Nothing was sent on this connection for this request, so a small answer fits the socket's empty buffer. */

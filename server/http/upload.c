@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "config/config.h"
+#include "http/staging.h"
 #include "server_limits.h"
 #include "store/files.h"
 #include "util/text.h"
@@ -16,10 +18,22 @@ struct upload {
     int fd;
     gnutls_hash_hd_t hash;
     uint64_t size, max_bytes, flushed;
+    struct staging *staging;
+    struct staging_limits limits;
+    uint64_t staged; /* bytes that count there */
     bool kept;
 };
 
-struct upload *upload_create(const char *data, const char *owner, uint64_t max_bytes, struct problem *problem)
+static struct staging_limits limits_of(const struct config *config)
+{
+    const bool own = config->tenant_bytes > 0;
+    return (struct staging_limits){.bytes = own ? config->tenant_bytes : config->max_store,
+                                   .uploads = (uint64_t)config->tenant_models,
+                                   .bytes_option = own ? "--tenant-bytes" : "--max-store"};
+}
+
+struct upload *upload_create(const struct config *config, const char *owner, const char *tenant,
+                             struct problem *problem)
 {
     struct upload *upload = calloc(1, sizeof *upload);
     if (upload == NULL) {
@@ -27,8 +41,14 @@ struct upload *upload_create(const char *data, const char *owner, uint64_t max_b
         return NULL;
     }
     upload->fd = -1;
-    upload->max_bytes = max_bytes;
-    upload->path = files_temporary(data, owner);
+    upload->max_bytes = config->max_upload;
+    upload->limits = limits_of(config);
+    upload->staging = staging_begin(tenant, &upload->limits, problem);
+    if (upload->staging == NULL) {
+        upload_destroy(upload);
+        return NULL;
+    }
+    upload->path = files_temporary(config->data, owner);
     if (upload->path == NULL || gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
         (void)problem_no_memory(problem);
         upload_destroy(upload);
@@ -49,6 +69,9 @@ bool upload_write(struct upload *upload, const void *bytes, size_t size, struct 
         return problem_set_limit(
             problem, 413, "MODEL_TOO_LARGE", "--max-upload", (int64_t)upload->max_bytes, (int64_t)(upload->size + size),
             "The model is larger than the %" PRIu64 " bytes that this service accepts.", upload->max_bytes);
+    if (!staging_add(upload->staging, size, &upload->limits, problem))
+        return false;
+    upload->staged += size;
     if (gnutls_hash(upload->hash, bytes, size) != 0)
         return problem_set(problem, 500, "INTERNAL", "Hashing the upload failed.");
     const char *from = bytes;
@@ -109,6 +132,7 @@ void upload_destroy(struct upload *upload)
         (void)unlink(upload->path);
     if (upload->hash != NULL)
         gnutls_hash_deinit(upload->hash, NULL);
+    staging_end(upload->staging, upload->staged);
     free(upload->path);
     free(upload);
 }

@@ -12,12 +12,15 @@
 
 #include "util/problem.h"
 
+struct config;
 struct upload;
 
-/* A new empty file of this daemon in tmp of `data`; at most `max_bytes` will be taken. NULL with a problem. */
-struct upload *upload_create(const char *data, const char *owner, uint64_t max_bytes, struct problem *problem);
+/* A new empty file of this daemon in tmp; at most --max-upload bytes will be taken, and what the tenant may have under
+   way (staging.h). NULL with a problem. `config` must outlive it. */
+struct upload *upload_create(const struct config *config, const char *owner, const char *tenant,
+                             struct problem *problem);
 
-/* Appends. False with a problem: 413 over the maximum, 507 when the disk is full. */
+/* Appends. False with a problem: 413 over the maximum, 429 over the tenant's quota, 507 when the disk is full. */
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem);
 
 /* Ends the file. The id is the SHA-256 in hexadecimal digits. */

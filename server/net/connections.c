@@ -27,10 +27,10 @@ struct peer {
 /* One for each descriptor that a connection may have. */
 struct connection {
     bool open, admin, expects_body, in_request;
-    struct peer *peer;    /* NULL: not counted by address */
-    uint64_t deadline_ms; /* 0: a request is in progress */
-    uint64_t window_ms;   /* since when its rate is watched; 0: it is not */
-    uint64_t window_bytes;
+    struct peer *peer;                  /* NULL: not counted by address */
+    uint64_t deadline_ms;               /* 0: a request is in progress */
+    uint64_t window_ms;                 /* since when its rate is watched; 0: it is not */
+    uint64_t window_bytes, first_bytes; /* at the begin of this window, and of the first one */
 };
 
 struct lingering {
@@ -199,7 +199,12 @@ static bool is_too_slow(struct connection *c, int fd, uint64_t now_ms)
         return false;
     }
     bool due = c->window_ms != 0 && now_ms - c->window_ms >= SPD_RATE_SECONDS * 1000;
-    bool slow = due && bytes - c->window_bytes < (uint64_t)SPD_RATE_SECONDS * SPD_SLOW_BODY_RATE;
+    if (c->window_ms == 0)
+        c->first_bytes = bytes;
+    /* What a body takes on the disk while it comes counts, too: the larger it is, the faster the rest must come. */
+    const uint64_t came = c->expects_body && bytes > c->first_bytes ? bytes - c->first_bytes : 0;
+    const uint64_t rate = came / SPD_BODY_SECONDS > SPD_SLOW_BODY_RATE ? came / SPD_BODY_SECONDS : SPD_SLOW_BODY_RATE;
+    bool slow = due && bytes - c->window_bytes < SPD_RATE_SECONDS * rate;
     if (c->window_ms == 0 || due) {
         c->window_ms = now_ms;
         c->window_bytes = bytes;

@@ -91,8 +91,8 @@ enum verdict ingest_begin(struct request *request)
     if (!check_headers(request, &problem) || !folder_look(request->server->folder, &problem))
         return respond_problem(request, &problem);
     request->body_kind = BODY_MODEL;
-    request->upload = upload_create(request->server->config->data, request->server->owner,
-                                    request->server->config->max_upload, &problem);
+    request->upload =
+        upload_create(request->server->config, request->server->owner, request->principal.tenant, &problem);
     return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
 }
 

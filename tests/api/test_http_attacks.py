@@ -351,9 +351,10 @@ class Slow(unittest.TestCase):
                 """Sends the head, then drips; notes when the connection was ended."""
                 with socket.create_connection(("127.0.0.1", daemon.port), timeout=1) as connection:
                     begin = time.monotonic()
+                    connection.settimeout(30)
                     connection.sendall(head)
                     try:
-                        while time.monotonic() - begin < 80:
+                        while time.monotonic() - begin < 120:
                             if drip:
                                 connection.sendall(drip)
                             connection.settimeout(every)
@@ -376,6 +377,9 @@ class Slow(unittest.TestCase):
                 ("body that never comes", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", b"", 1),
                 ("slow body", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n", b"y", 0.5),
                 ("slow chunk line", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"y", 0.5),
+                # 120 MB lie on the disk meanwhile: 2 kB a second would be enough of a small body.
+                ("large body that turns slow", b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n" +
+                 bytes(120_000_000), bytes(1024), 0.5),
             ]
             # Far more answers than the buffers of both ends hold, for one who takes nothing and one who takes little.
             many = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 300
@@ -400,6 +404,7 @@ class Slow(unittest.TestCase):
             for name in ("body that never comes", "slow body"):
                 self.assertLess(ends[name], 45, name)  # SPD_IDLE_SECONDS and SPD_SLOW_BODY_SECONDS are 30
             self.assertLess(ends["slow chunk line"], 65)  # SPD_RATE_SECONDS is 45
+            self.assertLess(ends["large body that turns slow"], 110)  # two of them
             self.assertLess(statistics.median(took), 2)  # one alone may have waited for the machine
             # A client that does not read cannot see its end: the daemon counts.
             daemon.wait_for(lambda: daemon.metric("shardplan_http_connections") <= 1, "the end of those that do not read")

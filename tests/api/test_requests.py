@@ -1,14 +1,17 @@
 """What a request may say besides its question: conditions, priorities, filters, keys, and that it is only to be checked."""
 
+import glob
 import json
 import os
 import re
 import socket
+import tempfile
 import threading
 import time
 
 from cases import CLUSTER, TINY, DaemonCase, model
 from daemon import PATIENCE, Daemon
+from test_auth import Tokens
 
 QUERY = "/v1/plans?devices=2&device=a100-sxm4-80gb"
 LONG_AGO, FAR_AHEAD = "Mon, 01 Jan 2001 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"
@@ -452,6 +455,62 @@ class Quotas(DaemonCase):
             self.assertEqual(daemon.upload(model(460)).status, 201)
             refused = daemon.upload(model(461))
             self.assertEqual((refused.status, refused.json["code"]), (429, "QUOTA_BYTES"), refused)
+
+    def test_uploads_under_way_count(self):
+        """Bytes of uploads that do not end are held to the tenant's quota, whatever the upload is for, and those of one
+        tenant are no matter of another one."""
+        with tempfile.TemporaryDirectory() as folder:
+            tokens = Tokens(folder)
+            first, second = (tokens.add(name, "--tenant", name) for name in ("first", "second"))
+            tokens.write()
+            quota = 1 << 20
+            with Daemon("--workers", "1", "--tenant-bytes", str(quota), "--tenant-models", "3", "--tokens", tokens.path) as daemon:
+                def begin(token, path="/v1/models"):
+                    connection = daemon.connect()
+                    connection.putrequest("POST", path)
+                    for key, value in (("Authorization", f"Bearer {token}"), ("Content-Type", "application/octet-stream"),
+                                       ("Transfer-Encoding", "chunked")):
+                        connection.putheader(key, value)
+                    connection.endheaders()
+                    self.addCleanup(connection.close)
+                    return connection
+
+                def refused(connection):
+                    answer = connection.getresponse()
+                    self.assertEqual(answer.status, 429)
+                    self.assertGreater(int(answer.headers["Retry-After"]), 0)
+                    return json.loads(answer.read())
+
+                def send(connection, size):
+                    connection.send(b"%x\r\n" % size + bytes(size) + b"\r\n")
+
+                def files():
+                    return glob.glob(os.path.join(daemon.data, "tmp/*/*"))
+
+                def staged():
+                    return sum(os.path.getsize(path) for path in files())
+
+                held = begin(first)
+                send(held, quota - 1000)
+                daemon.wait_for(lambda: staged() == quota - 1000, "staged bytes")
+                other = begin(first, "/v1/check?name=x")
+                send(other, 2000)
+                problem = refused(other)
+                self.assertEqual((problem["code"], problem["limit"], problem["limit_value"]), ("QUOTA_BYTES", "--tenant-bytes", quota))
+                stranger = begin(second)
+                send(stranger, quota - 10)
+                daemon.wait_for(lambda: staged() == 2 * quota - 1010, "staged bytes of both")
+                more = [begin(first) for _ in range(2)]
+                for connection in more:
+                    send(connection, 10)
+                daemon.wait_for(lambda: len(files()) == 4, "four uploads")
+                self.assertEqual(refused(begin(first))["limit"], "--tenant-models")
+                for connection in (held, *more):
+                    connection.close()
+                daemon.wait_for(lambda: len(files()) == 1, "the end of the first tenant's uploads")
+                again = begin(first)
+                send(again, quota)
+                daemon.wait_for(lambda: staged() == 2 * quota - 10, "staged bytes")
 
     def test_a_full_queue(self):
         with Daemon("--workers", "1", "--max-queued-plans", "1", "--job-seconds", "60") as daemon:
