@@ -26,8 +26,7 @@ static bool too_many(const struct staging *staging, const struct staging_limits 
 
 static bool too_large(uint64_t would_be, const struct staging_limits *limits, struct problem *problem)
 {
-    return problem_set_limit(problem, 429, "QUOTA_BYTES", limits->bytes_option, (int64_t)limits->bytes,
-                             (int64_t)would_be,
+    return problem_set_limit(problem, 429, "QUOTA_BYTES", "--tenant-bytes", (int64_t)limits->bytes, (int64_t)would_be,
                              "This tenant may have %" PRIu64 " bytes of models, and its uploads under way alone would "
                              "have %" PRIu64 "; send them one after another, or smaller ones.",
                              limits->bytes, would_be);

@@ -4,8 +4,8 @@
  *
  * The store counts a model when it is complete. Until then its bytes lie in tmp, and a tenant could fill the disk with
  * uploads that never end. So a tenant may have as many bytes under way as it may store (--tenant-bytes), and as many
- * uploads as it may have models (--tenant-models); without these, as many bytes as all models may have (--max-store).
- * What others have under way does not count: no answer depends on it. Any thread.
+ * uploads as it may have models (--tenant-models). What others have under way does not count: no answer depends on it.
+ * Any thread.
  */
 #include <stdint.h>
 
@@ -13,10 +13,9 @@
 
 struct staging; /* of one tenant, with at least one upload */
 
-/* What a tenant may have under way; 0: no limit. The option that says so, for the problem. */
+/* What a tenant may have under way; 0: no limit. */
 struct staging_limits {
     uint64_t bytes, uploads;
-    const char *bytes_option;
 };
 
 /* One more upload of the tenant. NULL with a problem: 429 QUOTA_MODELS, or no memory. */

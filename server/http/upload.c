@@ -26,10 +26,7 @@ struct upload {
 
 static struct staging_limits limits_of(const struct config *config)
 {
-    const bool own = config->tenant_bytes > 0;
-    return (struct staging_limits){.bytes = own ? config->tenant_bytes : config->max_store,
-                                   .uploads = (uint64_t)config->tenant_models,
-                                   .bytes_option = own ? "--tenant-bytes" : "--max-store"};
+    return (struct staging_limits){.bytes = config->tenant_bytes, .uploads = config->tenant_models};
 }
 
 struct upload *upload_create(const struct config *config, const char *owner, const char *tenant,
