@@ -103,6 +103,7 @@ enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers
 {
     struct sp_index_axis axes[SP_MAX_RANK];
     struct sp_strides walk = {.tensors = 2};
+    const struct sp_numbers *const whole[] = {a, b};
     struct sp_numbers *out;
     uint32_t rank;
     enum sp_status status = sp_numbers_broadcast(arena, a, b, &rank, axes, err);
@@ -129,6 +130,10 @@ enum sp_status sp_numbers_binary(struct sp_arena *arena, const struct sp_numbers
     if (status != SP_OK)
         return status;
     out->is_known = a->is_known && b->is_known;
+    if (function == sp_number_subtract && !out->is_known) {
+        out->minuend = whole[0];
+        out->subtrahend = whole[1];
+    }
     *ret = out;
     return SP_OK;
 }

@@ -30,6 +30,9 @@ struct sp_number sp_integer_min(struct sp_number a, struct sp_number b);
 /* A function of one number: `tag` is its name in the field; `real` may be NULL. */
 struct sp_number sp_number_function(uint64_t tag, double (*real)(double), bool is_known, struct sp_number a);
 uint64_t sp_tag(const char *name);
+/* exp of each number, by its law: that of a difference is the quotient of two (exponential.c). */
+enum sp_status sp_numbers_exp(struct sp_arena *arena, const struct sp_numbers *x, struct sp_numbers **ret,
+                              struct sp_error *err);
 struct sp_number sp_number_negate(struct sp_number a);
 double sp_real_exp(double x);
 double sp_real_sigmoid(double x);

@@ -105,12 +105,14 @@ static inline double sp_real_of_hash(uint64_t hash)
     return (bits & 1) != 0 ? -size : size;
 }
 
-/* A total order in which the numbers of the field stand in no order that a model could know, but for small integers,
-   which stand in their own, one behind the other in the middle. */
+/* A total order in which the numbers of the field stand in no order that a model could know, but for small integers and
+   halves of them, which stand in their own, one behind the other in the middle. */
 static inline uint64_t sp_field_rank(uint64_t a)
 {
-    const uint64_t small = UINT64_C(1) << 31, middle = UINT64_C(1) << 63;
-    return a < small ? middle + a : a > SP_FIELD_PRIME - small ? middle - (SP_FIELD_PRIME - a) : sp_scramble(a);
+    const uint64_t small = UINT64_C(1) << 31, middle = UINT64_C(1) << 63, twice = sp_field_add(a, a);
+    return twice < small                    ? middle + twice
+           : twice > SP_FIELD_PRIME - small ? middle - (SP_FIELD_PRIME - twice)
+                                            : sp_scramble(a);
 }
 
 static inline bool sp_field_is_less(uint64_t a, uint64_t b)

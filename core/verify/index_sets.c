@@ -268,13 +268,26 @@ static enum sp_status learn_factors(struct sp_index_sets *sets, struct sp_model 
     return status;
 }
 
+/* The choice among experts takes all of them, where they are not too many. */
+static enum sp_status learn_scores(struct sp_index_sets *sets, const struct sp_node *node, struct sp_error *err)
+{
+    const struct split split = {.kind = WHOLE};
+    int64_t extents[SP_MAX_RANK];
+    uint32_t rank;
+    return node->input_count > 1 && extents_of(node->inputs[1], &rank, extents) && rank > 0 &&
+                   extents[rank - 1] <= MAX_PARTS
+               ? learn(sets, extents[rank - 1], &split, err)
+               : SP_OK;
+}
+
 static enum sp_status learn_node(struct sp_index_sets *sets, struct sp_model *model, struct sp_node *node,
                                  struct slidings *slidings, struct sp_error *err)
 {
     static const char *const shapes[] = {"Reshape", "Flatten", NULL}, *const cuts[] = {"Split", "Slice", NULL},
                              *const windows[] = {"Conv", "MaxPool", "AveragePool", NULL},
                              *const sizes[] = {"Resize", "Upsample", "ConvTranspose", NULL},
-                             *const orders[] = {"TopK", "ArgMax", "ArgMin", "LSTM", NULL};
+                             *const orders[] = {"TopK", "ArgMax", "ArgMin", "LSTM", NULL},
+                             *const experts[] = {"MoE", "QMoE", NULL};
     if (node->input_count == 0 || node->output_count == 0)
         return SP_OK;
     if (is_one_of(node, shapes))
@@ -287,6 +300,10 @@ static enum sp_status learn_node(struct sp_index_sets *sets, struct sp_model *mo
         return learn_whole(sets, node->inputs[0], true, err);
     if (is_one_of(node, windows))
         return learn_windows(sets, node, slidings, err);
+    if (is_one_of(node, experts)) {
+        enum sp_status learnt = learn_scores(sets, node, err);
+        return learnt == SP_OK ? learn_factors(sets, model, node, err) : learnt;
+    }
     if (node->op != NULL && (node->op->flags & SP_OP_ATTENDS) != 0)
         return learn_factors(sets, model, node, err);
     if (!is_one_of(node, sizes))

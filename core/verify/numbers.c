@@ -56,6 +56,11 @@ enum sp_status sp_numbers_view(struct sp_arena *arena, const struct sp_numbers *
     *view = *x;
     view->axes = own;
     view->rank = rank;
+    bool is_same = rank == x->rank;
+    for (uint32_t i = 0; is_same && i < rank; i++)
+        is_same = axes[i].extent == x->axes[i].extent;
+    if (!is_same) /* what it is a difference of has other axes */
+        view->minuend = view->subtrahend = NULL;
     *ret = view;
     return SP_OK;
 }

@@ -31,6 +31,8 @@ struct sp_numbers {
     /* Of roots that a reduction takes: what they are roots of, by item, and which roots. Else NULL. */
     const struct sp_number *radicands;
     int64_t degree;
+    /* Of a difference of two tensors: these (verify/exponential.c). Else NULL. */
+    const struct sp_numbers *minuend, *subtrahend;
 };
 
 /* A tensor to be filled in; SP_ERR_LIMIT beyond SP_MAX_EVALUATED_NUMBERS. The axes are copied. */

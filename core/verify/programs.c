@@ -276,8 +276,14 @@ static struct sp_numbers *keep(struct sp_verification *all, const struct sp_call
         if (!keep_axis(all, call, &axes[i]))
             return NULL;
     }
-    for (uint32_t i = 0; i < call->in_count; i++)
+    bool has_minuend = false, has_subtrahend = false;
+    for (uint32_t i = 0; i < call->in_count; i++) {
         is_view = is_view || (call->in[i] != NULL && call->in[i]->items == x->items);
+        has_minuend = has_minuend || call->in[i] == x->minuend;
+        has_subtrahend = has_subtrahend || call->in[i] == x->subtrahend;
+    }
+    if (!is_view && !(has_minuend && has_subtrahend)) /* they were made on the way */
+        own->minuend = own->subtrahend = NULL;
     if (is_view)
         return own;
     if ((own->items = SP_NEW_ARRAY(all->arena, x->count, struct sp_number)) == NULL)

@@ -7,8 +7,9 @@
  * chance of about one in 2^50 for a model of a thousand layers, that the ranks compute the same function of inputs and
  * weights over the reals, whatever was regrouped: sums that are added up in another order, factors taken out, slices of
  * slices. Different results there prove nothing by themselves, as hashed functions have laws of their own
- * (exp(a + b) = exp(a) exp(b)). So the same evaluation has a part in real numbers: only where that differs, too, are
- * the ranks refuted. What is left is undecided, with the reason.
+ * (sin(-a) = -sin(a)). So the same evaluation has a part in real numbers: only where that differs, too, are
+ * the ranks refuted. What is left is undecided, with the reason. Of exp one law is kept: that of a difference is the
+ * quotient of two (verify/exponential.c), so it does not matter what softmaxes take off before they add up.
  *
  *   proved      every element of every output is equal in the field, and together the ranks have all of every output
  *   refuted     some element differs in the reals, the ranks wait for each other forever, a shape does not fit, or a

@@ -246,6 +246,8 @@ static enum sp_status evaluate_unary(struct sp_call *call)
         return sp_call_refuse(call, "an operand is missing");
     while (strcmp(unary->name, call->node->op_type) != 0)
         unary++;
+    if (unary->real == sp_real_exp && sp_dtype_is_float(x->dtype))
+        return sp_numbers_exp(call->arena, x, &call->out[0], call->err);
     const uint64_t tag = sp_tag(unary->name);
     enum sp_status status = sp_numbers_create(call->arena, x->dtype, x->rank, x->axes, &call->out[0], call->err);
     for (uint64_t i = 0; status == SP_OK && i < x->count; i++) {
@@ -253,8 +255,6 @@ static enum sp_status evaluate_unary(struct sp_call *call)
         struct sp_number *out = &call->out[0]->items[i];
         if (!sp_dtype_is_float(x->dtype)) /* each part on its own, as branches of the two parts may differ */
             *out = (struct sp_number){(uint64_t)(int64_t)unary->real((double)(int64_t)a.field), unary->real(a.real)};
-        else if (unary->real == sp_real_exp && a.field == SP_FIELD_LEAST)
-            *out = (struct sp_number){0, unary->real(a.real)};
         else
             *out = sp_number_function(tag, unary->real, x->is_known, a);
     }

@@ -49,15 +49,15 @@ struct sp_numbers *sp_step_apply(struct sp_steps *steps, const struct sp_numbers
                                  double (*real)(double))
 {
     struct sp_numbers *out = NULL;
-    if (steps->status == SP_OK)
+    if (steps->status == SP_OK && real == sp_real_exp)
+        steps->status = sp_numbers_exp(steps->call->arena, x, &out, steps->call->err);
+    else if (steps->status == SP_OK)
         steps->status = sp_numbers_create(steps->call->arena, x->dtype, x->rank, x->axes, &out, steps->call->err);
-    if (steps->status != SP_OK)
-        return NULL;
+    if (steps->status != SP_OK || real == sp_real_exp)
+        return out;
     const uint64_t tag = sp_tag(name);
     for (uint64_t i = 0; i < x->count; i++)
-        out->items[i] = real == sp_real_exp && x->items[i].field == SP_FIELD_LEAST
-                            ? (struct sp_number){0, exp(x->items[i].real)}
-                            : sp_number_function(tag, real, x->is_known, x->items[i]);
+        out->items[i] = sp_number_function(tag, real, x->is_known, x->items[i]);
     out->is_known = x->is_known;
     return out;
 }

@@ -96,3 +96,12 @@ Test(number, scales_are_no_others)
         cr_assert_neq(of(around), of(folded(1 / sqrt(n + 1))));
     }
 }
+
+/* Small numbers and their halves are in the order of the reals. */
+Test(number, order_of_halves)
+{
+    for (int64_t a = -40; a <= 40; a++) {
+        for (int64_t b = -40; b <= 40; b++)
+            cr_assert_eq(sp_field_is_less(of((float)a / 2), of((float)b / 2)), a < b, "%d/2 and %d/2", (int)a, (int)b);
+    }
+}
