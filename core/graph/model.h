@@ -43,6 +43,8 @@ struct sp_metadata_list;
 struct sp_op; /* ops/table/op.h */
 struct sp_given_types;
 struct sp_given_states;
+struct sp_given_loads;
+struct sp_load;
 
 struct sp_span {
     uint64_t offset, size; /* bytes from the start of the model file */
@@ -249,10 +251,11 @@ struct sp_node {
     const struct sp_metadata_list *metadata; /* what is kept of it, or NULL */
 
     /* Filled by ops/shapes/shapes.h. */
-    uint32_t ordinal;       /* 1 + how many nodes of its operator stand before it: names new symbols */
-    const struct sp_op *op; /* its rule, or NULL when there is none */
-    int64_t version;        /* opset version of its domain in force here */
-    struct sp_graph *body;  /* an expanded function call: the body, with this call's shapes; else NULL */
+    uint32_t ordinal;           /* 1 + how many nodes of its operator stand before it: names new symbols */
+    const struct sp_op *op;     /* its rule, or NULL when there is none */
+    int64_t version;            /* opset version of its domain in force here */
+    const struct sp_load *load; /* of its experts (cost/kernels/expert_loads.h), or NULL */
+    struct sp_graph *body;      /* an expanded function call: the body, with this call's shapes; else NULL */
     bool is_folded;
 };
 
@@ -337,7 +340,8 @@ struct sp_model {
     struct sp_given_types *given;                 /* shapes that the caller states (graph/given.h), or NULL */
     const struct sp_private_operators *operators; /* that the caller describes (ops/table/private.h), or NULL */
     const struct sp_given_states *given_states;   /* that the caller names (graph/states.h), or NULL */
-    uint64_t data_elements;                       /* that shape inference has carried (SP_MAX_MODEL_DATA) */
+    const struct sp_given_loads *loads; /* of experts, that the caller expects (cost/kernels/expert_loads.h), or NULL */
+    uint64_t data_elements;             /* that shape inference has carried (SP_MAX_MODEL_DATA) */
 };
 
 /* The attribute of this name, or NULL. */

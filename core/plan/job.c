@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "cost/contract.h"
+#include "cost/kernels/expert_loads.h"
 #include "onnx/reader.h"
 #include "plan/answer/placement_record.h"
 #include "plan/cost_graph.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/experts.h"
 #include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/undivided.h"
@@ -129,7 +131,9 @@ static enum sp_status open_bound(struct sp_job *job, const struct sp_sizes *size
 static enum sp_status infer_shapes(struct sp_job *job, struct sp_error *err)
 {
     enum sp_status status = sp_infer_shapes_accepting(job->model, job->watch, &job->accepted, &job->summary, err);
-    return status == SP_OK ? sp_model_verify_given(job->model, err) : status;
+    if (status == SP_OK)
+        status = sp_model_verify_given(job->model, err);
+    return status == SP_OK ? sp_expert_loads_attach(job->model, err) : status;
 }
 
 enum sp_status sp_job_open(const struct sp_job_options *options, struct sp_job **ret_job, struct sp_error *err)
@@ -450,7 +454,7 @@ static enum sp_status search(struct sp_job *job, const struct sp_cluster *cluste
     plan->result = job->result;
     if (status == SP_OK && (!sp_note_first_route(job->result, bindings) || !sp_note_first_copy(job->result, bindings) ||
                             !sp_note_caches_stay(plan, bindings) || !sp_note_streamed(plan, bindings) ||
-                            !sp_note_gathered(plan, bindings)))
+                            !sp_note_gathered(plan, bindings) || !sp_note_experts(plan, bindings)))
         status = sp_fail_memory(err);
     return status == SP_OK ? sp_note_undivided(plan, dataflow, bindings, err) : status;
 }

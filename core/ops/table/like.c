@@ -282,6 +282,7 @@ enum sp_status sp_rule_like(struct sp_op_context *context, struct sp_rule *rule)
     rule->bytes = other->bytes;
     rule->attention = other->attention;
     rule->kernels = other->kernels;
+    rule->drawn = other->drawn;
     rule->faults |= other->faults;
     for (uint32_t i = 0; i < view.node.input_count; i++)
         if (view.inputs[i] < rule->input_count)

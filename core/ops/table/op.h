@@ -126,6 +126,7 @@ struct sp_rule {
     double bytes;
     const struct sp_rule_attention *attention; /* ops/table/traffic.h; NULL: it computes none */
     const struct sp_rule_kernels *kernels;     /* ops/table/traffic.h; NULL: it is one */
+    const struct sp_rule_drawn *drawn;         /* ops/table/traffic.h; NULL: it works at all points of its factors */
     uint32_t faults; /* what went wrong while building; sp_op_rule() reports it, and a rule it returns has none */
 };
 

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "ops/table/load.h"
 #include "ops/table/rule.h"
 
 /* ---- extents ---------------------------------------------------------------------------------------------------- */
@@ -24,6 +25,25 @@ static double amount_of(const struct sp_rule *rule, const struct sp_amount *amou
     for (uint8_t i = 0; i < amount->count; i++)
         product *= part_of(rule, amount->factors[i], shards);
     return product;
+}
+
+/* The load of a rule whose experts are not drawn alike, or NULL. */
+static const struct sp_load *load_of(const struct sp_rule *rule)
+{
+    return rule->drawn != NULL ? rule->drawn->load : NULL;
+}
+
+static uint32_t drawn_shards(const struct sp_rule *rule, const int64_t *shards)
+{
+    return shards == NULL ? 1 : (uint32_t)shards[rule->drawn->factor];
+}
+
+/* How many times as much as with equal chances the shard with most has to do, where that goes with these factors. */
+static double most_of(const struct sp_rule *rule, uint32_t count, const uint8_t *factors, const int64_t *shards)
+{
+    if (load_of(rule) == NULL || memchr(factors, rule->drawn->factor, count) == NULL)
+        return 1;
+    return sp_load_most(load_of(rule), drawn_shards(rule, shards));
 }
 
 double sp_dim_share(struct sp_dim part, struct sp_dim whole)
@@ -94,6 +114,8 @@ double sp_operand_share(const struct sp_rule *rule, const struct sp_operand_rule
         return 1;
     for (uint8_t i = 0; i < use->draw_count; i++)
         draws *= part_of(rule, use->draws[i], shards);
+    if (use->is_random && load_of(rule) != NULL)
+        return sp_load_read(load_of(rule), drawn_shards(rule, shards), draws);
     if (use->is_random)
         return use->chance >= 1 ? 1 : -expm1(draws * log1p(-use->chance));
     return use->draw_count == 0 ? use->chance : fmin(1, use->chance * draws);
@@ -196,15 +218,27 @@ void sp_rule_run_as(struct sp_rule *rule, const struct sp_rule_kernels *kernels)
     rule->kernels = kept;
 }
 
+void sp_rule_draw_each(const struct sp_op_context *context, struct sp_rule *rule, uint8_t factor, double each)
+{
+    struct sp_rule_drawn *drawn = SP_NEW(rule->arena, struct sp_rule_drawn);
+    if (drawn == NULL) {
+        rule->faults |= SP_RULE_FAULT_MEMORY;
+        return;
+    }
+    *drawn = (struct sp_rule_drawn){factor, each, context->node->load};
+    rule->drawn = drawn;
+}
+
 /* ---- work ------------------------------------------------------------------------------------------------------- */
 
 double sp_rule_passed(const struct sp_rule *rule, const int64_t *shards)
 {
     double sum = 0;
     for (uint32_t t = 0; rule->kernels != NULL && t < 2; t++) {
-        double points = rule->kernels->passed[t];
-        for (uint32_t i = 0; i < rule->kernels->factors[t].count; i++)
-            points *= part_of(rule, rule->kernels->factors[t].items[i], shards);
+        const struct sp_factor_list *factors = &rule->kernels->factors[t];
+        double points = rule->kernels->passed[t] * most_of(rule, factors->count, factors->items, shards);
+        for (uint32_t i = 0; i < factors->count; i++)
+            points *= part_of(rule, factors->items[i], shards);
         sum += points;
     }
     return sum;
@@ -217,6 +251,7 @@ double sp_rule_flops(const struct sp_rule *rule, const int64_t *shards)
     for (uint32_t t = 0; t < rule->term_count; t++) {
         const struct sp_term *term = &rule->terms[t];
         double points = term->coefficient * (term->is_seen ? pairs : 1);
+        points *= most_of(rule, term->count, term->factors, shards);
         for (uint8_t i = 0; i < term->count; i++)
             points *= part_of(rule, term->factors[i], shards);
         flops += points;

@@ -23,6 +23,10 @@
  * computed, in sparse attention. The terms of scores and values count the pairs that are seen, keys and values the
  * positions that any query sees.
  *
+ * Experts that are not drawn alike. Where a rule says of which factor each point of the others draws a few, and the node has
+ * a load (ops/table/load.h), terms that run over that factor, and inputs that are drawn at random, are those of the shard
+ * with most.
+ *
  * Kernels. An operator that every runtime computes as several kernels, one behind the other, pays a start for each, and
  * what these hand to each other is written and read besides the operands.
  */
@@ -56,6 +60,13 @@ struct sp_rule_kernels {
     struct sp_factor_list factors[2];
 };
 
+/* Each token draws `each` different ones of the points of a factor. */
+struct sp_rule_drawn {
+    uint8_t factor;
+    double each;
+    const struct sp_load *load; /* of the node; NULL: all are drawn alike */
+};
+
 /* What of an attention a device computes. */
 struct sp_attention_part {
     double batch, heads, kv_heads, queries, keys, size;
@@ -84,6 +95,9 @@ void sp_rule_attend(struct sp_rule *rule, const struct sp_rule_attention *attent
 
 /* Makes several kernels of the rule. */
 void sp_rule_run_as(struct sp_rule *rule, const struct sp_rule_kernels *kernels);
+
+/* Says of which factor a few points are drawn, with the load of the context's node. */
+void sp_rule_draw_each(const struct sp_op_context *context, struct sp_rule *rule, uint8_t factor, double each);
 
 /* Elements that the kernels of a device hand to each other; 0: it is one kernel. */
 double sp_rule_passed(const struct sp_rule *rule, const int64_t *shards);

@@ -6,6 +6,7 @@
 #include "plan/answer/placement_record.h"
 #include "plan/answer/plan_json_internal.h"
 #include "plan/explain/assumptions.h"
+#include "plan/explain/experts.h"
 #include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/explain/why.h"
@@ -218,6 +219,7 @@ static void write_stages(struct sp_plan_json *c)
         sp_json_member_double(json, "start_seconds", cost->start_seconds);
         sp_streamed_write_json(c->plan, s, json);
         sp_gathered_write_json(c->plan, s, json);
+        sp_experts_write_json(c->plan, s, json);
         sp_reason_stage(c->plan, s, &c->borders, c->text);
         sp_plan_json_text(c, "because");
         sp_json_end_object(json);

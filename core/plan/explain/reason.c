@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "plan/answer/readable_text.h"
+#include "plan/explain/experts.h"
 #include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/internal.h"
@@ -243,6 +244,7 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
         reason_only_stage(plan, buf);
         sp_streamed_say(plan, stage, buf);
         sp_gathered_say(plan, stage, buf);
+        sp_experts_say(plan, stage, buf);
         return;
     }
     if (borders->first[stage] == SP_NO_WORK) {
@@ -266,6 +268,7 @@ void sp_reason_stage(const struct sp_plan *plan, uint32_t stage, const struct sp
     sp_reason_block(plan, stage, "; ", buf);
     sp_streamed_say(plan, stage, buf);
     sp_gathered_say(plan, stage, buf);
+    sp_experts_say(plan, stage, buf);
 }
 
 /* ---- the bottleneck ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json_reader.h"
+#include "plan/service/expert_load.h"
 #include "plan/sizes/given_states.h"
 
 #define COUNT_OF(array) (sizeof array / sizeof array[0])
@@ -314,8 +315,10 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
                                 const struct sp_traffic **ret_traffic, struct sp_error *err)
 {
     static const char *const of_llm[] = {"llm",         "limits",  "rate_per_second", "budget_per_hour", "state",
-                                         "concurrency", "symbols", "pools",           "chunked_prefill"};
-    static const char *const of_phases[] = {"phases", "limits", "rate_per_second", "budget_per_hour", "state"};
+                                         "concurrency", "symbols", "pools",           "chunked_prefill", "expert_load",
+                                         "expert_order"};
+    static const char *const of_phases[] = {"phases", "limits",      "rate_per_second", "budget_per_hour",
+                                            "state",  "expert_load", "expert_order"};
     static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9},
                                          budget = {"US dollars", 1e-9, 1e9};
     json_t *json = (json_t *)(uintptr_t)given; /* it is only read */
@@ -345,6 +348,8 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
         status = read_limits(&r, json, pointer, traffic);
     if (status == SP_OK)
         status = read_states(&r, json, pointer, traffic);
+    if (status == SP_OK)
+        status = sp_expert_load_parse(&r, json, pointer, &traffic->loads);
     if (status == SP_OK)
         status = sp_members_number(&r, json, pointer, "rate_per_second", &rate, false, &traffic->rate_per_second);
     if (status == SP_OK)

@@ -34,7 +34,7 @@
  *   per_request  runs of the phase that such a request needs; 1 when not given
  *   requests     that one run serves; 1 when not given
  *
- * `state` may stand in both forms, with pairs of names as in plan/sizes/given_states.h: it is that of the options. Unknown members,
+ * `expert_load` and `expert_order` may stand in both forms (expert_load.h). `state` may, too, with pairs of names as in plan/sizes/given_states.h: it is that of the options. Unknown members,
  * wrong types and numbers out of range are SP_ERR_REQUEST with a JSON pointer.
  */
 #include <jansson.h>
@@ -82,6 +82,7 @@ struct sp_traffic {
     double budget_per_hour; /* 0: none */
     struct sp_traffic_limits limits;
     const struct sp_given_states *states; /* or NULL */
+    const struct sp_given_loads *loads;   /* of experts, or NULL */
     const char *text;                     /* canonical JSON */
 };
 

@@ -213,6 +213,7 @@ static void put_model_node(struct classifier *c, const struct sp_node *node)
     sp_buf_clear(&c->graphs);
     put_operator(c, node);
     put(c, (uint64_t)node->input_count << 32 | node->output_count);
+    put(c, (uint64_t)(uintptr_t)node->load);
     for (uint32_t i = 0; i < node->input_count; i++)
         put_operand(c, node->inputs[i]);
     for (uint32_t i = 0; i < node->output_count; i++) {

@@ -249,7 +249,7 @@ static bool is_same_node(const void *item, const void *key)
         return false;
     if (sp_work_kernel_key(table->workload, kind, a->index) != sp_work_kernel_key(table->workload, kind, b->index))
         return false;
-    if (a->op != b->op || a->version != b->version || a->input_count != b->input_count ||
+    if (a->op != b->op || a->version != b->version || a->load != b->load || a->input_count != b->input_count ||
         a->output_count != b->output_count || has_inside != sp_strategy_has_inside(b))
         return false;
     for (uint32_t i = 0; i < operand_count(a); i++)

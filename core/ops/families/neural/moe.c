@@ -20,6 +20,9 @@
  * FLOPs: 2 for each multiply-add of the k experts of a token, 5 for the softmax over the experts. Tokens are spread over
  * the experts evenly: of E experts T tokens use E(1 - (1-k/E)^T) different ones, and the weights of these are read.
  *
+ * Where a caller says how often each expert is chosen, a device takes as long as the one whose experts are sent most
+ * (ops/table/load.h).
+ *
  * Kernels, as runtimes have them (vLLM's fused_experts_impl; TensorRT-LLM's CutlassMoeFCRunner, which ONNX Runtime's is
  * made of): the choice of experts, the order of tokens by expert, the first products, the activation, the second product,
  * and the weighted sum of each token's k results. Of what they hand to each other the results of the first products (one
@@ -393,6 +396,8 @@ static enum sp_status rule_experts(struct sp_op_context *context, struct sp_rule
             sp_rule_map_input(rule, input, 0, f.x);
     }
     add_work(context, rule, &e, &f, &tokens, experts);
+    if (!is_sharded) /* of which a device knows its own experts alone */
+        sp_rule_draw_each(context, rule, f.x, (double)e.chosen);
     const double chance = sp_dim_share(sp_dim_known(e.chosen), all);
     for (uint32_t input = IN_FC1; input < rule->input_count; input++) { /* what there is of each expert */
         const struct sp_operand_rule *operand = &rule->inputs[input];
