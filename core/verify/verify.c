@@ -127,7 +127,7 @@ static enum sp_status verify(struct sp_verification *all, struct sp_error *err)
     const bool is_stuck = all->failures.count > 0;
     if (status == SP_OK && !is_stuck)
         status = sp_ports_compare(all, err);
-    if (status == SP_OK && all->failures.count > 0 && !is_stuck)
+    if (status == SP_OK && all->failures.count > 0 && !is_stuck && !request->is_brief)
         status = sp_blame(all, err);
     else if (status == SP_OK && request->explains)
         status = sp_recognise(all, err);

@@ -135,8 +135,8 @@ struct sp_verify_request {
     uint64_t hash_seed;               /* that no author of a model can guess, for the tables of names */
     size_t memory_budget;             /* bytes; 0: SP_DEFAULT_JOB_BYTES */
     const struct sp_index_cuts *cuts; /* all that the ranks cut (verify/index_sets.h); NULL: not known */
-    bool is_brief; /* few indices of each axis, however small the model is: costs little, and may leave undecided
-                             what a longer look proves */
+    bool is_brief; /* few indices of each axis, however small the model is: costs little, may leave undecided what a
+                             longer look proves, and names no nodes at which ranks go wrong */
     const struct sp_verify_weights *weights; /* all bytes of weights are compared; NULL: what is said in models alone */
     const struct sp_watch *watch;
     bool explains; /* collectives are told with what they make */

@@ -116,8 +116,8 @@ static enum sp_status tell_found(struct sp_plan *plan, const struct sp_verificat
     return reasons != NULL ? SP_OK : sp_fail_memory(err);
 }
 
-/* A brief look, and where it decides nothing another one, of what may be a small model. What it refutes is looked at
-   without its bounds. */
+/* A brief look, and where it decides nothing another one, of what may be a small model; where the evaluation
+   runs out of memory, a longer one would, too. What it refutes is looked at without its bounds. */
 static enum sp_status look(const struct sp_subject *subject, const struct sp_watch *watch, struct sp_proof **ret_proof,
                            struct sp_error *err)
 {
@@ -125,19 +125,16 @@ static enum sp_status look(const struct sp_subject *subject, const struct sp_wat
     struct sp_proof *brief = NULL;
     struct sp_error ignored = {0};
     const enum sp_status status = sp_proof_create(subject, &options, &brief, err);
-    if (status != SP_OK && status != SP_ERR_MEMORY)
+    if (status != SP_OK)
         return status;
-    const enum sp_verdict verdict =
-        brief != NULL ? sp_verification_verdict(sp_proof_verification(brief)) : SP_UNDECIDED;
+    const enum sp_verdict verdict = sp_verification_verdict(sp_proof_verification(brief));
     options.is_brief = false;
     if (verdict == SP_REFUTED)
         options.number_bytes = 0;
-    if (verdict == SP_PROVED || sp_proof_create(subject, &options, ret_proof, &ignored) != SP_OK) {
+    if (verdict == SP_PROVED || sp_proof_create(subject, &options, ret_proof, &ignored) != SP_OK)
         *ret_proof = brief;
-        return status;
-    }
-    sp_proof_destroy(brief);
-    sp_error_clear(err);
+    else
+        sp_proof_destroy(brief);
     return SP_OK;
 }
 

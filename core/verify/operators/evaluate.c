@@ -12,7 +12,7 @@ static const struct sp_evaluator_entry *const tables[] = {
 
 static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry *table, const char *name)
 {
-    while (table->name != NULL && strcmp(table->name, name) != 0)
+    while (table->name != NULL && (table->name[0] != name[0] || strcmp(table->name, name) != 0))
         table++;
     return table->name != NULL ? table : NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "base/limits.h"
 #include "verify/operators/steps.h"
+#include "verify/sums.h"
 #include "verify/window_steps.h"
 
 #define PADDING (-1)
@@ -100,37 +101,77 @@ static bool advance(uint32_t count, uint32_t *digits, const struct window *windo
 
 struct convolution {
     const struct sp_numbers *x, *w;
+    struct sp_numbers *out;
     uint32_t places;
-    int64_t per_group_in, per_group_out;
+    int64_t x_strides[SP_MAX_RANK];
+    uint64_t taps, planes; /* of a window; places of the output */
     const struct window *windows;
-    sp_number2 add, multiply;
     const uint32_t *channels; /* for each input channel of each group an item of x, by the channels of w */
+    struct sp_factors factors;
+    /* The products of one place and group: how many, and where their factors are behind the first item of an image of x,
+       and of an output channel of w. */
+    size_t count, *x_offsets, *w_offsets;
 };
 
-static struct sp_number convolve_at(const struct convolution *work, const int64_t *x_strides, uint32_t image,
-                                    uint32_t channel, const uint32_t *place)
+static void list_products(struct convolution *work, const uint32_t *place, int64_t group)
 {
-    const struct sp_numbers *w = work->w;
+    const uint32_t channels = work->w->axes[1].count;
     uint32_t tap[SP_WINDOW_AXES] = {0};
-    uint64_t taps = 1, t = 0;
-    struct sp_number sum = {0, 0};
-    const uint32_t group = (uint32_t)(sp_index_at(&w->axes[0], channel) / work->per_group_out);
-    for (uint32_t i = 0; i < work->places; i++)
-        taps *= work->windows[i].taps;
+    uint64_t t = 0;
+    work->count = 0;
     do {
-        const int64_t at = tap_at(work->places, work->windows, x_strides, place, tap);
-        for (uint32_t c = 0; at >= 0 && c < w->axes[1].count; c++) {
-            const uint32_t from = work->channels[group * w->axes[1].count + c];
+        const int64_t at = tap_at(work->places, work->windows, work->x_strides, place, tap);
+        for (uint32_t c = 0; at >= 0 && c < channels; c++) {
+            const uint32_t from = work->channels[(uint64_t)group * channels + c];
             if (from == UINT32_MAX)
                 continue;
-            const struct sp_number product =
-                work->multiply(work->x->items[image * x_strides[0] + from * x_strides[1] + at],
-                               w->items[((uint64_t)channel * w->axes[1].count + c) * taps + t]);
-            sum = work->add(sum, product);
+            work->x_offsets[work->count] = (size_t)(from * work->x_strides[1] + at);
+            work->w_offsets[work->count++] = (size_t)(c * work->taps + t);
         }
         t++;
     } while (advance(work->places, tap, work->windows, true));
-    return sum;
+}
+
+/* All images and output channels of a place, which is the output's item `n` of each plane. */
+static void convolve_at(struct convolution *work, const uint32_t *place, uint64_t n, int64_t per_group)
+{
+    const struct sp_numbers *w = work->w;
+    const size_t w_stride = w->axes[1].count * (size_t)work->taps;
+    int64_t listed = -1;
+    for (uint32_t channel = 0; channel < w->axes[0].count; channel++) {
+        const int64_t group = sp_index_at(&w->axes[0], channel) / per_group;
+        if (group != listed)
+            list_products(work, place, group);
+        listed = group;
+        for (uint32_t image = 0; image < work->x->axes[0].count; image++) {
+            struct sp_number *sum =
+                &work->out->items[((uint64_t)image * w->axes[0].count + channel) * work->planes + n];
+            sp_sum_products(&work->factors, image * (size_t)work->x_strides[0], channel * w_stride, work->count,
+                            work->x_offsets, work->w_offsets, sum);
+        }
+    }
+}
+
+static enum sp_status convolve(struct sp_call *call, struct convolution *work, int64_t per_group)
+{
+    uint32_t place[SP_WINDOW_AXES] = {0};
+    uint64_t n = 0;
+    work->taps = work->planes = 1;
+    for (uint32_t i = 0; i < work->places; i++) {
+        work->taps *= work->windows[i].taps;
+        work->planes *= work->windows[i].axis.count;
+    }
+    const size_t most = (size_t)work->taps * work->w->axes[1].count;
+    work->x_offsets = SP_NEW_ARRAY(call->arena, most, size_t);
+    work->w_offsets = SP_NEW_ARRAY(call->arena, most, size_t);
+    if (work->x_offsets == NULL || work->w_offsets == NULL)
+        return sp_fail_memory(call->err);
+    sp_numbers_strides(work->x, work->x_strides);
+    work->factors = sp_factors_of(work->x, work->w, work->x->dtype);
+    do
+        convolve_at(work, place, n++, per_group);
+    while (advance(work->places, place, work->windows, false));
+    return SP_OK;
 }
 
 enum sp_status sp_evaluate_conv(struct sp_call *call)
@@ -138,25 +179,20 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
     const struct sp_numbers *x = sp_call_in(call, 0), *w = sp_call_in(call, 1), *b = sp_call_in(call, 2);
     struct window windows[SP_WINDOW_AXES];
     struct sp_index_axis axes[SP_MAX_RANK];
-    int64_t x_strides[SP_MAX_RANK];
     const int64_t groups = sp_node_int(call->node, "group", 1);
     if (x == NULL || w == NULL || x->rank < 3 || x->rank - 2 > SP_WINDOW_AXES || w->rank != x->rank)
         return sp_evaluate_by_rule(call);
     const bool is_float = sp_dtype_is_float(x->dtype);
     struct convolution work = {.x = x, .w = w, .places = x->rank - 2, .windows = windows};
-    work.add = is_float ? sp_number_add : sp_integer_add;
-    work.multiply = is_float ? sp_number_multiply : sp_integer_multiply;
     if (groups < 1 || groups > w->axes[0].extent || w->axes[0].extent % groups != 0 ||
         x->axes[1].extent != w->axes[1].extent * groups)
         return sp_fail(call->err, SP_ERR_MODEL, "CHANNELS_DO_NOT_FIT", "Its channels do not fit its weight.");
-    work.per_group_in = w->axes[1].extent;
-    work.per_group_out = w->axes[0].extent / groups;
     uint32_t *channels = SP_NEW_ARRAY(call->arena, (size_t)groups * w->axes[1].count, uint32_t);
     if (channels == NULL)
         return sp_fail_memory(call->err);
     for (int64_t g = 0; g < groups; g++) {
         for (uint32_t c = 0; c < w->axes[1].count; c++) {
-            const int64_t at = sp_index_find(&x->axes[1], g * work.per_group_in + sp_index_at(&w->axes[1], c));
+            const int64_t at = sp_index_find(&x->axes[1], g * w->axes[1].extent + sp_index_at(&w->axes[1], c));
             channels[g * w->axes[1].count + c] = at < 0 ? UINT32_MAX : (uint32_t)at;
         }
     }
@@ -172,26 +208,18 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
         return status;
     if (w->count / (w->axes[0].count > 0 ? w->axes[0].count : 1) > SP_MAX_EVALUATED_PRODUCTS / call->out[0]->count)
         return sp_call_refuse(call, "it has too many products to be evaluated");
-    sp_numbers_strides(x, x_strides);
-    uint64_t n = 0;
-    for (uint32_t image = 0; image < axes[0].count; image++) {
-        for (uint32_t channel = 0; channel < axes[1].count; channel++) {
-            uint32_t place[SP_WINDOW_AXES] = {0};
-            do
-                call->out[0]->items[n++] = convolve_at(&work, x_strides, image, channel, place);
-            while (advance(work.places, place, windows, false));
-        }
-    }
-    if (b == NULL)
-        return SP_OK;
+    work.out = call->out[0];
+    status = convolve(call, &work, w->axes[0].extent / groups);
+    if (status != SP_OK || b == NULL)
+        return status;
     struct sp_numbers *bias;
     for (uint32_t i = 0; i < x->rank; i++)
         axes[i] = i == 1 ? b->axes[0] : sp_index_all(1);
     status = b->rank == 1 ? sp_numbers_view(call->arena, b, x->rank, axes, &bias, call->err)
                           : sp_call_refuse(call, "its bias is no vector");
-    return status == SP_OK
-               ? sp_numbers_binary(call->arena, call->out[0], bias, x->dtype, work.add, &call->out[0], call->err)
-               : status;
+    return status == SP_OK ? sp_numbers_binary(call->arena, call->out[0], bias, x->dtype,
+                                               is_float ? sp_number_add : sp_integer_add, &call->out[0], call->err)
+                           : status;
 }
 
 /* ---- pools ------------------------------------------------------------------------------------------------------ */
