@@ -124,6 +124,7 @@
 #define SPD_MAX_EVICTED        4096u        /* unused models that are looked at to make room for one */
 #define SPD_MAX_SUBMISSIONS    32u          /* of one request, when its plan is deleted before the answer; */
 #define SPD_WAITED_SUBMISSIONS 8u           /* those that are waited for */
+#define SPD_MAX_EVICTIONS      4            /* looks at what can be evicted for one model, the last one included */
 #define SPD_MAX_ROOM_LOOKS     8u           /* at what is stored and reserved, while both change */
 #define SPD_BEAT_MS            1000u        /* between renewals of leases; less than a third of --lease-seconds */
 #define SPD_EXPIRE_MS          60000u       /* between looks for plans that are kept no longer */

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,7 +15,8 @@ struct auth {
     const char *path;  /* of the file of tokens, "" without one */
     bool by_authority; /* certificates of the client authority need no entry */
     bool on;
-    pthread_rwlock_t lock; /* guards the table */
+    _Atomic size_t tenants; /* of the table, that may store something */
+    pthread_rwlock_t lock;  /* guards the table */
     struct auth_table table;
 };
 
@@ -27,6 +29,25 @@ bool auth_is_loopback(const char *host)
     if (inet_pton(AF_INET6, host, &v6) != 1)
         return false;
     return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+/* Whether an entry before this one lets its tenant store something. */
+static bool is_known(const struct auth_table *table, size_t entry)
+{
+    for (size_t i = 0; i < entry; i++) {
+        if ((table->entries[i].principal.scopes & SCOPE_PLAN) != 0 &&
+            strcmp(table->entries[i].principal.tenant, table->entries[entry].principal.tenant) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t count_tenants(const struct auth_table *table)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; i++)
+        count += (table->entries[i].principal.scopes & SCOPE_PLAN) != 0 && !is_known(table, i);
+    return count;
 }
 
 bool auth_create(const struct config *config, struct auth **ret_auth, struct problem *problem)
@@ -49,8 +70,14 @@ bool auth_create(const struct config *config, struct auth **ret_auth, struct pro
         auth_destroy(auth);
         return false;
     }
+    atomic_store(&auth->tenants, count_tenants(&auth->table));
     *ret_auth = auth;
     return true;
+}
+
+size_t auth_tenants(const struct auth *auth)
+{
+    return atomic_load(&auth->tenants);
 }
 
 void auth_destroy(struct auth *auth)
@@ -72,6 +99,7 @@ bool auth_reload(struct auth *auth, struct problem *problem)
     (void)pthread_rwlock_wrlock(&auth->lock);
     old = auth->table;
     auth->table = fresh;
+    atomic_store(&auth->tenants, count_tenants(&auth->table));
     (void)pthread_rwlock_unlock(&auth->lock);
     auth_table_release(&old);
     return true;

@@ -46,6 +46,9 @@ bool auth_reload(struct auth *auth, struct problem *problem);
 /* Whether credentials are asked for at all. */
 bool auth_is_on(const struct auth *auth);
 
+/* How many tenants of the file of tokens may store something; 0 without one. */
+size_t auth_tenants(const struct auth *auth);
+
 /* True for the numeric addresses 127.0.0.0/8 and ::1, which only this machine can reach. */
 bool auth_is_loopback(const char *host);
 

@@ -2,9 +2,12 @@
 /*
  * room - keeps the files of all models within --max-store.
  *
- * Who wants to store a model takes room for it first. Where there is too little, models that no plan refers to are
- * removed, of any tenant, those first that were unused longest, but none that a request holds at the moment. What a
- * request has taken counts until its model is in the store, so requests at the same time do not take the same room.
+ * Who wants to store a model takes room for it first. A tenant's models count in full, whoever else has them. Half of
+ * --max-store is divided into equal shares of the tenants, which are theirs whatever others do; what a tenant has beyond
+ * its share is in the other half, which is common. (A single tenant has all of it.) Where that has too little left,
+ * models to which no plan refers are removed, but none that a request holds at the moment: the tenant's own first, then
+ * those of tenants with more than their share, those first that were unused longest. What a request has taken counts
+ * until its model is in the store, so requests at the same time do not take the same room.
  * Daemons that share a store do not know of each other's, so together they may exceed the limit by what they take in at
  * one moment.
  *

@@ -23,8 +23,10 @@ struct store_ops {
     enum store_found (*delete_model)(struct store *store, const char *tenant, const char *id, bool *ret_last);
     bool (*list_models)(struct store *store, const char *tenant, int64_t before, int limit,
                         void (*each)(void *context, const struct model_row *row), void *context);
-    bool (*unused_models)(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
-                          void *context);
+    bool (*unused_models)(struct store *store, const char *tenant, int limit,
+                          void (*each)(void *context, const struct model_row *row), void *context);
+    bool (*tenant_bytes)(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
+                         void *context);
 
     enum store_added (*add_plan)(struct store *store, struct plan_row *row, const struct store_question *question,
                                  const struct store_quota *quota, struct problem *problem);

@@ -146,6 +146,7 @@ static const struct store_ops ops = {
     .delete_model = pg_delete_model,
     .list_models = pg_list_models,
     .unused_models = pg_unused_models,
+    .tenant_bytes = pg_tenant_bytes,
     .add_plan = pg_add_plan,
     .find_plan = pg_find_plan,
     .get_plan = pg_get_plan,

@@ -186,8 +186,9 @@ bool pg_touch_model(struct store *base, const char *tenant, const char *id);
 enum store_found pg_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last);
 bool pg_list_models(struct store *base, const char *tenant, int64_t before, int limit,
                     void (*each)(void *context, const struct model_row *row), void *context);
-bool pg_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
-                      void *context);
+bool pg_unused_models(struct store *base, const char *tenant, int limit,
+                      void (*each)(void *context, const struct model_row *row), void *context);
+bool pg_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes), void *context);
 
 /* ---- postgres_plans.c ---- */
 

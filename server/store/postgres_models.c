@@ -134,18 +134,33 @@ bool pg_list_models(struct store *base, const char *tenant, int64_t before, int 
     return each_model(rows, each, context);
 }
 
-bool pg_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
-                      void *context)
+bool pg_unused_models(struct store *base, const char *tenant, int limit,
+                      void (*each)(void *context, const struct model_row *row), void *context)
 {
     struct pg_call call;
     PGresult *rows = NULL;
     if (pg_begin(&call, base, "listing models", NULL))
         rows = PG_QUERY(&call,
-                        "SELECT " COLUMNS " FROM models WHERE NOT EXISTS (SELECT 1 FROM plans WHERE plans.model = "
-                        "models.id) ORDER BY used_at, seq LIMIT $1",
-                        pg_i(limit));
+                        "SELECT " COLUMNS " FROM models WHERE ($1::text IS NULL OR tenant = $1::text) AND NOT EXISTS "
+                        "(SELECT 1 FROM plans WHERE plans.model = models.id AND plans.tenant = models.tenant) "
+                        "ORDER BY used_at, seq LIMIT $2",
+                        pg_s(tenant), pg_i(limit));
     (void)pg_end(&call);
     return each_model(rows, each, context);
+}
+
+bool pg_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes), void *context)
+{
+    struct pg_call call;
+    PGresult *rows = NULL;
+    if (pg_begin(&call, base, "counting bytes of tenants", NULL))
+        rows = PG_QUERY(&call, "SELECT tenant, sum(bytes)::bigint FROM models GROUP BY tenant");
+    (void)pg_end(&call);
+    for (int i = 0; rows != NULL && i < PQntuples(rows); i++)
+        each(context, pg_text_at(rows, i, 0), pg_int_at(rows, i, 1));
+    const bool ok = rows != NULL;
+    PQclear(rows);
+    return ok;
 }
 
 bool pg_touch_model(struct store *base, const char *tenant, const char *id)

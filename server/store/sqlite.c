@@ -116,6 +116,7 @@ static const struct store_ops ops = {
     .delete_model = sqlite_delete_model,
     .list_models = sqlite_list_models,
     .unused_models = sqlite_unused_models,
+    .tenant_bytes = sqlite_tenant_bytes,
     .add_plan = sqlite_add_plan,
     .find_plan = sqlite_find_plan,
     .get_plan = sqlite_get_plan,

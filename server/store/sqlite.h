@@ -84,8 +84,10 @@ bool sqlite_touch_model(struct store *base, const char *tenant, const char *id);
 enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last);
 bool sqlite_list_models(struct store *base, const char *tenant, int64_t before, int limit,
                         void (*each)(void *context, const struct model_row *row), void *context);
-bool sqlite_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
-                          void *context);
+bool sqlite_unused_models(struct store *base, const char *tenant, int limit,
+                          void (*each)(void *context, const struct model_row *row), void *context);
+bool sqlite_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes),
+                         void *context);
 
 /* sqlite_plans.c */
 enum store_added sqlite_add_plan(struct store *base, struct plan_row *row, const struct store_question *question,

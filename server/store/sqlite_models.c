@@ -139,17 +139,31 @@ bool sqlite_list_models(struct store *base, const char *tenant, int64_t before, 
     return ok;
 }
 
-bool sqlite_unused_models(struct store *base, int limit, void (*each)(void *context, const struct model_row *row),
-                          void *context)
+bool sqlite_unused_models(struct store *base, const char *tenant, int limit,
+                          void (*each)(void *context, const struct model_row *row), void *context)
 {
     struct sqlite_store *store = sqlite_lock(base);
     sqlite3_stmt *statement = sqlite_begin(
-        store, "SELECT " COLUMNS " FROM models WHERE NOT EXISTS (SELECT 1 FROM plans WHERE plans.model = models.id) "
-               "ORDER BY used_at, seq LIMIT ?1");
-    sqlite_int(statement, 1, limit);
+        store, "SELECT " COLUMNS " FROM models WHERE (?1 IS NULL OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM plans "
+               "WHERE plans.model = models.id AND plans.tenant = models.tenant) ORDER BY used_at, seq LIMIT ?2");
+    sqlite_text(statement, 1, tenant);
+    sqlite_int(statement, 2, limit);
     bool ok = read_models(store, statement, each, context);
     sqlite_unlock(store);
     return ok;
+}
+
+bool sqlite_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes),
+                         void *context)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(store, "SELECT tenant, sum(bytes) FROM models GROUP BY tenant");
+    enum store_found found;
+    while ((found = sqlite_row(store, statement, "counting bytes of tenants")) == STORE_DONE)
+        each(context, sqlite_column(statement, 0), sqlite3_column_int64(statement, 1));
+    sqlite_end(statement);
+    sqlite_unlock(store);
+    return found == STORE_NOT_FOUND;
 }
 
 bool sqlite_touch_model(struct store *base, const char *tenant, const char *id)

@@ -107,10 +107,16 @@ bool store_list_models(struct store *store, const char *tenant, int64_t before, 
     CALL(bool, list_models, !result, false, store, tenant, before, limit, each, context);
 }
 
-bool store_unused_models(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
-                         void *context)
+bool store_unused_models(struct store *store, const char *tenant, int limit,
+                         void (*each)(void *context, const struct model_row *row), void *context)
 {
-    CALL(bool, unused_models, !result, false, store, limit, each, context);
+    CALL(bool, unused_models, !result, false, store, tenant, limit, each, context);
+}
+
+bool store_tenant_bytes(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
+                        void *context)
+{
+    CALL(bool, tenant_bytes, !result, false, store, each, context);
 }
 
 enum store_added store_add_plan(struct store *store, struct plan_row *row, const struct store_question *question,

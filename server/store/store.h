@@ -181,9 +181,14 @@ enum store_found store_delete_model(struct store *store, const char *tenant, con
 bool store_list_models(struct store *store, const char *tenant, int64_t before, int limit,
                        void (*each)(void *context, const struct model_row *row), void *context);
 
-/* Up to `limit` models that no plan refers to, those first that were unused longest. */
-bool store_unused_models(struct store *store, int limit, void (*each)(void *context, const struct model_row *row),
-                         void *context);
+/* Up to `limit` rows of a tenant, or of all (NULL), to which no plan of their tenant refers, those first that were unused
+   longest. */
+bool store_unused_models(struct store *store, const char *tenant, int limit,
+                         void (*each)(void *context, const struct model_row *row), void *context);
+
+/* The bytes of each tenant's models, whoever else has them. */
+bool store_tenant_bytes(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
+                        void *context);
 
 /* ---- plans ---- */
 

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import time
+import unittest
 
 from cases import CLUSTER, TINY, DaemonCase, model
 from daemon import PATIENCE, Daemon
@@ -352,22 +353,116 @@ class Submissions(DaemonCase):
         self.ask("DELETE", f"/v1/models/{name}", expect=204)
 
 
+SIZE = 60000
+
+
+def sized(number, size=SIZE):
+    """A valid model of exactly so many bytes, another one for each number: doc_string (field 6) is what differs."""
+    data = model(440 + number)
+    left = size - len(data) - 4
+    for length in (left, left - 1, left - 2):
+        text = (b"%d-" % number).ljust(length, b"x")
+        varint = bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14]) if length > 16383 else None
+        if len(data) + 1 + len(varint) + length == size:
+            return data + b"\x32" + varint + text
+    raise AssertionError("no such size")
+
+
+class Shares(unittest.TestCase):
+    """--max-store of several tenants: each has a share that others cannot take, and what is left is common."""
+
+    SHARE = 2  # models
+    COMMON = 10
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        tokens = Tokens(folder.name)
+        self.tokens = {name: tokens.add(name, "--tenant", name) for name in ("first", "second")}
+        tokens.write()
+        tenants = {entry["tenant"] for entry in tokens.entries if "plan" in entry["scopes"]}
+        self.assertEqual(len(tenants) * self.SHARE, self.COMMON)
+        self.daemon = Daemon("--workers", "1", "--max-store", str(2 * self.COMMON * SIZE), "--tokens", tokens.path)
+        self.addCleanup(self.daemon.close)
+        self.daemon.start()
+
+    def ask(self, who, method, path, body=None, **headers):
+        return self.daemon.request(method, path, body, {"Authorization": f"Bearer {self.tokens[who]}", **headers})
+
+    def store(self, who, number, **more):
+        return self.ask(who, "POST", "/v1/models", sized(number, **more))
+
+    def plan(self, who, name):
+        answer = self.ask(who, "POST", "/v1/plans", {"model": name, "cluster": CLUSTER}, Prefer="wait=60")
+        self.assertEqual(answer.status, 200, answer)
+        return answer.json["id"]
+
+    def has(self, who, names):
+        return [self.ask(who, "GET", f"/v1/models/{name}").status == 200 for name in names]
+
+    def test_own_models_go_first_and_shares_stay(self):
+        mine = [self.store("first", number).json["id"] for number in range(self.SHARE)]
+        theirs = []
+        for number in range(20, 20 + self.SHARE + self.COMMON + 3):
+            answer = self.store("second", number)
+            self.assertEqual(answer.status, 201, answer)
+            theirs.append(answer.json["id"])
+        self.assertEqual(self.has("first", mine), [True] * self.SHARE)
+        self.assertEqual(self.has("second", theirs), [False] * 3 + [True] * (self.SHARE + self.COMMON))
+        # Beyond its share a tenant has what is common; others who want that get it of models that no plan needs.
+        for name in mine:
+            self.plan("first", name)
+        other = self.store("first", 10)
+        self.assertEqual(other.status, 201, other)
+        self.assertEqual(self.has("second", theirs), [False] * 4 + [True] * (self.SHARE + self.COMMON - 1))
+        self.assertEqual(self.has("first", [*mine, other.json["id"]]), [True] * (self.SHARE + 1))
+
+    def test_plans_of_others_leave_the_share(self):
+        """All that is common is held by plans: whoever keeps to the share does not see it, and a refusal names no bytes of
+        others."""
+        for number in range(20, 20 + self.SHARE + self.COMMON):
+            self.plan("second", self.store("second", number).json["id"])
+        full = self.store("second", 50)
+        self.assertEqual((full.status, full.json["code"]), (507, "STORE_FULL"), full)
+        self.assertEqual(full.json["actual"], (self.SHARE + self.COMMON + 1) * SIZE)
+        names = []
+        for number in range(self.SHARE):
+            answer = self.store("first", number)
+            self.assertEqual(answer.status, 201, answer)
+            names.append(answer.json["id"])
+            self.plan("first", names[-1])
+        refused = self.store("first", 7)
+        self.assertEqual((refused.status, refused.json["actual"]), (507, (self.SHARE + 1) * SIZE), refused)
+        self.assertEqual(self.has("first", names), [True] * self.SHARE)
+
+    def test_a_model_that_another_has_counts_in_full(self):
+        """Else who has room for it would know that somebody has it."""
+        for number in range(20, 20 + self.SHARE + self.COMMON):
+            self.plan("second", self.store("second", number).json["id"])
+        for number in range(self.SHARE):
+            self.plan("first", self.store("first", number).json["id"])
+        known, unknown = self.store("first", 20), self.store("first", 51)
+        self.assertEqual((known.status, known.json["actual"]), (507, (self.SHARE + 1) * SIZE))
+        self.assertEqual((unknown.status, unknown.json["actual"]), (507, (self.SHARE + 1) * SIZE))
+
+    def test_an_evicted_model_stays_for_those_who_need_it(self):
+        name = self.store("first", 5).json["id"]
+        self.plan("first", name)
+        self.assertEqual(self.store("second", 5).json["id"], name)
+        for number in range(20, 20 + self.SHARE + self.COMMON):
+            self.assertEqual(self.store("second", number).status, 201)
+        self.assertEqual((self.has("second", [name]), self.has("first", [name])), ([False], [True]))
+        self.assertEqual(self.ask("first", "GET", f"/v1/models/{name}/content").body, sized(5))
+
+
 class Room(DaemonCase):
     """--max-store: four models of this size and no more."""
 
-    SIZE = 60000
+    SIZE = SIZE
     options = ("--workers", "1", "--max-store", str(4 * SIZE))
 
     def sized(self, number, size=SIZE):
-        """A valid model of exactly so many bytes, another one for each number: doc_string (field 6) is what differs."""
-        data = model(440 + number)
-        left = size - len(data) - 4
-        for length in (left, left - 1, left - 2):
-            text = (b"%d-" % number).ljust(length, b"x")
-            varint = bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14]) if length > 16383 else None
-            if len(data) + 1 + len(varint) + length == size:
-                return data + b"\x32" + varint + text
-        raise AssertionError("no such size")
+        return sized(number, size)
 
     def stored(self, name):
         return self.ask("GET", f"/v1/models/{name}", expect=(200, 404)).status == 200

@@ -284,20 +284,20 @@ BOTH_STORES(unused_models_are_those_of_no_plan)
     ADD_MODEL("", model_a);
     ADD_MODEL("", model_b);
     MUST_ADD_PLAN(id, .number = 1, .model = model_a);
-    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect(store_unused_models(store, NULL, 5, name_model, ids));
     cr_expect_str_eq(ids, "b");
     cr_assert_eq(store_delete_plan(store, "", id), STORE_DONE);
     (void)usleep(2000);
     MUST_ADD_PLAN(id, .number = 2, .model = model_a);
     cr_assert_eq(store_delete_plan(store, "", id), STORE_DONE);
     ids[0] = '\0';
-    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect(store_unused_models(store, NULL, 5, name_model, ids));
     cr_expect_str_eq(ids, "ba", "a was used later");
     (void)usleep(2000);
     store_touch_model(store, "", model_b);
     store_touch_model(store, "team", model_a); /* which that tenant does not have */
     ids[0] = '\0';
-    cr_expect(store_unused_models(store, 5, name_model, ids));
+    cr_expect(store_unused_models(store, NULL, 5, name_model, ids));
     cr_expect_str_eq(ids, "ab", "now b was");
 }
 
