@@ -1,4 +1,4 @@
-"""Our own measurements, tests/bench/gpu/h100.json, with predictions: no fit has seen a row of them.
+"""Our own measurements, tests/bench/gpu/*.json, with predictions: no fit has seen a row of them.
 
 Products, attention, experts and operators are one node each, of a runtime that joins nothing, as PyTorch calls them, but
 experts, which are six kernels in vLLM. Products of one-byte elements have their operands narrow already. A decoder whose
@@ -16,8 +16,8 @@ from .passes import ask_pass
 from model_graph import Graph
 from model_layers import MICROSOFT
 
-DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "h100.json")
-ALONE = {"NVIDIA H100 80GB HBM3": "h100-sxm-80gb"}
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu")
+MEASURED = {"h100.json": "h100-sxm-80gb", "h200.json": "h200-sxm-141gb"}
 DECODER = "llama3-8b/4"  # a quarter of its layers
 NETWORKS = {"resnet50": "resnet50", "resnet50, channels last": "resnet50", "bert_base": "bert-base"}
 PRECISIONS = {"float16": "fp16", "float32": "fp32", "bfloat16": "bf16"}
@@ -75,10 +75,10 @@ def is_known(row):
         (row["part"] == "experts" and row["name"] == "experts")
 
 
-def table_of(row):
-    what = {"products": row["dtype"], "attention": f"{row['name']} {row.get('kernel')}",
+def table_of(row, device):
+    what = {"products": row["dtype"], "attention": f"{row['name']} {row.get('kernel')}", "experts": "",
             "operators": "norms" if "norm" in row["name"] or row["name"] == "softmax" else "elementwise"}
-    return f"ours {row['part']} {what.get(row['part'], '')}".strip()
+    return f"ours {row['part']} {what.get(row['part'], row.get('form'))} {device}".replace("  ", " ")
 
 
 def kernel_rows(ask, device, rows):
@@ -103,26 +103,28 @@ def whole(ask, device, row):
                     (row["batch"], SEQUENCE.get(row["name"], 1), 0))
 
 
-def all_rows(_, ask, chosen):
-    with open(DATA, encoding="utf-8") as file:
-        data = json.load(file)
-    device, predicted = ALONE[data["device"]], {}
-    rows = [row for row in data["rows"] if is_known(row)]
-    for part in KINDS:
-        for dtype in sorted({row["dtype"] for row in rows if row["part"] == part}):
-            some = [row for row in rows if (row["part"], row["dtype"]) == (part, dtype) and chosen(table_of(row), [len(rows)])]
-            if some:
-                predicted.update(zip(map(id, some), kernel_rows(ask, device, some)))
+def rows_of(data, device, ask, chosen):
+    """Tables are small: each is taken whole or not at all."""
+    rows = [row for row in data["rows"] if is_known(row) and chosen(table_of(row, device), [row["part"]])]
+    predicted = {}
+    for part, dtype in sorted({(row["part"], row["dtype"]) for row in rows if row["part"] in KINDS}):
+        some = [row for row in rows if (row["part"], row["dtype"]) == (part, dtype)]
+        predicted.update(zip(map(id, some), kernel_rows(ask, device, some)))
     found = []
     for row in rows:
-        name = table_of(row)
-        if row["part"] in ("decoder", "networks"):
-            name = f"ours {row['part']} {row['form']}"
-            if chosen(name, [len(rows)]):
-                answer = whole(ask, device, row)
-                predicted[id(row)] = answer and answer[0]
-        if id(row) in predicted:
-            called = " ".join(str(value) for key, value in row.items() if key not in ("part", "seconds", "eager"))
-            found.append({"table": name, "source": data["source"], "model": called, "hardware": device,
-                          "layout": "1 device", "measured": row["seconds"], **members(predicted[id(row)])})
+        answer = predicted.get(id(row))
+        if row["part"] not in KINDS:
+            figures = whole(ask, device, row)
+            answer = figures and figures[0]
+        called = " ".join(str(value) for key, value in row.items() if key not in ("part", "seconds", "eager"))
+        found.append({"table": table_of(row, device), "source": data["source"], "model": called, "hardware": device,
+                      "layout": "1 device", "measured": row["seconds"], **members(answer)})
     return sorted(found, key=lambda row: row["table"])
+
+
+def all_rows(_, ask, chosen):
+    found = []
+    for name, device in MEASURED.items():
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            found += rows_of(json.load(file), device, ask, chosen)
+    return found
