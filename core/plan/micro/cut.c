@@ -36,29 +36,34 @@ static enum sp_status mixed(const struct cutting *c, const char *what, const cha
 
 /* ---- the symbol --------------------------------------------------------------------------------------------------- */
 
-/* The first dimension of an input that is called a batch, else of the first input that has a symbol there. */
-static enum sp_status find_symbol(struct cutting *c)
+const char *sp_batch_symbol(const struct sp_model *open, uint32_t *ret_symbol)
 {
-    const struct sp_graph *graph = c->open->graph;
-    bool is_found = false, is_named = false;
-    for (uint32_t i = 0; i < graph->input_count && !is_named; i++) {
+    const struct sp_graph *graph = open->graph;
+    const char *found = NULL;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
         const struct sp_shape *shape = shape_of(&graph->inputs[i]->declared);
         for (uint32_t axis = 0; shape != NULL && sp_is_request_input(graph->inputs[i]) && axis < shape->rank; axis++) {
             uint32_t symbol;
-            if (!sp_dim_is_symbol(c->open->dims, shape->dims[axis], &symbol))
+            if (!sp_dim_is_symbol(open->dims, shape->dims[axis], &symbol))
                 continue;
-            const bool is_batch = strcasestr(sp_dims_symbol_name(c->open->dims, symbol), "batch") != NULL;
-            if (is_named || !(is_batch || (axis == 0 && !is_found)))
+            const char *name = sp_dims_symbol_name(open->dims, symbol);
+            const bool is_named = strcasestr(name, "batch") != NULL;
+            if (!is_named && (axis > 0 || found != NULL))
                 continue;
-            c->symbol = symbol;
-            is_found = true;
-            is_named = is_batch;
+            found = name;
+            *ret_symbol = symbol;
+            if (is_named)
+                return found;
         }
     }
-    if (is_found) {
-        c->made.dimension = sp_dims_symbol_name(c->open->dims, c->symbol);
+    return found;
+}
+
+static enum sp_status find_symbol(struct cutting *c)
+{
+    c->made.dimension = sp_batch_symbol(c->open, &c->symbol);
+    if (c->made.dimension != NULL)
         return SP_OK;
-    }
     (void)sp_fail(c->err, SP_ERR_REQUEST, "MICRO_BATCHES_FIXED",
                   "No dimension of the model's inputs is a symbol that may be the batch: micro-batches need a model "
                   "that is exported with a symbolic batch.");

@@ -62,6 +62,10 @@ struct sp_micro_request {
     uint32_t count;         /* above 1 */
 };
 
+/* The symbol of the batch of a model with nothing bound: the first dimension of an input that is called a batch, else the
+   first one of the first input that has a symbol there. NULL: none may be. */
+const char *sp_batch_symbol(const struct sp_model *open, uint32_t *ret_symbol);
+
 /*
  * How the requests of a model are cut. In `arena`. SP_ERR_REQUEST, at /options/micro_batches:
  *   MICRO_BATCHES_FIXED    no dimension of the inputs is a symbol that may be the batch

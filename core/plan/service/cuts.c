@@ -1,12 +1,8 @@
 #include "plan/service/cuts.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "base/sorted.h"
 #include "plan/micro/micro.h"
-
-#define ABOVE 1e-9 /* of a weight at which two numbers are equal: there the one of less seconds is taken */
 
 #define CANNOT "MICRO_BATCHES_"
 
@@ -94,48 +90,4 @@ enum sp_status sp_phase_cuts_find(struct sp_copy *copy, const struct sp_sizes *s
         status = look_at_cuts(copy, sizes, ret_cuts, err);
     keep_fitting(ret_cuts);
     return status;
-}
-
-/* ---- which one ---------------------------------------------------------------------------------------------------- */
-
-void sp_phase_cuts_pick(uint32_t count, const struct sp_phase_cuts *phases, double weight,
-                        const struct sp_phase_cut **picks)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        double least = INFINITY;
-        for (uint32_t k = 0; k < phases[i].count; k++) {
-            const struct sp_phase_figures *figures = phases[i].items[k].figures;
-            const double value = phases[i].runs * figures->interval_seconds.value +
-                                 weight * phases[i].waits * figures->latency_seconds.value;
-            if (k > 0 && value >= least)
-                continue;
-            least = value;
-            picks[i] = &phases[i].items[k];
-        }
-    }
-}
-
-SP_ASCENDING_NUMBERS(by_weight, double)
-
-enum sp_status sp_phase_cuts_weights(struct sp_arena *arena, uint32_t count, const struct sp_phase_cuts *phases,
-                                     uint32_t *ret_count, const double **ret_weights, struct sp_error *err)
-{
-    double *weights = SP_NEW_ARRAY(arena, (size_t)count * SP_MOST_CUTS * SP_MOST_CUTS, double);
-    uint32_t found = 0;
-    if (weights == NULL)
-        return sp_fail_memory(err);
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t pair = 0; pair < phases[i].count * phases[i].count; pair++) {
-            const struct sp_phase_figures *a = phases[i].items[pair / phases[i].count].figures,
-                                          *b = phases[i].items[pair % phases[i].count].figures;
-            const double longer = phases[i].waits * (a->latency_seconds.value - b->latency_seconds.value),
-                         busier = phases[i].runs * (b->interval_seconds.value - a->interval_seconds.value);
-            if (longer > 0 && busier >= 0)
-                weights[found++] = fmax(busier / longer, ABOVE) * (1 + ABOVE);
-        }
-    }
-    qsort(weights, found, sizeof *weights, by_weight);
-    *ret_count = found;
-    *ret_weights = weights;
-    return SP_OK;
 }

@@ -4,15 +4,9 @@
  *
  * Looked at are 1, 2, 4 .. SP_MOST_MICRO_BATCHES, each that divides the batch of the phase, where the copy has stages that
  * parts can follow each other through, or where a whole run does not fit. More parts make a run shorter, until what each
- * part takes anew (weights that are read, kernels that start) outweighs it, and leave less time for others: with n runs for
- * a request in the mean, of latency L and interval I, c of which such a request waits for, the number of a phase is the one
- * of the least
- *
- *   n I + w c L
- *
- * for a weight w that all phases have in common. Every weight at which a number changes is tried, which are all services on
- * the lower convex hull of the devices' seconds and a request's, and the best service counts. A model that cannot be cut
- * (plan/micro/micro.h) runs whole.
+ * part takes anew (weights that are read, kernels that start) outweighs it, and leave less time for others; which one is
+ * taken is a choice of the whole service (plan/service/choices.h). A model that cannot be cut (plan/micro/micro.h) runs
+ * whole.
  *
  * Where the options ask for a number, it is taken for all phases whose batch it divides, and others run whole.
  */
@@ -28,24 +22,14 @@ struct sp_phase_cut {
 
 /* What was looked at of a phase, ascending; where some fit, these alone. */
 struct sp_phase_cuts {
-    double runs, waits; /* n, c */
     uint32_t count;
     struct sp_phase_cut items[SP_MOST_CUTS];
 };
 
-/* All but runs and waits. `asked` as in the options: 0, a number or SP_MICRO_BATCHES_AUTO. `is_shorter_better`: the seconds
+/* `asked` as in the options: 0, a number or SP_MICRO_BATCHES_AUTO. `is_shorter_better`: the seconds
    of a run matter; else runs are cut only where they do not fit whole. */
 enum sp_status sp_phase_cuts_find(struct sp_copy *copy, const struct sp_sizes *sizes, uint32_t asked,
                                   bool is_shorter_better, struct sp_phase_cuts *ret_cuts, struct sp_error *err);
-
-/* Of each phase what is best at this weight; of equal ones the fewer parts. */
-void sp_phase_cuts_pick(uint32_t count, const struct sp_phase_cuts *phases, double weight,
-                        const struct sp_phase_cut **picks);
-
-/* The weights at which a pick changes, ascending; at each the pick of less seconds is best. With the picks at weight 0 these
-   are all of the hull. */
-enum sp_status sp_phase_cuts_weights(struct sp_arena *arena, uint32_t count, const struct sp_phase_cuts *phases,
-                                     uint32_t *ret_count, const double **ret_weights, struct sp_error *err);
 
 /* Whether this says that a model cannot be cut like that ("MICRO_BATCHES_.."); that the number does not divide the batch. */
 bool sp_cannot_be_cut(enum sp_status status, const struct sp_error *err);

@@ -16,11 +16,20 @@ struct sp_serving {
     struct sp_plan_options options; /* of the copies' plans */
     struct sp_copy_question question;
     struct sp_llm llm;             /* of a language model */
-    const struct sp_sizes *phases; /* of any other: the sizes of each phase */
+    const struct sp_sizes *phases; /* of any other: the sizes of each phase, without a batch that is open */
+    const bool *batch_is_open;     /* per phase */
+    const char *batch_symbol;      /* with one that is open */
     uint32_t candidate_count, candidate_capacity;
     struct sp_service_candidate *candidates;
     uint32_t point_count, point_capacity;
     struct sp_service_point *points;
+};
+
+/* The phase at whose sizes a copy is planned, or is written. */
+struct sp_planned_phase {
+    const char *name;
+    uint32_t index;
+    int64_t batch; /* of a phase that leaves it open; else 0 */
 };
 
 /* A copy, so many times, while it is looked at. */
@@ -30,15 +39,16 @@ struct sp_trial {
     uint32_t copies;
     double price_per_hour; /* of all copies; 0: not known */
     bool price_is_listed;
-    const char *planned; /* the phase at whose sizes the copy is planned */
-    bool is_for_all;     /* it is planned for all phases */
+    struct sp_planned_phase planned;
+    bool is_for_all; /* it is planned for all phases */
 };
 
 /* What users see of all copies. */
 struct sp_trial_figures {
-    struct sp_service service; /* without names of devices, limits' states, phases and candidates */
-    struct sp_llm_figures llm; /* of one copy, of a language model */
-    double limit_ratio;        /* the largest of figure / limit */
+    struct sp_service service;      /* without names of devices, limits' states, phases and candidates */
+    struct sp_llm_figures llm;      /* of one copy, of a language model */
+    int64_t batches[SP_MAX_PHASES]; /* of phases: that are best; 0: as its dims say */
+    double limit_ratio;             /* the largest of figure / limit */
     bool fits;
 };
 
@@ -52,9 +62,10 @@ struct sp_plan_options sp_service_copy_options(const struct sp_plan_options *opt
 /* The largest of figure / limit, 0 where there are none; fills in the limits of the service. */
 double sp_service_judge(const struct sp_traffic *traffic, struct sp_service *service);
 
-/* Says what is what in the model; of limits that may be broken, and of weights that do not stay. False without memory. */
+/* Says what is what in the model; the batches that were chosen; of limits that may be broken, and of weights that do not stay. False without memory. */
 bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_traffic *traffic,
                      struct sp_bindings *bindings);
+bool sp_note_batches(const struct sp_serving *serving, const struct sp_service *service, struct sp_bindings *bindings);
 bool sp_note_service(const struct sp_service *service, struct sp_bindings *bindings);
 
 /* What the objective has least, where limits are kept. */

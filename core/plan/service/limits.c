@@ -94,6 +94,42 @@ bool sp_note_symbols(const struct sp_decoder_symbols *symbols, const struct sp_t
     return note.message != NULL && sp_note_add(bindings, &note);
 }
 
+/* Which symbol it is, and what was chosen for it. */
+static void say_batches(const struct sp_serving *serving, const struct sp_service *service, struct sp_buf *buf)
+{
+    const bool is_given = serving->traffic->symbols[SP_SYMBOL_BATCH] != NULL;
+    const char *before = ": ";
+    sp_buf_printf(buf, "By %s, the batch of the model is '%.80s'. Of a phase that leaves it open it is the best one",
+                  is_given ? "what was given" : "its inputs", serving->batch_symbol);
+    for (uint32_t i = 0; i < service->phase_count; i++) {
+        if (service->phases[i].batch == 0)
+            continue;
+        sp_buf_printf(buf, "%s%lld for '%.80s'", before, (long long)service->phases[i].batch, service->phases[i].name);
+        before = ", ";
+    }
+    sp_buf_text(buf, ".");
+}
+
+bool sp_note_batches(const struct sp_serving *serving, const struct sp_service *service, struct sp_bindings *bindings)
+{
+    struct sp_plan_note note = {
+        .code = "WORKLOAD_SYMBOLS",
+        .severity = "note",
+        .hint = "\"symbols\" of the workload names it where this is not so.",
+    };
+    struct sp_buf buf;
+    bool is_any = false;
+    for (uint32_t i = 0; i < service->phase_count; i++)
+        is_any = is_any || service->phases[i].batch > 0;
+    if (!is_any)
+        return true;
+    sp_buf_init(&buf, SP_ERROR_MESSAGE_SIZE * (size_t)SP_MAX_PHASES);
+    say_batches(serving, service, &buf);
+    note.message = sp_buf_failed(&buf) ? NULL : sp_arena_string(bindings->arena, buf.data, buf.size);
+    sp_buf_release(&buf);
+    return note.message != NULL && sp_note_add(bindings, &note);
+}
+
 static bool note_limit(const struct sp_service_limit *limit, struct sp_bindings *bindings)
 {
     const struct sp_plan_note note = {

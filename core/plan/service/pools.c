@@ -42,7 +42,7 @@ static double side_of(const struct sp_error_bar *bar, int side)
 static enum sp_status plan_prompts(const struct searching *s, const struct sp_cluster *cluster, struct part *part,
                                    struct sp_error *err)
 {
-    struct sp_trial trial = {.serving = s->serving, .copies = 1, .planned = "prefill"};
+    struct sp_trial trial = {.serving = s->serving, .copies = 1, .planned = {.name = "prefill"}};
     const struct sp_phase_figures *figures;
     struct sp_sizes sizes;
     enum sp_status status = sp_llm_prefill_sizes(&s->serving->llm, &sizes, err);
@@ -73,7 +73,7 @@ static enum sp_status plan_steps(const struct searching *s, const struct sp_clus
 {
     struct sp_trial_figures figures = {.llm = {.concurrency = 1}};
     struct sp_sizes sizes;
-    *trial = (struct sp_trial){.serving = s->serving, .copies = 1, .planned = "decode"};
+    *trial = (struct sp_trial){.serving = s->serving, .copies = 1, .planned = {.name = "decode", .index = 1}};
     *ret_limits = (struct sp_service){.is_llm = true};
     enum sp_status status = sp_llm_decode_sizes(&s->serving->llm, sequences, &sizes, err);
     if (status == SP_OK)
@@ -361,7 +361,7 @@ enum sp_status sp_service_deliver_pools(struct sp_serving *serving, const struct
     const struct sp_llm *llm = &serving->llm;
     const struct sp_cluster *of_prompts = sp_cluster_prefix(serving->arena, serving->cluster, pools->prompt_devices);
     const struct sp_cluster *of_steps = sp_cluster_prefix(serving->arena, serving->cluster, pools->step_devices);
-    struct sp_trial prompts = {.serving = serving, .copies = 1, .planned = "prefill"}, steps = {0};
+    struct sp_trial prompts = {.serving = serving, .copies = 1, .planned = {.name = "prefill"}}, steps = {0};
     struct sp_service limits, of_prompt = {.limit_concurrency = 1};
     struct sp_trial_figures figures = {.llm = {.concurrency = 1}};
     struct sp_service_times *times = SP_NEW(serving->arena, struct sp_service_times);

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "base/sorted.h"
-#include "plan/service/cuts.h"
-#include "plan/service/internal.h"
+#include "plan/service/batches.h"
 #include "service/phases.h"
 
 /* One end of the error bars of the phases, or their middle. */
@@ -15,18 +14,14 @@ static double at_side(const struct sp_error_bar *bar, enum side side)
     return side == SIDE_VALUE ? bar->value : side == SIDE_LOW ? bar->low : bar->high;
 }
 
-static double runs_of(const struct sp_traffic_phase *phase)
-{
-    return phase->share * phase->per_request / phase->requests;
-}
-
 /* The longest that a request may take: what all need, and the one of the others that takes longest. */
-static double request_seconds(const struct sp_traffic *traffic, const struct sp_phase_figures *const *phases,
+static double request_seconds(const struct sp_traffic *traffic, const struct sp_phase_choice *const *picks,
                               enum side side)
 {
     double always = 0, longest = 0;
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
-        const double seconds = traffic->phases[i].per_request * at_side(&phases[i]->latency_seconds, side);
+        const double seconds = traffic->phases[i].per_request *
+                               (picks[i]->fill_seconds + at_side(&picks[i]->figures->latency_seconds, side));
         if (traffic->phases[i].share < 1)
             longest = fmax(longest, seconds);
         else
@@ -35,14 +30,13 @@ static double request_seconds(const struct sp_traffic *traffic, const struct sp_
     return always + longest;
 }
 
-/* ---- a service with some number of micro-batches of each phase ---------------------------------------------------- */
+/* ---- a service with one choice for each phase --------------------------------------------------------------------- */
 
-static void serve(const struct sp_trial *trial, const struct sp_phase_cut *const *cuts,
+static void serve(const struct sp_trial *trial, const struct sp_phase_choice *const *picks,
                   struct sp_trial_figures *ret_figures)
 {
     const struct sp_traffic *traffic = trial->serving->traffic;
     struct sp_service *service = &ret_figures->service;
-    const struct sp_phase_figures *phases[SP_MAX_PHASES];
     struct sp_phase_load loads[SP_MAX_PHASES];
     double capacity[SIDES], request[SIDES];
     *ret_figures = (struct sp_trial_figures){.fits = true};
@@ -50,17 +44,18 @@ static void serve(const struct sp_trial *trial, const struct sp_phase_cut *const
     service->price_per_hour = trial->price_per_hour;
     service->price_is_listed = trial->price_is_listed;
     for (uint32_t i = 0; i < traffic->phase_count; i++) {
-        phases[i] = cuts[i]->figures;
-        ret_figures->fits = ret_figures->fits && phases[i]->excess_bytes <= 0;
-        service->memory_bytes = fmax(service->memory_bytes, phases[i]->memory_bytes);
-        service->cache_bytes = fmax(service->cache_bytes, trial->copies * phases[i]->state_bytes);
+        const struct sp_phase_figures *figures = picks[i]->figures;
+        ret_figures->batches[i] = picks[i]->batch;
+        ret_figures->fits = ret_figures->fits && figures->excess_bytes <= 0;
+        service->memory_bytes = fmax(service->memory_bytes, figures->memory_bytes);
+        service->cache_bytes = fmax(service->cache_bytes, trial->copies * figures->state_bytes);
     }
     for (int side = 0; side < SIDES; side++) {
         for (uint32_t i = 0; i < traffic->phase_count; i++)
-            loads[i] = (struct sp_phase_load){at_side(&phases[i]->interval_seconds, (enum side)side),
-                                              runs_of(&traffic->phases[i])};
+            loads[i] =
+                (struct sp_phase_load){at_side(&picks[i]->figures->interval_seconds, (enum side)side), picks[i]->runs};
         capacity[side] = trial->copies / sp_phases_busy_seconds(traffic->phase_count, loads);
-        request[side] = request_seconds(traffic, phases, (enum side)side);
+        request[side] = request_seconds(traffic, picks, (enum side)side);
         if (traffic->rate_per_second > 0)
             request[side] +=
                 sp_phases_wait_seconds(traffic->phase_count, loads, traffic->rate_per_second / trial->copies);
@@ -77,7 +72,7 @@ static void serve(const struct sp_trial *trial, const struct sp_phase_cut *const
     ret_figures->limit_ratio = sp_service_judge(traffic, service);
 }
 
-/* ---- the best numbers --------------------------------------------------------------------------------------------- */
+/* ---- the best choices --------------------------------------------------------------------------------------------- */
 
 /* Below 0: `a` is the answer before `b`. */
 static int compare(const struct sp_serving *serving, const struct sp_trial_figures *a, const struct sp_trial_figures *b)
@@ -98,83 +93,157 @@ static int compare(const struct sp_serving *serving, const struct sp_trial_figur
     return SP_ORDER(a->service.request_seconds.value, b->service.request_seconds.value);
 }
 
-/* Of each phase the number of micro-batches with which the service is best; the fewest within the tolerance. */
-static enum sp_status choose_cuts(const struct sp_trial *trial, const struct sp_phase_cut **ret_cuts,
-                                  struct sp_trial_figures *ret_figures, struct sp_error *err)
+/* The answer so far. */
+struct best {
+    const struct sp_trial *trial;
+    const struct sp_phase_choice **picks;
+    struct sp_trial_figures *figures;
+};
+
+static void consider(const struct best *best, const struct sp_phase_choice *const *picks)
 {
-    const struct sp_serving *serving = trial->serving;
-    const struct sp_traffic *traffic = serving->traffic;
-    const bool is_shorter_better = serving->objective == SP_OBJECTIVE_LATENCY || traffic->rate_per_second > 0 ||
-                                   traffic->limits.request_seconds > 0;
-    struct sp_phase_cuts *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_phase_cuts);
-    const struct sp_phase_cut *picks[SP_MAX_PHASES];
+    struct sp_trial_figures now;
+    serve(best->trial, picks, &now);
+    if (compare(best->trial->serving, &now, best->figures) >= 0)
+        return;
+    *best->figures = now;
+    memcpy(best->picks, picks, best->trial->serving->traffic->phase_count * sizeof *picks);
+}
+
+#define MOST_COMBINATIONS (1 << 14)
+
+static bool are_few(uint32_t count, const struct sp_phase_choices *phases)
+{
+    uint64_t combinations = 1;
+    for (uint32_t i = 0; i < count && combinations <= MOST_COMBINATIONS; i++)
+        combinations *= phases[i].count;
+    return combinations <= MOST_COMBINATIONS;
+}
+
+static void look_at_all(const struct best *best, uint32_t count, const struct sp_phase_choices *phases)
+{
+    const struct sp_phase_choice *picks[SP_MAX_PHASES];
+    uint32_t at[SP_MAX_PHASES] = {0};
+    for (uint32_t i = 0; i < count; i++)
+        picks[i] = &phases[i].items[0];
+    for (uint32_t i = 0; i < count;) {
+        consider(best, picks);
+        for (i = 0; i < count; i++) { /* the next one: the first phase goes round fastest */
+            at[i] = at[i] + 1 < phases[i].count ? at[i] + 1 : 0;
+            picks[i] = &phases[i].items[at[i]];
+            if (at[i] > 0)
+                break;
+        }
+    }
+}
+
+/* Those of the hull, and then each phase for itself. */
+static enum sp_status look_at_hull(const struct best *best, uint32_t count, const struct sp_phase_choices *phases,
+                                   struct sp_error *err)
+{
+    const struct sp_phase_choice *picks[SP_MAX_PHASES];
     const double *weights;
     uint32_t weight_count;
-    if (phases == NULL) {
-        (void)sp_fail_memory(err);
-        return SP_ERR_MEMORY;
-    }
-    enum sp_status status = SP_OK;
-    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
-        status = sp_phase_cuts_find(trial->copy, &serving->phases[i], serving->options.micro_batches, is_shorter_better,
-                                    &phases[i], err);
-        phases[i].runs = runs_of(&traffic->phases[i]);
-        phases[i].waits = traffic->phases[i].per_request;
-    }
-    if (status == SP_OK)
-        status = sp_phase_cuts_weights(serving->arena, traffic->phase_count, phases, &weight_count, &weights, err);
+    enum sp_status status =
+        sp_phase_choices_weights(best->trial->serving->arena, count, phases, &weight_count, &weights, err);
     if (status != SP_OK)
         return status;
-    sp_phase_cuts_pick(traffic->phase_count, phases, 0, ret_cuts);
-    serve(trial, ret_cuts, ret_figures);
     for (uint32_t w = 0; w < weight_count; w++) {
-        struct sp_trial_figures now;
-        sp_phase_cuts_pick(traffic->phase_count, phases, weights[w], picks);
-        serve(trial, picks, &now);
-        if (compare(serving, &now, ret_figures) >= 0)
-            continue;
-        *ret_figures = now;
-        memcpy(ret_cuts, picks, traffic->phase_count * sizeof *picks);
+        sp_phase_choices_pick(count, phases, weights[w], picks);
+        consider(best, picks);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(picks, best->picks, count * sizeof *picks);
+        for (uint32_t k = 0; k < phases[i].count; k++) {
+            picks[i] = &phases[i].items[k];
+            consider(best, picks);
+        }
     }
     return SP_OK;
 }
 
+/* Of what was looked at. */
+static enum sp_status choose_among(const struct best *best, const struct sp_phase_batches *batches,
+                                   struct sp_error *err)
+{
+    const struct sp_serving *serving = best->trial->serving;
+    const uint32_t count = serving->traffic->phase_count;
+    struct sp_phase_choices *phases = SP_NEW_ARRAY(serving->arena, count, struct sp_phase_choices);
+    enum sp_status status = phases != NULL ? SP_OK : sp_fail_memory(err);
+    for (uint32_t i = 0; status == SP_OK && i < count; i++)
+        status = sp_phase_choices_useful(serving->arena, &batches[i].choices, &phases[i], err);
+    if (status != SP_OK)
+        return status;
+    sp_phase_choices_pick(count, phases, 0, best->picks);
+    serve(best->trial, best->picks, best->figures);
+    if (!are_few(count, phases))
+        return look_at_hull(best, count, phases, err);
+    look_at_all(best, count, phases);
+    return SP_OK;
+}
+
+/* Of each phase the batch, where it is open, and the number of micro-batches with which the service is best; the smallest
+   within the tolerance. */
+static enum sp_status choose(const struct sp_trial *trial, const struct sp_phase_choice **ret_picks,
+                             struct sp_trial_figures *ret_figures, struct sp_error *err)
+{
+    const struct sp_serving *serving = trial->serving;
+    const uint32_t count = serving->traffic->phase_count;
+    const struct best best = {trial, ret_picks, ret_figures};
+    struct sp_phase_batches *batches = SP_NEW_ARRAY(serving->arena, count, struct sp_phase_batches);
+    enum sp_status status = SP_OK;
+    bool has_grown = true;
+    if (batches == NULL) {
+        (void)sp_fail_memory(err);
+        return SP_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; status == SP_OK && i < count; i++)
+        status = sp_phase_batches_begin(trial, i, &batches[i], err);
+    while (status == SP_OK && has_grown) {
+        has_grown = false;
+        status = choose_among(&best, batches, err);
+        for (uint32_t i = 0; status == SP_OK && i < count; i++)
+            status = sp_phase_batches_near(trial, i, ret_picks[i]->batch, &batches[i], &has_grown, err);
+    }
+    return status;
+}
+
 enum sp_status sp_serve_phases(const struct sp_trial *trial, struct sp_trial_figures *ret_figures, struct sp_error *err)
 {
-    const struct sp_phase_cut *cuts[SP_MAX_PHASES];
-    return choose_cuts(trial, cuts, ret_figures, err);
+    const struct sp_phase_choice *picks[SP_MAX_PHASES];
+    return choose(trial, picks, ret_figures, err);
 }
 
 enum sp_status sp_serve_phases_phases(const struct sp_trial *trial, struct sp_service *service, struct sp_error *err)
 {
     const struct sp_serving *serving = trial->serving;
     const struct sp_traffic *traffic = serving->traffic;
-    const struct sp_phase_cut *cuts[SP_MAX_PHASES];
+    const struct sp_phase_choice *picks[SP_MAX_PHASES];
     struct sp_trial_figures chosen;
     struct sp_service_phase *phases = SP_NEW_ARRAY(serving->arena, traffic->phase_count, struct sp_service_phase);
     double busy = 0;
     if (phases == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = choose_cuts(trial, cuts, &chosen, err);
-    if (status != SP_OK)
-        return status;
-    for (uint32_t i = 0; i < traffic->phase_count; i++)
-        busy += runs_of(&traffic->phases[i]) * cuts[i]->figures->interval_seconds.value;
-    for (uint32_t i = 0; i < traffic->phase_count; i++) {
-        const double runs = runs_of(&traffic->phases[i]);
-        const struct sp_phase_figures *figures = cuts[i]->figures;
+    enum sp_status status = choose(trial, picks, &chosen, err);
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++)
+        busy += picks[i]->runs * picks[i]->figures->interval_seconds.value;
+    for (uint32_t i = 0; status == SP_OK && i < traffic->phase_count; i++) {
+        const struct sp_phase_choice *pick = picks[i];
+        const struct sp_phase_figures *figures = pick->figures;
         phases[i] = (struct sp_service_phase){.name = traffic->phases[i].name,
-                                              .sizes = serving->phases[i],
-                                              .micro_batches = cuts[i]->micro_batches,
-                                              .runs = runs,
+                                              .batch = pick->batch,
+                                              .fill_seconds = pick->fill_seconds,
+                                              .micro_batches = pick->micro_batches,
+                                              .runs = pick->runs,
                                               .latency_seconds = figures->latency_seconds,
                                               .interval_seconds = figures->interval_seconds,
                                               .memory_bytes = figures->memory_bytes,
                                               .moved_bytes = figures->moved_bytes,
-                                              .time_share = runs * figures->interval_seconds.value / busy,
+                                              .time_share = pick->runs * figures->interval_seconds.value / busy,
                                               .bottleneck = figures->bottleneck};
+        status = sp_phase_sizes(serving, i, pick->batch, &phases[i].sizes, err);
     }
     service->phase_count = traffic->phase_count;
     service->phases = phases;
-    return SP_OK;
+    return status;
 }

@@ -12,6 +12,9 @@
  *   placements  of each phase the best plan at its sizes (by the latency of a step, where the phases are those of a
  *               language model), and the best one for all phases together, each as often as a request runs it
  *               (search/phases.h): the whole service is judged on each
+ *   batches     of phases that leave it open (batches.h); placements are planned for batches of 1, 4, 16 .., and
+ *               the number of devices times these where it is no power of two, for the largest that fits, and for the
+ *               best one
  *   pools       where the workload has them: prompts and steps on copies of their own, each of a power of two devices and
  *               planned for its phase, in all numbers of either (service/pools.h)
  *   chunks      prompts whole, or cut as the workload says, or with "best" both, in chunks of 512, 2048 and 8192 tokens up to
@@ -82,6 +85,8 @@ struct sp_service_phase {
     const char *name;
     bool is_planned; /* the plan is at these sizes */
     struct sp_sizes sizes;
+    int64_t batch;          /* that the planner chose; 0: it is not left open */
+    double fill_seconds;    /* until as many requests as a run serves are there, in the mean */
     uint32_t micro_batches; /* in which a run of these sizes is cut; 1: it is whole */
     double runs;            /* of it that a request needs, in the mean */
     struct sp_error_bar latency_seconds, interval_seconds;
@@ -105,6 +110,7 @@ struct sp_service_candidate {
     uint32_t copies, devices;               /* of one copy */
     const char *description;                /* of a copy, "1 stage of 4 devices" */
     const char *planned;                    /* the phase at whose sizes it was planned, or is written */
+    int64_t planned_batch;                  /* of this phase, where it is left open; else 0 */
     bool is_for_all;                        /* it was planned for all phases together */
     int64_t concurrency;                    /* of all copies; 0: of phases */
     int64_t chunk;                          /* of chunked prefill; 0: prompts run whole */

@@ -26,7 +26,7 @@ struct simulating {
     int64_t concurrency, places;    /* as planned, of all copies; at most on a copy */
     double overhead_seconds;        /* that the runtime adds to each request */
     struct sp_step_times times;
-    double phase_latency[SP_MAX_PHASES], phase_interval[SP_MAX_PHASES];
+    double phase_latency[SP_MAX_PHASES], phase_interval[SP_MAX_PHASES], phase_requests[SP_MAX_PHASES];
     enum sp_arrivals arrivals;
     double rate;                            /* that requests are drawn at; 0: a closed loop */
     uint32_t all, first, counted;           /* requests */
@@ -124,6 +124,9 @@ static enum sp_status read_phases(struct simulating *s, const json_t *service)
                             : sp_members_number(r, phase, at, "latency_seconds", &seconds, true, &s->phase_latency[i]);
         if (status == SP_OK)
             status = sp_members_number(r, phase, at, "interval_seconds", &seconds, true, &s->phase_interval[i]);
+        s->phase_requests[i] = s->traffic->phases[i].requests;
+        if (status == SP_OK) /* the batch that was chosen */
+            status = sp_members_number(r, phase, at, "batch", &whole, false, &s->phase_requests[i]);
     }
     return status;
 }
@@ -203,6 +206,14 @@ static double positions_of(const struct simulating *s, double input)
     return fmax(input - s->traffic->shared_prefix, 1);
 }
 
+/* Mean seconds until as many requests as a run of the phase serves are there; none where they follow each other. */
+static double fill_seconds(const struct simulating *s, uint32_t phase)
+{
+    const struct sp_traffic_phase *of = &s->traffic->phases[phase];
+    const double runs = of->share * of->per_request;
+    return s->rate > 0 ? (s->phase_requests[phase] - 1) / (2 * s->rate / s->copies * runs) : 0;
+}
+
 /* What a request of any model keeps a copy for: all phases that every request needs, and of the others one or none. */
 static void draw_phases(const struct simulating *s, uint64_t *random, struct sp_simulated_request *request)
 {
@@ -214,8 +225,8 @@ static void draw_phases(const struct simulating *s, uint64_t *random, struct sp_
         share += phase->share < 1 ? phase->share : 0;
         if (!is_needed)
             continue;
-        request->interval_seconds += phase->per_request / phase->requests * s->phase_interval[i];
-        request->latency_seconds += phase->per_request * s->phase_latency[i];
+        request->interval_seconds += phase->per_request / s->phase_requests[i] * s->phase_interval[i];
+        request->latency_seconds += phase->per_request * (s->phase_latency[i] + fill_seconds(s, i));
     }
     request->latency_seconds = fmax(request->latency_seconds, request->interval_seconds);
 }

@@ -149,14 +149,16 @@ static enum sp_status read_llm(struct sp_members_reader *r, json_t *json, const 
     return status;
 }
 
+/* Of phases the batch alone, which is the first. */
 static enum sp_status read_symbols(struct sp_members_reader *r, json_t *json, const char *pointer,
                                    struct sp_traffic *traffic)
 {
-    static const struct object_form form = {"symbols", SP_SYMBOL_COUNT, symbol_names};
+    const int count = traffic->is_llm ? SP_SYMBOL_COUNT : SP_SYMBOL_BATCH + 1;
+    const struct object_form form = {"symbols", (size_t)count, symbol_names};
     const char *at;
     json_t *symbols;
     enum sp_status status = open_object(r, json, pointer, &form, &symbols, &at);
-    for (int i = 0; status == SP_OK && symbols != NULL && i < SP_SYMBOL_COUNT; i++)
+    for (int i = 0; status == SP_OK && symbols != NULL && i < count; i++)
         status = sp_members_text(r, symbols, at, symbol_names[i], SP_MAX_NAME_BYTES, &traffic->symbols[i]);
     return status;
 }
@@ -175,6 +177,34 @@ static enum sp_status read_concurrency(struct sp_members_reader *r, const json_t
                                  "The concurrency must be a whole number from 1 to %d, or \"best\".",
                                  SP_MAX_CONCURRENCY);
     return SP_OK;
+}
+
+/* "batch": "best". */
+static enum sp_status read_batch(struct sp_members_reader *r, const json_t *json, const char *pointer, bool *ret_best)
+{
+    const json_t *value = json_object_get(json, "batch");
+    const char *text = json_string_value(value);
+    *ret_best = text != NULL && strcmp(text, "best") == 0;
+    if (value == NULL || *ret_best)
+        return SP_OK;
+    return sp_members_refuse(r, sp_members_child(r, pointer, "batch"), "WORKLOAD_BATCH",
+                             "\"batch\" is \"best\", or it is not there: a phase of a batch that is given has it in "
+                             "\"dims\", and a language model has \"concurrency\".");
+}
+
+/* Of a language model the batch of a step is the sequences in flight: the best one is the best concurrency. */
+static enum sp_status read_llm_batch(struct sp_members_reader *r, const json_t *json, const char *pointer,
+                                     struct sp_traffic *traffic)
+{
+    bool is_best;
+    enum sp_status status = read_batch(r, json, pointer, &is_best);
+    if (status == SP_OK && is_best && traffic->concurrency > 0)
+        status = sp_members_refuse(r, sp_members_child(r, pointer, "batch"), "WORKLOAD_BATCH",
+                                   "Of a language model \"batch\": \"best\" means \"concurrency\": \"best\", and the "
+                                   "concurrency is given as %lld: leave one of both out.",
+                                   (long long)traffic->concurrency);
+    traffic->best_concurrency = traffic->best_concurrency || is_best;
+    return status;
 }
 
 static enum sp_status read_pools(struct sp_members_reader *r, const json_t *json, const char *pointer,
@@ -220,10 +250,11 @@ static enum sp_status read_chunk(struct sp_members_reader *r, const json_t *json
 
 /* ---- phases ------------------------------------------------------------------------------------------------------- */
 
-static enum sp_status read_phase(struct sp_members_reader *r, json_t *json, const char *pointer,
+/* `of_all`: the batch of all phases is left open. */
+static enum sp_status read_phase(struct sp_members_reader *r, json_t *json, const char *pointer, bool of_all,
                                  struct sp_traffic_phase *phase)
 {
-    static const char *const members[] = {"name", "dims", "values", "share", "per_request", "requests"};
+    static const char *const members[] = {"name", "dims", "values", "batch", "share", "per_request", "requests"};
     static const struct sp_members_range share = {"a share", 1e-9, 1}, runs = {"a number of runs", 1, SP_MAX_TOKENS},
                                          served = {"a number of requests", 1, SP_MAX_CONCURRENCY};
     enum sp_status status = sp_members_check(r, json, pointer, "A phase", members, COUNT_OF(members));
@@ -238,6 +269,14 @@ static enum sp_status read_phase(struct sp_members_reader *r, json_t *json, cons
         status = sp_members_number(r, json, pointer, "per_request", &runs, false, &phase->per_request);
     if (status == SP_OK)
         status = sp_members_number(r, json, pointer, "requests", &served, false, &phase->requests);
+    if (status == SP_OK)
+        status = read_batch(r, json, pointer, &phase->best_batch);
+    phase->is_batch_given = phase->best_batch;
+    phase->best_batch = phase->best_batch || of_all;
+    if (status == SP_OK && phase->best_batch && phase->requests > 1)
+        status = sp_members_refuse(r, sp_members_child(r, pointer, "requests"), "WORKLOAD_BATCH",
+                                   "A run of the best batch serves as many requests as its batch: leave \"requests\" "
+                                   "out.");
     return status == SP_OK ? sp_sizes_parse(r->arena, json, pointer, &phase->sizes, r->err) : status;
 }
 
@@ -256,10 +295,13 @@ static enum sp_status read_phases(struct sp_members_reader *r, const json_t *jso
     struct sp_traffic_phase *phases = SP_NEW_ARRAY(r->arena, count, struct sp_traffic_phase);
     if (phases == NULL || at == NULL)
         return sp_fail_memory(r->err);
+    bool of_all;
+    enum sp_status status = read_batch(r, json, pointer, &of_all);
     for (size_t i = 0; i < count; i++) {
         const char *item = sp_members_item(r, at, i);
-        enum sp_status status =
-            item != NULL ? read_phase(r, json_array_get(list, i), item, &phases[i]) : sp_fail_memory(r->err);
+        if (status == SP_OK)
+            status = item != NULL ? read_phase(r, json_array_get(list, i), item, of_all, &phases[i])
+                                  : sp_fail_memory(r->err);
         if (status != SP_OK)
             return status;
         for (size_t j = 0; j < i; j++) {
@@ -314,11 +356,11 @@ static const char *text_of(struct sp_arena *arena, const json_t *json)
 enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, const char *pointer,
                                 const struct sp_traffic **ret_traffic, struct sp_error *err)
 {
-    static const char *const of_llm[] = {"llm",         "limits",  "rate_per_second", "budget_per_hour", "state",
-                                         "concurrency", "symbols", "pools",           "chunked_prefill", "expert_load",
-                                         "expert_order"};
-    static const char *const of_phases[] = {"phases", "limits",      "rate_per_second", "budget_per_hour",
-                                            "state",  "expert_load", "expert_order"};
+    static const char *const of_llm[] = {"llm",          "limits",  "rate_per_second", "budget_per_hour", "state",
+                                         "concurrency",  "symbols", "pools",           "chunked_prefill", "expert_load",
+                                         "expert_order", "batch"};
+    static const char *const of_phases[] = {"phases", "limits",      "rate_per_second", "budget_per_hour", "batch",
+                                            "state",  "expert_load", "expert_order",    "symbols"};
     static const struct sp_members_range rate = {"a number of requests a second", 1e-9, 1e9},
                                          budget = {"US dollars", 1e-9, 1e9};
     json_t *json = (json_t *)(uintptr_t)given; /* it is only read */
@@ -336,10 +378,12 @@ enum sp_status sp_traffic_parse(struct sp_arena *arena, const json_t *given, con
                 : sp_members_check(&r, json, pointer, "A workload of phases", of_phases, COUNT_OF(of_phases));
     if (status == SP_OK)
         status = has_llm ? read_llm(&r, json, pointer, traffic) : read_phases(&r, json, pointer, traffic);
-    if (status == SP_OK && has_llm)
+    if (status == SP_OK)
         status = read_symbols(&r, json, pointer, traffic);
     if (status == SP_OK && has_llm)
         status = read_concurrency(&r, json, pointer, traffic);
+    if (status == SP_OK && has_llm)
+        status = read_llm_batch(&r, json, pointer, traffic);
     if (status == SP_OK && has_llm)
         status = read_pools(&r, json, pointer, traffic);
     if (status == SP_OK && has_llm)

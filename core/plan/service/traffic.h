@@ -12,8 +12,9 @@
  *
  * and for any model, phases that share one placement of the weights:
  *
- *     {"phases": [{"name": "bulk", "dims": {"batch": 32}, "values": {}, "share": 0.2, "per_request": 1, "requests": 1}],
- *      "rate_per_second": R, "limits": {"request_seconds": S}}
+ *     {"phases": [{"name": "bulk", "dims": {"batch": 32}, "values": {}, "share": 0.2, "per_request": 1, "requests": 1},
+ *                 {"name": "open", "batch": "best"}],
+ *      "batch": "best", "rate_per_second": R, "limits": {"request_seconds": S}, "symbols": {"batch": NAME}}
  *
  *   LENGTHS      tokens: a number, a list of observed ones, or {"mean": M, "p90": N} with one percentile (p51 to p99);
  *                service/lengths.h
@@ -32,7 +33,10 @@
  *                (symbols.h)
  *   share        of the requests, which need this phase; 1 when not given
  *   per_request  runs of the phase that such a request needs; 1 when not given
- *   requests     that one run serves; 1 when not given
+ *   requests     that one run serves; 1 when not given. They wait until they are so many
+ *   batch        "best": the planner chooses the batch of a phase's runs, each element of which is a request
+ *                (plan/service/batches.h). Of the workload it is said of all phases whose dims do not bind it. Of a language
+ *                model it is the same as the best concurrency
  *
  * `expert_load` and `expert_order` may stand in both forms (expert_load.h). `state` may, too, with pairs of names as in plan/sizes/given_states.h: it is that of the options. Unknown members,
  * wrong types and numbers out of range are SP_ERR_REQUEST with a JSON pointer.
@@ -55,6 +59,8 @@ struct sp_traffic_phase {
     const char *name;
     struct sp_sizes sizes; /* dims and values alone */
     double share, per_request, requests;
+    bool best_batch;     /* the batch is left to the planner, unless dims bind it */
+    bool is_batch_given; /* of this phase, in place of all of them */
 };
 
 enum sp_traffic_symbol { SP_SYMBOL_BATCH, SP_SYMBOL_POSITIONS, SP_SYMBOL_PAST, SP_SYMBOL_TOTAL, SP_SYMBOL_COUNT };
@@ -70,7 +76,7 @@ struct sp_traffic {
     bool is_llm;
     struct sp_lengths input, output; /* with is_llm */
     double shared_prefix;
-    const char *symbols[SP_SYMBOL_COUNT]; /* NULL: as the model's inputs say */
+    const char *symbols[SP_SYMBOL_COUNT]; /* NULL: as the model's inputs say; of phases the batch alone */
     uint32_t phase_count;                 /* without is_llm */
     const struct sp_traffic_phase *phases;
     int64_t concurrency; /* 0: not given */

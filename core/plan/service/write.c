@@ -202,6 +202,10 @@ static void write_phases(const struct sp_service *service, struct sp_json *json)
         sp_json_end_object(json);
         if (phase->configuration != NULL)
             sp_json_member_string(json, "configuration", phase->configuration);
+        if (phase->batch > 0)
+            sp_json_member_int(json, "batch", phase->batch);
+        if (phase->fill_seconds > 0)
+            sp_json_member_double(json, "fill_seconds", phase->fill_seconds);
         sp_json_member_int(json, "micro_batches", phase->micro_batches);
         sp_json_member_double(json, "runs_per_request", phase->runs);
         write_bar(json, "latency_seconds", "latency_range", &phase->latency_seconds);
@@ -231,6 +235,8 @@ static void write_candidates(const struct sp_service *service, struct sp_json *j
             sp_json_member_int(json, "devices_per_prefill_copy", one->prompt_devices);
         }
         sp_json_member_string(json, "planned", one->planned);
+        if (one->planned_batch > 0)
+            sp_json_member_int(json, "planned_batch", one->planned_batch);
         sp_json_member_bool(json, "planned_for_all", one->is_for_all);
         if (service->is_llm) {
             sp_json_member_int(json, "concurrency", one->concurrency);
@@ -490,6 +496,18 @@ static void text_alone(const struct sp_service *service, uint32_t index, struct 
     sp_buf_clear(cell);
 }
 
+/* The batch that was chosen, and how long requests wait for each other. */
+static void text_batch(const struct sp_service_phase *phase, struct sp_buf *cell, struct sp_buf *buf)
+{
+    if (phase->batch > 0)
+        sp_buf_printf(buf, "  of a batch of %lld, the best one\n", (long long)phase->batch);
+    if (phase->fill_seconds <= 0)
+        return;
+    sp_text_seconds(cell, phase->fill_seconds);
+    sp_buf_printf(buf, "  after %s in the mean, until as many requests are there\n", cell->data);
+    sp_buf_clear(cell);
+}
+
 static void text_phases(const struct sp_service *service, struct sp_buf *cell, struct sp_buf *buf)
 {
     sp_buf_printf(buf, "\n%-34s%12s%11s%11s%11s%7s\n", "Phase", "Runs/request", "Latency", "Interval", "Memory",
@@ -503,6 +521,7 @@ static void text_phases(const struct sp_service *service, struct sp_buf *cell, s
         sp_text_bytes(cell, phase->memory_bytes);
         cell_end(buf, cell, 11);
         sp_buf_printf(buf, "%6.0f%%%s\n", 100 * phase->time_share, phase->is_planned ? "  planned" : "");
+        text_batch(phase, cell, buf);
         if (phase->micro_batches > 1)
             sp_buf_printf(buf, "  in %u micro-batches, one behind the other\n", phase->micro_batches);
         sp_buf_text(buf, "  ");
