@@ -29,6 +29,7 @@ struct server {
     struct auth *auth;
     struct folder *folder; /* of the data */
     struct store *store;
+    struct blobs *blobs;
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

@@ -133,6 +133,32 @@
 #define SPD_PROGRESS_MS        1000u        /* between what the store is told of a running plan */
 #define SPD_SWEEP_MS           3600000u     /* between sweeps of a shared data folder */
 
+/* The object store. */
+#define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */
+#define SPD_BLOB_THREADS           8u            /* that wait for it */
+#define SPD_BLOB_LOOK_MS           5000u         /* between looks whether it answers */
+#define SPD_FETCH_RETRY_MS         5000u         /* between attempts to get the model of a plan */
+#define SPD_MAX_S3_KEY             128u          /* an access key id, and a secret */
+#define SPD_MAX_S3_TOKEN           8192u         /* the token of a session or of a web identity */
+#define SPD_MAX_S3_URL             4096u
+#define SPD_MAX_S3_ANSWER          (4u << 20)    /* text of an answer; a list of 1000 keys has half a megabyte */
+#define SPD_S3_HANDLES             16u           /* connections that are kept */
+#define SPD_S3_BLOCK               (256u * 1024) /* of a transfer */
+#define SPD_S3_CONNECT_MS          5000u
+#define SPD_S3_LEAST_RATE          1024u /* bytes in a second; a transfer that is slower for */
+#define SPD_S3_SILENCE_SECONDS     20u   /* so long is given up */
+#define SPD_S3_RETRIES             6u    /* of one request, */
+#define SPD_S3_PAUSE_MS            200u  /* at most before the first, doubled before each that follows, up to */
+#define SPD_S3_MAX_PAUSE_MS        20000u
+#define SPD_S3_RETRY_BUDGET        500u          /* of all requests together; */
+#define SPD_S3_RETRY_COST          5u            /* a retry takes so much of it, and a success gives one back */
+#define SPD_S3_RESUMES             100u          /* requests that one download may take when they break */
+#define SPD_S3_PART_BYTES          (64ull << 20) /* a larger object is sent in parts, */
+#define SPD_S3_MAX_PARTS           10000u        /* at most so many */
+#define SPD_S3_FILE_SECONDS        300           /* a file of credentials is read again so often */
+#define SPD_S3_RENEW_SECONDS       300           /* a session is renewed so long before it ends, */
+#define SPD_S3_RENEW_RETRY_SECONDS 30            /* and so much later when that failed */
+
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */
 #define SPD_MAX_WORKER_LINE      (32u * 1024)   /* one that a worker sends: a problem is the longest */

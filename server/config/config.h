@@ -27,7 +27,12 @@ struct config {
     /* The store: "" for SQLite in the data folder, else a connection string of libpq without a password. */
     const char *store;
     const char *store_password_file; /* "" or a path */
-    unsigned lease_seconds;          /* a daemon that is silent so long loses its plans to another one */
+    /* The object store: "" for the data folder, else s3://BUCKET/PREFIX (store/s3/s3.h). */
+    const char *blobs;
+    const char *blobs_endpoint, *blobs_region, *blobs_credentials_file; /* "" or what s3.h says */
+    uint64_t blob_cache_bytes;                                          /* of copies of models; 0: no limit */
+
+    unsigned lease_seconds; /* a daemon that is silent so long loses its plans to another one */
 
     /* Work. */
     unsigned workers; /* plans that run at a time */

@@ -36,7 +36,7 @@ struct option {
     const char *section; /* of --help, on the first option of each */
 };
 
-#define CONFIG_OPTIONS     27 /* entries of the table */
+#define CONFIG_OPTIONS     32 /* entries of the table */
 #define CONFIG_OPTION_FILE 0  /* the entry of --config, which the file itself cannot have */
 #define CONFIG_PREFIX      "SHARDPLAND_"
 

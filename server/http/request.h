@@ -45,6 +45,7 @@ enum body_kind {
 
 struct decoder;
 struct digest;
+struct held;
 struct ingest;
 struct request;
 struct upload;
@@ -92,6 +93,7 @@ struct request {
     struct decoder *decoder; /* of a compressed body */
     struct digest *digest;   /* that the body must have */
     struct upload *upload;
+    struct held *held;     /* files that it needs, see routes/held.h */
     struct ingest *ingest; /* of a model's upload, see ingest.h */
 
     enum verdict (*step)(struct request *request);

@@ -15,6 +15,7 @@
 #include "http/upload.h"
 #include "net/connections.h"
 #include "observe/log.h"
+#include "routes/held.h"
 #include "routes/ingest.h"
 #include "util/text.h"
 
@@ -26,6 +27,7 @@ static void request_free(struct request *request)
     sp_buf_release(&request->body);
     if (request->free_state != NULL)
         request->free_state(request->state);
+    held_destroy(request->held);
     free(request->uri);
     free(request);
 }

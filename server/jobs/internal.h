@@ -5,8 +5,8 @@
  * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
  * `progress` and the list of tasks, which HTTP threads read under the mutex.
  *
- *   a plan:  claimed -> TASK_READY -> TASK_RUNNING -> TASK_ENDING -> the store knows
- *   errand:                          TASK_RUNNING -> done
+ *   a plan:  claimed -> TASK_FETCHING -> TASK_READY -> TASK_RUNNING -> TASK_ENDING -> the store knows
+ *   errand:                                            TASK_RUNNING -> done
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,12 +14,14 @@
 #include "jobs/events.h"
 #include "jobs/jobs.h"
 #include "jobs/ledger.h"
+#include "store/blobs.h"
 #include "worker/pool.h"
 
 enum task_state {
-    TASK_READY,   /* a plan that waits for its worker, when an errand took that first */
-    TASK_RUNNING, /* a worker has it */
-    TASK_ENDING,  /* its end is being told to the store */
+    TASK_FETCHING, /* a plan whose model is not here yet (fetching.c) */
+    TASK_READY,    /* a plan that waits for its worker, when an errand took that first */
+    TASK_RUNNING,  /* a worker has it */
+    TASK_ENDING,   /* its end is being told to the store */
 };
 
 struct task {
@@ -40,6 +42,15 @@ struct task {
     struct job_progress progress;
     uint64_t phase_ms; /* since when it is in its phase */
     uint64_t told_ms;  /* when the store was last told of its progress */
+
+    /* Of a plan whose model is in an object store. */
+    struct blob_hold hold; /* the copy, until the task is over */
+    struct transfer transfer;
+    struct jobs *jobs;
+    struct task *next_fetched;
+    struct problem problem; /* why there is none */
+    uint64_t fetch_ms;      /* when to try again; 0 while a thread has the task */
+    bool dropped;           /* nobody's any more, when the thread gives it back */
 };
 
 struct waiter {
@@ -73,6 +84,7 @@ struct jobs {
 
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;
+    struct task *fetched; /* given back by threads that fetch, linked by next_fetched */
     struct errand *first, *last;
     unsigned errand_count;
     struct waiter *waiters;
@@ -94,6 +106,15 @@ void jobs_requeue(struct jobs *jobs, const char *plan, int64_t attempt); /* one 
 void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms);               /* deadlines, progress */
 unsigned jobs_count(const struct jobs *jobs, enum task_state from, enum task_state to);
 struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held, or main thread */
+
+void jobs_take_fetched(struct jobs *jobs); /* goes on with plans whose models threads have tried to get */
+/* Ends a task that is being fetched, at once or when its thread gives it back, as `dropped`, `cancelled` or
+   jobs->stopping say. False when it is not. */
+bool jobs_stop_fetching(struct jobs *jobs, struct task *task);
+
+/* fetching.c, main thread */
+void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING or TASK_READY */
+struct task *jobs_fetched(struct jobs *jobs);          /* what threads have given back, linked by next_fetched */
 
 /* waiting.c. jobs_resume() takes the waiters of a plan, those whose time is over, or all out of the list and resumes
    them. */

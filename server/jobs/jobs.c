@@ -124,6 +124,7 @@ static void sweep(uv_work_t *work)
 {
     const struct jobs *jobs = work->data;
     files_sweep(jobs->server->config->data, jobs->server->store, &jobs->sweep_stop);
+    blobs_sweep(jobs->server->blobs, &jobs->sweep_stop);
 }
 
 static void swept(uv_work_t *work, int status)
@@ -136,8 +137,8 @@ static void swept(uv_work_t *work, int status)
 /* What daemons that died left in the folder; a folder of one daemon is swept at its start. */
 static void sweep_if_due(struct jobs *jobs, uint64_t now_ms)
 {
-    if (jobs->server->config->store[0] == '\0' || jobs->sweeping || now_ms < jobs->sweep_ms ||
-        !folder_usable(jobs->server->folder))
+    bool is_needed = jobs->server->config->store[0] != '\0' || blobs_are_remote(jobs->server->blobs);
+    if (!is_needed || jobs->sweeping || now_ms < jobs->sweep_ms || !folder_usable(jobs->server->folder))
         return;
     jobs->sweep_ms = now_ms + SPD_SWEEP_MS;
     jobs->sweep.data = jobs;
@@ -183,6 +184,7 @@ static void woken(uv_async_t *async)
 {
     struct jobs *jobs = async->data;
     take_answers(jobs);
+    jobs_take_fetched(jobs);
     jobs_dispatch(jobs);
     update_stats(jobs);
 }
@@ -207,7 +209,8 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     uint64_t now = server_now_ms();
     jobs->generation = folder_generation(server->folder);
     jobs->look_ms = now;
-    jobs->sweep_ms = now + SPD_SWEEP_MS;
+    jobs->sweep_ms =
+        blobs_are_remote(server->blobs) ? now : now + SPD_SWEEP_MS; /* objects are not swept at the start */
     (void)pthread_mutex_init(&jobs->mutex, NULL);
     if (uv_async_init(loop, &jobs->wake, woken) != 0) {
         free(jobs);
@@ -253,7 +256,7 @@ bool jobs_quiet(struct jobs *jobs)
     (void)pthread_mutex_lock(&jobs->mutex);
     bool waited_for = jobs->first != NULL; /* HTTP threads append */
     (void)pthread_mutex_unlock(&jobs->mutex);
-    if (waited_for || jobs_count(jobs, TASK_READY, TASK_RUNNING) > 0)
+    if (waited_for || jobs_count(jobs, TASK_FETCHING, TASK_RUNNING) > 0)
         return false;
     if (jobs->stopping && server_now_ms() >= jobs->patience_ms)
         return true; /* what the store was not told is queued again when the leases end, or at the next start */
@@ -296,6 +299,8 @@ void jobs_stop(struct jobs *jobs)
     fail_errands(jobs);
     for (struct task *task = jobs->tasks, *next; task != NULL; task = next) {
         next = task->next;
+        if (jobs_stop_fetching(jobs, task))
+            continue;
         if (task->state == TASK_READY)
             jobs_gone(jobs, task, "stopped", 0, "");
     }
@@ -318,6 +323,7 @@ void jobs_destroy(struct jobs *jobs)
     while (jobs->tasks != NULL) {
         struct task *task = jobs->tasks;
         jobs->tasks = task->next;
+        blobs_release(&task->hold);
         order_release(task->order);
         free(task->line);
         free(task);

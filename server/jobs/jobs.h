@@ -38,7 +38,8 @@ struct errand {
     const char *model; /* path of the file */
     const char *id;    /* its SHA-256 */
     const char *name;
-    bool sync; /* make the model file and the result durable */
+    bool is_upload; /* the file is an upload, and no stored model's */
+    bool sync;      /* make the model file and the result durable */
 
     /* The client's JSON, or NULL. Only a worker looks into it. */
     const char *body;

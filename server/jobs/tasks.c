@@ -58,6 +58,7 @@ static void unlink_task(struct jobs *jobs, const struct task *task)
 
 static void free_task(struct task *task)
 {
+    blobs_release(&task->hold);
     order_release(task->order);
     free(task->line);
     free(task);
@@ -308,7 +309,8 @@ void jobs_claimed(struct jobs *jobs, struct order *order)
     link_task(jobs, task);
     events_begin(jobs->events, task->plan);
     set_phase(jobs, task, "start");
-    if (jobs->stopping)
+    jobs_fetch(jobs, task);
+    if (jobs->stopping && task->state == TASK_READY)
         requeue(jobs, task, false);
 }
 
@@ -537,6 +539,47 @@ void jobs_gone(void *context, void *job, const char *how, int signal_number, con
         jobs_kick(jobs);
 }
 
+/* ---- models that had to be fetched ---- */
+
+/* A thread has tried to get the plan's model. What fails for the moment is tried again, as long as the plan is ours. */
+static void fetched(struct jobs *jobs, struct task *task)
+{
+    task->state = TASK_READY;
+    if (task->dropped) {
+        forget_plan(jobs, task);
+    } else if (task->cancelled) {
+        plan_gone(jobs, task, "cancelled", 0);
+    } else if (jobs->stopping) {
+        plan_gone(jobs, task, "stopped", 0);
+    } else if (task->problem.status == 500) { /* the object is not there, or damaged */
+        finish_plan(jobs, task, PLAN_FAILED, false, &task->problem);
+    } else if (task->problem.status != 0) {
+        task->state = TASK_FETCHING;
+        task->fetch_ms = server_now_ms() + SPD_FETCH_RETRY_MS;
+    }
+}
+
+void jobs_take_fetched(struct jobs *jobs)
+{
+    struct task *list = jobs_fetched(jobs);
+    while (list != NULL) {
+        struct task *task = list;
+        list = task->next_fetched;
+        fetched(jobs, task);
+    }
+}
+
+bool jobs_stop_fetching(struct jobs *jobs, struct task *task)
+{
+    if (task->state != TASK_FETCHING)
+        return false;
+    if (task->fetch_ms == 0)
+        return true; /* its thread has it */
+    task->fetch_ms = 0;
+    fetched(jobs, task);
+    return true;
+}
+
 /* ---- what ends a task from outside ---- */
 
 void jobs_cancel_task(struct jobs *jobs, struct task *task)
@@ -545,6 +588,8 @@ void jobs_cancel_task(struct jobs *jobs, struct task *task)
         return;
     task->cancelled = true;
     task->stop_ms = server_now_ms() + SPD_CANCEL_GRACE_MS;
+    if (jobs_stop_fetching(jobs, task))
+        return;
     if (task->state == TASK_READY)
         plan_gone(jobs, task, "cancelled", 0);
     else if (task->taken)
@@ -555,6 +600,9 @@ void jobs_cancel_task(struct jobs *jobs, struct task *task)
 
 void jobs_drop_task(struct jobs *jobs, struct task *task)
 {
+    task->dropped = true;
+    if (jobs_stop_fetching(jobs, task))
+        return;
     if (task->state == TASK_READY)
         forget_plan(jobs, task);
     else
@@ -577,6 +625,8 @@ static void tell_progress(struct jobs *jobs, struct task *task, uint64_t now_ms)
 void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms)
 {
     for (struct task *task = jobs->tasks; task != NULL; task = task->next) {
+        if (task->state == TASK_FETCHING && task->fetch_ms != 0 && task->fetch_ms < now_ms)
+            jobs_fetch(jobs, task);
         if (task->state != TASK_RUNNING)
             continue;
         if (task->deadline_ms < now_ms)

@@ -20,6 +20,7 @@
 #include "routes/indexes.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/identity.h"
@@ -79,6 +80,7 @@ static void stop_jobs(struct daemon *daemon, uint64_t now)
 {
     daemon->phase = PHASE_STOPPING;
     daemon->deadline_ms = now + LAST_ANSWER_MS;
+    blobs_stop(daemon->server.blobs);
     jobs_stop(daemon->server.jobs);
 }
 
@@ -100,7 +102,8 @@ static void end(struct daemon *daemon)
    of a killed worker has been reported when there are none. */
 static void go_on_stopping(struct daemon *daemon, uint64_t now)
 {
-    bool quiet = jobs_quiet(daemon->server.jobs), answered = daemon->http == NULL || http_active(daemon->http) == 0;
+    bool quiet = jobs_quiet(daemon->server.jobs) && blobs_quiet(daemon->server.blobs),
+         answered = daemon->http == NULL || http_active(daemon->http) == 0;
     if (daemon->phase == PHASE_LEAVING && now >= daemon->deadline_ms)
         drain(daemon, now);
     else if (daemon->phase == PHASE_DRAINING && ((quiet && answered) || now >= daemon->deadline_ms))
@@ -244,6 +247,8 @@ static bool open_store(struct daemon *daemon, struct problem *problem)
         return false;
     if (!identity_check(config->data, daemon->server.store, problem) || !choose_page_key(&daemon->server, problem))
         return false;
+    if (!blobs_open(config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, problem))
+        return false;
     int64_t reclaimed = store_reclaim(daemon->server.store, !is_shared(config));
     if (reclaimed < 0)
         return problem_set(problem, 500, "STORE_ERROR", "The plans of the store could not be looked through.");
@@ -338,6 +343,7 @@ static int run(struct daemon *daemon)
         (void)uv_loop_close(&daemon->loop);
         connections_destroy(daemon->server.connections);
     }
+    blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */
     jobs_destroy(daemon->server.jobs);
     auth_destroy(daemon->server.auth);

@@ -12,6 +12,7 @@
 #include "observe/metrics.h"
 #include "observe/series.h"
 #include "server.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
@@ -220,6 +221,23 @@ static void write_process(const struct metrics *metrics, struct sp_buf *buf)
     sp_buf_text(buf, "shardplan_build_info{version=\"" SPD_VERSION "\",compiler=\"" __VERSION__ "\"} 1\n");
 }
 
+static void write_blobs(struct server *server, struct sp_buf *buf)
+{
+    struct blobs_counts counts;
+    struct problem problem = {0};
+    if (!blobs_count(server->blobs, &counts))
+        return;
+    gauge(buf, "shardplan_object_store_usable", "1 while the object store answers.",
+          blobs_usable(server->blobs, &problem));
+    gauge(buf, "shardplan_blob_cache_bytes", "Copies of models out of the object store.", (double)counts.cached_bytes);
+    counter(buf, "shardplan_blob_cache_hits_total", "Models that were needed and had a copy.", (double)counts.hits);
+    counter(buf, "shardplan_blob_cache_misses_total", "Models that were fetched first.", (double)counts.misses);
+    counter(buf, "shardplan_object_store_requests_total", "Requests to the object store.",
+            (double)counts.calls.requests);
+    counter(buf, "shardplan_object_store_retries_total", "Those that were sent again.", (double)counts.calls.retries);
+    counter(buf, "shardplan_object_store_failures_total", "Calls that failed at last.", (double)counts.calls.failures);
+}
+
 static void write_store(struct server *server, struct sp_buf *buf)
 {
     struct store_counts counts;
@@ -229,6 +247,7 @@ static void write_store(struct server *server, struct sp_buf *buf)
         gauge(buf, "shardplan_disk_free_bytes", "Free space of the data folder.", (double)free_bytes);
     gauge(buf, "shardplan_data_folder_usable", "1 while files can be put into the data folder.",
           folder_look(server->folder, &problem));
+    write_blobs(server, buf);
     if (!store_count(server->store, &counts))
         return;
     head(buf, "shardplan_plans", "gauge", "Stored plans by state.");

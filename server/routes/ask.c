@@ -11,6 +11,7 @@
 #include "jobs/jobs.h"
 #include "observe/metrics.h"
 #include "routes/derived.h"
+#include "routes/held.h"
 #include "routes/routes.h"
 #include "store/files.h"
 #include "store/store.h"
@@ -156,7 +157,6 @@ static enum verdict no_memory(struct request *request)
 static enum verdict send_errand(struct request *request, const char *kind, enum answer_form form, struct asking *asking,
                                 const char *model, const char *name)
 {
-    struct problem problem = {0};
     struct errand *errand = &asking->errand;
     *errand = (struct errand){
         .kind = kind,
@@ -166,16 +166,14 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
         .model = model,
         .id = asking->id,
         .name = name,
+        .is_upload = request->upload != NULL,
         .body = asking->body != NULL ? asking->body : request->body.data,
         .body_size = asking->body != NULL ? strlen(asking->body) : request->body.size,
         .done = errand_done,
         .context = request,
     };
     enum verdict verdict = request_suspend(request, answer_asked);
-    if (!jobs_send(request->server->jobs, errand, &problem)) {
-        errand->problem = problem;
-        request_resume(request);
-    }
+    held_send(request, errand, (const char(*)[65])asking->others, asking->other_count);
     return verdict;
 }
 

@@ -6,6 +6,7 @@
 #include "http/respond.h"
 #include "jobs/jobs.h"
 #include "routes/routes.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
@@ -120,6 +121,17 @@ static void look_at_disk(struct server *server, struct conditions *conditions)
         not_ready(conditions, "disk", "DISK_FULL", "The disk of the data folder has only %llu MiB left.", mebibytes);
 }
 
+static void look_at_blobs(struct server *server, struct conditions *conditions)
+{
+    struct problem problem = {0};
+    if (!blobs_are_remote(server->blobs))
+        return;
+    if (blobs_usable(server->blobs, &problem))
+        good(conditions, "blobs", "The object store answers.");
+    else
+        not_ready(conditions, "blobs", problem.code, "%s", problem.detail);
+}
+
 static void look_at_queue(const struct store_state *store, unsigned most, struct conditions *conditions)
 {
     if (store->queued < (int64_t)most)
@@ -146,6 +158,7 @@ static void look(struct server *server, bool verbose, struct conditions *conditi
     else
         good(conditions, "workers", "%u of %u worker processes run.", stats.workers, config->workers + 1);
     look_at_disk(server, conditions);
+    look_at_blobs(server, conditions);
     if (store.writable && store.counted)
         good(conditions, "store", "The store can be written.");
     else if (store.writable)

@@ -9,10 +9,11 @@
 
 #include "http/respond.h"
 #include "http/upload.h"
-#include "jobs/jobs.h"
 #include "observe/metrics.h"
+#include "routes/held.h"
 #include "routes/room.h"
 #include "routes/routes.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
@@ -24,6 +25,10 @@ struct ingest {
     char *output;
     bool known; /* stored before this request */
     struct room *room;
+
+    /* Where models are in an object store, a thread that may wait for it publishes the model before the request goes on. */
+    struct transfer transfer;
+    bool publishes, was_published;
 };
 
 void ingest_destroy(struct ingest *ingest)
@@ -96,18 +101,65 @@ enum verdict ingest_begin(struct request *request)
     return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
 }
 
-static void inspected(struct errand *inspection)
+/* Moves the files to their places and adds the row, as one step for everybody else. */
+static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
 {
-    request_resume(inspection->context);
+    struct server *server = request->server;
+    const struct config *config = server->config;
+    const struct store_quota quota = {.tenant_models = config->tenant_models,
+                                      .tenant_bytes = (int64_t)config->tenant_bytes};
+    struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
+                            .bytes = (int64_t)upload_size(request->upload)};
+    memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
+    memcpy(row.id, ingest->id, sizeof row.id);
+    if (!room_take(server, &row, &ingest->room, problem) ||
+        !blobs_upload(server->blobs, row.id, upload_path(request->upload), problem) ||
+        !store_lock_model(server->store, row.id, problem))
+        return false;
+    bool ok = blobs_publish(server->blobs, row.tenant, row.id, upload_path(request->upload), ingest->output, problem);
+    if (ok) {
+        upload_keep(request->upload);
+        enum store_added added = store_add_model(server->store, &row, &quota, problem);
+        ok = added == STORE_ADDED || added == STORE_EXISTS;
+        /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
+        if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
+            blobs_remove(server->blobs, row.id);
+        else if (!ok && store_find_model(server->store, row.tenant, row.id) == STORE_NOT_FOUND)
+            files_remove_inspection(config->data, row.tenant, row.id);
+    }
+    store_unlock_model(server->store, row.id);
+    room_stop_counting(ingest->room);
+    return ok;
 }
 
-enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request))
+static void run_publish(struct transfer *transfer)
+{
+    struct request *request = transfer->context;
+    struct ingest *ingest = request->ingest;
+    ingest->was_published = publish(request, ingest, &ingest->inspection.problem);
+    request_resume(request);
+}
+
+static void inspected(struct errand *inspection)
+{
+    struct request *request = inspection->context;
+    struct ingest *ingest = request->ingest;
+    if (inspection->problem.status != 0 || !ingest->publishes) {
+        request_resume(request);
+        return;
+    }
+    ingest->transfer = (struct transfer){.run = run_publish, .context = request};
+    blobs_send(request->server->blobs, &ingest->transfer);
+}
+
+enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request), bool publishes)
 {
     struct problem problem = {0};
     struct ingest *ingest = calloc(1, sizeof *ingest);
     if (ingest == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     request->ingest = ingest;
+    ingest->publishes = publishes && blobs_are_remote(request->server->blobs);
     if (!upload_finish(request->upload, ingest->id, &problem))
         return respond_problem(request, &problem);
     metrics_upload(request->server->metrics, upload_size(request->upload));
@@ -130,46 +182,15 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         .id = ingest->id,
         .name = name != NULL ? name : "",
         .output = ingest->output,
+        .is_upload = true,
         .request = request->request_id,
         .sync = true,
         .done = inspected,
         .context = request,
     };
     enum verdict verdict = request_suspend(request, step);
-    if (!jobs_send(request->server->jobs, &ingest->inspection, &problem)) {
-        ingest->inspection.problem = problem;
-        request_resume(request);
-    }
+    held_send(request, &ingest->inspection, NULL, 0);
     return verdict;
-}
-
-/* Moves the files to their places and adds the row, as one step for everybody else. */
-static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
-{
-    struct server *server = request->server;
-    const struct config *config = server->config;
-    const struct store_quota quota = {.tenant_models = config->tenant_models,
-                                      .tenant_bytes = (int64_t)config->tenant_bytes};
-    struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
-                            .bytes = (int64_t)upload_size(request->upload)};
-    memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
-    memcpy(row.id, ingest->id, sizeof row.id);
-    if (!room_take(server, &row, &ingest->room, problem) || !store_lock_model(server->store, row.id, problem))
-        return false;
-    bool ok = files_publish(config->data, row.tenant, row.id, upload_path(request->upload), ingest->output, problem);
-    if (ok) {
-        upload_keep(request->upload);
-        enum store_added added = store_add_model(server->store, &row, &quota, problem);
-        ok = added == STORE_ADDED || added == STORE_EXISTS;
-        /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
-        if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
-            files_remove_blob(config->data, row.id);
-        else if (!ok && store_find_model(server->store, row.tenant, row.id) == STORE_NOT_FOUND)
-            files_remove_inspection(config->data, row.tenant, row.id);
-    }
-    store_unlock_model(server->store, row.id);
-    room_stop_counting(ingest->room);
-    return ok;
 }
 
 bool ingest_inspected(const struct request *request, const char **ret_id, struct problem *problem)
@@ -188,5 +209,6 @@ bool ingest_publish(struct request *request, const char **ret_id, bool *ret_new,
 {
     struct ingest *ingest = request->ingest;
     *ret_new = !ingest->known;
-    return ingest_inspected(request, ret_id, problem) && (ingest->known || publish(request, ingest, problem));
+    return ingest_inspected(request, ret_id, problem) &&
+           (ingest->known || ingest->was_published || publish(request, ingest, problem));
 }

@@ -16,8 +16,9 @@ bool ingest_is_model_type(const char *type);
 /* VERDICT_GO_ON, or an early refusal. */
 enum verdict ingest_begin(struct request *request);
 
-/* Suspends, or calls `step` itself; the step must begin with ingest_publish(). */
-enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request));
+/* Suspends, or calls `step` itself; the step must begin with ingest_publish() when the model `publishes`, else with
+   ingest_inspected(). */
+enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct request *request), bool publishes);
 
 /* Instead of ingest_publish(), where the model is only to be looked at: false with a problem when it is refused,
    otherwise its id. Nothing is stored. */

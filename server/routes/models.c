@@ -7,8 +7,10 @@
 #include "http/page.h"
 #include "http/respond.h"
 #include "routes/ask.h"
+#include "routes/held.h"
 #include "routes/ingest.h"
 #include "routes/routes.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/store.h"
 #include "util/times.h"
@@ -64,7 +66,7 @@ enum verdict models_upload_begin(struct request *request)
 
 enum verdict models_upload_finish(struct request *request)
 {
-    return ingest_finish(request, upload_done);
+    return ingest_finish(request, upload_done, true);
 }
 
 /* ---- GET /v1/models ---- */
@@ -127,6 +129,9 @@ enum verdict model_content_finish(struct request *request)
     if (store_time(request->server->store) - row.used_at > SPD_TOUCH_MS)
         store_touch_model(request->server->store, row.tenant, row.id);
     store_release_model(&row);
+    enum verdict verdict = held_bring(request, request->id);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     char *path = files_blob(request->server->config->data, request->id);
     int fd = files_open_read(path, &size);
     const int error = errno;
@@ -201,7 +206,7 @@ enum verdict model_delete_finish(struct request *request)
     if (verdict == VERDICT_GO_ON)
         found = store_delete_model(server->store, request_view(request), request->id, &is_last);
     if (verdict == VERDICT_GO_ON && found == STORE_DONE && is_last)
-        files_remove_blob(server->config->data, request->id);
+        blobs_remove(server->blobs, request->id);
     else if (verdict == VERDICT_GO_ON && found == STORE_DONE)
         files_remove_inspection(server->config->data, request->principal.tenant, request->id);
     store_unlock_model(server->store, request->id);

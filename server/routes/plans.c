@@ -9,6 +9,7 @@
 #include "jobs/jobs.h"
 #include "routes/answers.h"
 #include "routes/derived.h"
+#include "routes/held.h"
 #include "routes/routes.h"
 #include "routes/submission.h"
 #include "store/files.h"
@@ -485,6 +486,7 @@ enum verdict plan_model_finish(struct request *request)
     struct stream stream;
     char etag[PLAN_ETAG_SIZE];
     bool ok = false, gone = false;
+    enum verdict verdict = VERDICT_GO_ON;
     enum store_found found = store_get_plan(request->server->store, request_view(request), request->id, &row);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
@@ -494,7 +496,7 @@ enum verdict plan_model_finish(struct request *request)
     } else if (is_empty(request, &row, "annotated.splice")) {
         (void)problem_set(&problem, 422, "NO_OPERATORS",
                           "The plan is one of a graph of costs, which has no operators: there is no annotated model.");
-    } else {
+    } else if ((verdict = held_bring(request, row.model)) == VERDICT_GO_ON) {
         char *splice = files_plan_file(request->server->config->data, row.id, row.attempts, "annotated.splice");
         ok = derived_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
         free(splice);
@@ -503,6 +505,8 @@ enum verdict plan_model_finish(struct request *request)
     write_etag(&row, "-model", etag);
     request->modified = row.finished_at;
     store_release_plan(&row);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     if (!ok)
         return gone ? plan_missing(request) : respond_problem(request, &problem);
     return respond_stream(request, 200, "application/octet-stream", &stream, etag[0] != '\0' ? etag : NULL);

@@ -9,6 +9,7 @@
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/store.h"
 
@@ -151,7 +152,7 @@ static bool evict(struct server *server, const struct candidate *candidate)
         return false;
     const bool removed = store_delete_model(server->store, candidate->tenant, candidate->id, &is_last) == STORE_DONE;
     if (removed && is_last)
-        files_remove_blob(server->config->data, candidate->id);
+        blobs_remove(server->blobs, candidate->id);
     else if (removed)
         files_remove_inspection(server->config->data, candidate->tenant, candidate->id);
     store_unlock_model(server->store, candidate->id);

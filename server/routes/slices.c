@@ -1,4 +1,5 @@
 #include "routes/slices.h"
+#include "routes/held.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -137,7 +138,6 @@ static bool prepare(const struct request *request, struct slicing *slicing, cons
 /* Has a worker make the index of a plan that has none. */
 static enum verdict make(struct request *request, struct slicing *slicing, struct sliced *sliced)
 {
-    struct problem problem = {0};
     enum store_found found =
         store_get_model(request->server->store, sliced->row.tenant, sliced->row.model, &slicing->model_row);
     if (found != STORE_DONE) /* a plan's model stays as long as the plan */
@@ -160,10 +160,7 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         .context = request,
     };
     enum verdict verdict = request_suspend(request, made);
-    if (!jobs_send(request->server->jobs, &slicing->errand, &problem)) {
-        slicing->errand.problem = problem;
-        request_resume(request);
-    }
+    held_send(request, &slicing->errand, NULL, 0);
     return verdict;
 }
 

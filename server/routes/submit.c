@@ -286,7 +286,8 @@ enum verdict plans_submit_finish(struct request *request)
     struct submission *submission;
     if (request->body_kind == BODY_MODEL) {
         submission = request->state;
-        return ingest_finish(request, submission->validate_only ? model_validated : model_published);
+        return ingest_finish(request, submission->validate_only ? model_validated : model_published,
+                             !submission->validate_only);
     }
     submission = submission_create(request);
     if (submission == NULL)

@@ -305,6 +305,18 @@ bool files_publish(const char *data, const char *tenant, const char *id, const c
     return ok;
 }
 
+bool files_place_blob(const char *data, const char *id, const char *path)
+{
+    char *folder = path_of("%s/blobs/%.2s", data, id), *blob = files_blob(data, id);
+    bool ok =
+        folder != NULL && blob != NULL && (mkdir(folder, 0700) == 0 || errno == EEXIST) && rename(path, blob) == 0;
+    int error = errno;
+    free(folder);
+    free(blob);
+    errno = error;
+    return ok;
+}
+
 static void remove_of_blob(void *context, const char *path, const char *name)
 {
     if (strncmp(name, context, 62) == 0)

@@ -5,7 +5,8 @@
  *   DATA/lock                 held by the one daemon that uses the folder, or shared by all daemons of one PostgreSQL
  *   DATA/shardplan.db         models and plans (store.h), unless PostgreSQL has them
  *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
- *   DATA/blobs/ab/abcdef..    model files by SHA-256; behind the same name the inspection of each tenant that has it
+ *   DATA/blobs/ab/abcdef..    model files by SHA-256, or copies of those in an object store (blobs.h); behind the same
+ *                             name the inspection of each tenant that has it
  *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
  *                             plan.index (core/index), which older plans get when it is asked for
  *
@@ -43,6 +44,9 @@ char *files_temporary(const char *data, const char *owner); /* a new unique path
 /* Moves an uploaded file and the tenant's inspection to their places and makes both durable. */
 bool files_publish(const char *data, const char *tenant, const char *id, const char *upload, const char *inspection,
                    struct problem *problem);
+
+/* Moves a file to the blob's place, where it need not become durable. False with errno. */
+bool files_place_blob(const char *data, const char *id, const char *path);
 
 /* Removes the blob and all inspections; the inspection of one tenant. */
 void files_remove_blob(const char *data, const char *id);

@@ -10,7 +10,7 @@
 #include "store/files.h"
 #include "util/text.h"
 
-#define NAME_SIZE 33 /* 16 bytes in hexadecimal digits */
+#define NAME_SIZE IDENTITY_SIZE
 
 static bool make_name(char name[NAME_SIZE])
 {
@@ -56,14 +56,14 @@ static bool read_file(const char *path, char name[NAME_SIZE])
     return false;
 }
 
-static bool find_name(const char *data, char name[NAME_SIZE], struct problem *problem)
+bool identity_name(const char *data, char ret_name[NAME_SIZE], struct problem *problem)
 {
     char *path = NULL, *own = NULL, suffix[NAME_SIZE];
     bool ok = make_name(suffix) && asprintf(&path, "%s/identity", data) >= 0 &&
               asprintf(&own, "%s/tmp/identity-%s", data, suffix) >= 0;
     if (ok && access(path, F_OK) != 0)
         ok = make_file(data, path, own);
-    ok = ok && read_file(path, name);
+    ok = ok && read_file(path, ret_name);
     if (!ok)
         (void)problem_from_errno(problem, path == NULL || own == NULL ? ENOMEM : errno,
                                  "Reading which data folder it is (DATA/identity)");
@@ -75,7 +75,7 @@ static bool find_name(const char *data, char name[NAME_SIZE], struct problem *pr
 bool identity_check(const char *data, struct store *store, struct problem *problem)
 {
     char name[NAME_SIZE], kept[STORE_SETTING_SIZE];
-    if (!find_name(data, name, problem) || !store_setting(store, "data_folder", name, kept, problem))
+    if (!identity_name(data, name, problem) || !store_setting(store, "data_folder", name, kept, problem))
         return false;
     if (strcmp(name, kept) == 0)
         return true;

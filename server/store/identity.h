@@ -9,5 +9,10 @@
  */
 #include "store/store.h"
 
+#define IDENTITY_SIZE 33 /* 16 bytes in hexadecimal digits and a NUL */
+
+/* The folder's name, which is made when it has none. */
+bool identity_name(const char *data, char ret_name[IDENTITY_SIZE], struct problem *problem);
+
 /* Whether folder and store belong together; the first pair does. 500 OTHER_FOLDER, or why one of them cannot be read. */
 bool identity_check(const char *data, struct store *store, struct problem *problem);

@@ -1,0 +1,386 @@
+#include "store/blobs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "observe/log.h"
+#include "server.h"
+#include "server_limits.h"
+#include "store/blobs_owner.h"
+#include "store/cache.h"
+#include "store/files.h"
+#include "store/store.h"
+#include "util/text.h"
+
+#define KEY_SIZE 80
+
+/* A model that is being fetched; another thread that wants it waits for that. */
+struct fetching {
+    struct fetching *next;
+    const char *id;
+};
+
+struct blobs {
+    const char *data, *owner;
+    struct store *store;
+    struct s3 *s3; /* NULL: all is in the folder, and the rest is not used */
+    struct transfers *transfers;
+    struct cache cache;
+    atomic_bool stop;
+    atomic_uint_fast64_t hits, misses;
+
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t fetched;
+    struct fetching *fetching;
+    struct problem seen; /* by the last look whether the store answers */
+    uint64_t seen_ms;
+    bool is_looking;
+    struct transfer look;
+};
+
+/* A transfer that removes an object. */
+struct removal {
+    struct transfer transfer;
+    struct blobs *blobs;
+    char id[65];
+};
+
+static void key_of(const char *id, char ret[KEY_SIZE])
+{
+    (void)snprintf(ret, KEY_SIZE, "blobs/%.2s/%s", id, id + 2);
+}
+
+/* ---- sending ---- */
+
+static bool send_file(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
+{
+    char key[KEY_SIZE];
+    uint64_t size = 0;
+    int fd = files_open_read(path, &size);
+    if (fd < 0)
+        return problem_from_errno(problem, errno, "Reading a file for the object store");
+    key_of(id, key);
+    bool ok = s3_put(blobs->s3, key, fd, size, id, problem);
+    (void)close(fd);
+    return ok;
+}
+
+bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
+{
+    return blobs->s3 == NULL || send_file(blobs, id, path, problem);
+}
+
+static bool is_stored(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
+{
+    char key[KEY_SIZE];
+    key_of(id, key);
+    enum s3_found found = s3_head(blobs->s3, key, problem);
+    return found == S3_FOUND || (found == S3_MISSING && send_file(blobs, id, path, problem));
+}
+
+bool blobs_publish(struct blobs *blobs, const char *tenant, const char *id, const char *upload, const char *inspection,
+                   struct problem *problem)
+{
+    struct stat info = {0};
+    if (blobs->s3 == NULL)
+        return files_publish(blobs->data, tenant, id, upload, inspection, problem);
+    (void)stat(upload, &info);
+    if (!is_stored(blobs, id, upload, problem) || !files_publish(blobs->data, tenant, id, upload, inspection, problem))
+        return false;
+    cache_added(&blobs->cache, (uint64_t)info.st_size);
+    return true;
+}
+
+/* For the cache: a copy goes when the object is there, and is sent when it is not. */
+static bool may_go(void *context, const char *id)
+{
+    struct blobs *blobs = context;
+    struct problem problem = {0};
+    char *path = files_blob(blobs->data, id);
+    bool ok = path != NULL && is_stored(blobs, id, path, &problem);
+    free(path);
+    return ok;
+}
+
+/* ---- fetching ---- */
+
+static bool is_being_fetched(const struct blobs *blobs, const char *id)
+{
+    for (const struct fetching *fetching = blobs->fetching; fetching != NULL; fetching = fetching->next) {
+        if (strcmp(fetching->id, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* One thread at a time fetches a model. */
+static void begin_fetch(struct blobs *blobs, struct fetching *fetching)
+{
+    (void)pthread_mutex_lock(&blobs->mutex);
+    while (is_being_fetched(blobs, fetching->id))
+        (void)pthread_cond_wait(&blobs->fetched, &blobs->mutex);
+    fetching->next = blobs->fetching;
+    blobs->fetching = fetching;
+    (void)pthread_mutex_unlock(&blobs->mutex);
+}
+
+static void end_fetch(struct blobs *blobs, const struct fetching *fetching)
+{
+    (void)pthread_mutex_lock(&blobs->mutex);
+    struct fetching **link = &blobs->fetching;
+    while (*link != fetching)
+        link = &(*link)->next;
+    *link = fetching->next;
+    (void)pthread_cond_broadcast(&blobs->fetched);
+    (void)pthread_mutex_unlock(&blobs->mutex);
+}
+
+/* The copy is held before it has its place, so that it cannot go at once. It may outlive the machine's next start, so it
+   is whole before it has its name. */
+static bool fetch_to(struct blobs *blobs, const char *id, const char *path, struct blob_hold *ret_hold,
+                     struct problem *problem)
+{
+    char key[KEY_SIZE];
+    uint64_t size = 0;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return problem_from_errno(problem, errno, "Writing a copy of a model");
+    key_of(id, key);
+    enum s3_found found = s3_get(blobs->s3, key, fd, id, &size, problem);
+    if (found == S3_MISSING)
+        (void)problem_set(problem, 500, "MODEL_DAMAGED", "The object store does not have the file of this model.");
+    bool ok = found == S3_FOUND;
+    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place_blob(blobs->data, id, path)))
+        ok = problem_from_errno(problem, errno, "Writing a copy of a model");
+    if (!ok) {
+        (void)unlink(path);
+        (void)close(fd);
+        return false;
+    }
+    *ret_hold = (struct blob_hold){true, fd};
+    cache_added(&blobs->cache, size);
+    return true;
+}
+
+static bool fetch(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem)
+{
+    char *path = files_temporary(blobs->data, blobs->owner);
+    if (path == NULL)
+        return problem_no_memory(problem);
+    bool ok = fetch_to(blobs, id, path, ret_hold, problem);
+    free(path);
+    if (!ok)
+        LOG(LOG_WARNING, "model not fetched", log_s("model", id), log_s("code", problem->code),
+            log_s("detail", problem->detail));
+    return ok;
+}
+
+bool blobs_hold_copy(const struct blobs *blobs, const char *id, struct blob_hold *ret_hold)
+{
+    if (blobs->s3 == NULL)
+        return true;
+    int fd = cache_hold(&blobs->cache, id);
+    if (fd >= 0)
+        *ret_hold = (struct blob_hold){true, fd};
+    return fd >= 0;
+}
+
+bool blobs_hold(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem)
+{
+    struct fetching fetching = {.id = id};
+    if (blobs_hold_copy(blobs, id, ret_hold)) {
+        (void)atomic_fetch_add(&blobs->hits, blobs->s3 != NULL);
+        return true;
+    }
+    (void)atomic_fetch_add(&blobs->misses, 1);
+    begin_fetch(blobs, &fetching);
+    bool ok = blobs_hold_copy(blobs, id, ret_hold) || fetch(blobs, id, ret_hold, problem);
+    end_fetch(blobs, &fetching);
+    return ok;
+}
+
+void blobs_release(struct blob_hold *hold)
+{
+    if (hold->is_held)
+        (void)close(hold->file);
+    *hold = (struct blob_hold){0};
+}
+
+/* ---- removing ---- */
+
+/* Removes the object, unless somebody has the model again. The lock holds off who would publish it just now. */
+static void remove_orphan(struct blobs *blobs, const char *id)
+{
+    char key[KEY_SIZE];
+    struct problem problem = {0};
+    if (!store_lock_model(blobs->store, id, &problem))
+        return; /* swept some time */
+    key_of(id, key);
+    if (store_find_model(blobs->store, NULL, id) == STORE_NOT_FOUND && !s3_delete(blobs->s3, key, &problem))
+        LOG(LOG_WARNING, "object not removed", log_s("model", id), log_s("detail", problem.detail));
+    store_unlock_model(blobs->store, id);
+}
+
+static void run_removal(struct transfer *transfer)
+{
+    struct removal *removal = transfer->context;
+    remove_orphan(removal->blobs, removal->id);
+    free(removal);
+}
+
+void blobs_remove(struct blobs *blobs, const char *id)
+{
+    files_remove_blob(blobs->data, id);
+    struct removal *removal = blobs->s3 != NULL ? calloc(1, sizeof *removal) : NULL;
+    if (removal == NULL)
+        return; /* swept some time */
+    removal->blobs = blobs;
+    removal->transfer = (struct transfer){.run = run_removal, .context = removal};
+    (void)snprintf(removal->id, sizeof removal->id, "%s", id);
+    transfers_send(blobs->transfers, &removal->transfer);
+}
+
+struct sweep {
+    struct blobs *blobs;
+    const atomic_bool *stop;
+};
+
+static bool sweep_object(void *context, const char *key)
+{
+    const struct sweep *sweep = context;
+    char id[65];
+    if (strlen(key) == 6 + 3 + 62) {
+        memcpy(id, key + 6, 2);
+        memcpy(id + 2, key + 9, 63);
+        if (text_is_hex(id, 64) && store_find_model(sweep->blobs->store, NULL, id) == STORE_NOT_FOUND) {
+            LOG(LOG_INFO, "orphan removed", log_s("object", key));
+            remove_orphan(sweep->blobs, id);
+        }
+    }
+    return !atomic_load(sweep->stop);
+}
+
+void blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
+{
+    struct problem problem = {0};
+    struct sweep sweep = {.blobs = blobs, .stop = stop};
+    if (blobs->s3 != NULL && !s3_list(blobs->s3, "blobs/", sweep_object, &sweep, &problem))
+        LOG(LOG_WARNING, "object store not swept", log_s("code", problem.code), log_s("detail", problem.detail));
+}
+
+/* ---- life ---- */
+
+bool blobs_are_remote(const struct blobs *blobs)
+{
+    return blobs->s3 != NULL;
+}
+
+void blobs_send(struct blobs *blobs, struct transfer *transfer)
+{
+    transfers_send(blobs->transfers, transfer);
+}
+
+static void run_look(struct transfer *transfer)
+{
+    struct blobs *blobs = transfer->context;
+    struct problem seen = {0};
+    (void)s3_ready(blobs->s3, &seen);
+    (void)pthread_mutex_lock(&blobs->mutex);
+    blobs->seen = seen;
+    blobs->seen_ms = server_now_ms();
+    blobs->is_looking = false;
+    (void)pthread_mutex_unlock(&blobs->mutex);
+}
+
+bool blobs_usable(struct blobs *blobs, struct problem *problem)
+{
+    if (blobs->s3 == NULL)
+        return true;
+    (void)pthread_mutex_lock(&blobs->mutex);
+    *problem = blobs->seen;
+    bool is_due = !blobs->is_looking && server_now_ms() - blobs->seen_ms >= SPD_BLOB_LOOK_MS;
+    blobs->is_looking = blobs->is_looking || is_due;
+    (void)pthread_mutex_unlock(&blobs->mutex);
+    if (is_due) {
+        blobs->look = (struct transfer){.run = run_look, .context = blobs};
+        transfers_send(blobs->transfers, &blobs->look);
+    }
+    return problem->status == 0;
+}
+
+bool blobs_count(const struct blobs *blobs, struct blobs_counts *ret_counts)
+{
+    if (blobs->s3 == NULL)
+        return false;
+    s3_count(blobs->s3, &ret_counts->calls);
+    ret_counts->cached_bytes = atomic_load(&blobs->cache.bytes);
+    ret_counts->hits = atomic_load(&blobs->hits);
+    ret_counts->misses = atomic_load(&blobs->misses);
+    return true;
+}
+
+static bool open_remote(struct blobs *blobs, const struct config *config, struct problem *problem)
+{
+    const struct s3_options options = {.url = config->blobs,
+                                       .endpoint = config->blobs_endpoint,
+                                       .region = config->blobs_region,
+                                       .credentials_file = config->blobs_credentials_file,
+                                       .stop = &blobs->stop};
+    if (!s3_open(&options, &blobs->s3, problem))
+        return false;
+    blobs->transfers = transfers_create(SPD_BLOB_THREADS);
+    return blobs->transfers != NULL ? blobs_take_prefix(blobs->s3, config->data, problem) : problem_no_memory(problem);
+}
+
+bool blobs_open(const struct config *config, const char *owner, struct store *store, struct blobs **ret_blobs,
+                struct problem *problem)
+{
+    struct blobs *blobs = calloc(1, sizeof *blobs);
+    if (blobs == NULL)
+        return problem_no_memory(problem);
+    blobs->data = config->data;
+    blobs->owner = owner;
+    blobs->store = store;
+    (void)pthread_mutex_init(&blobs->mutex, NULL);
+    (void)pthread_cond_init(&blobs->fetched, NULL);
+    blobs->cache =
+        (struct cache){.data = config->data, .most = config->blob_cache_bytes, .may_go = may_go, .context = blobs};
+    cache_open(&blobs->cache);
+    if (config->blobs[0] != '\0' && !open_remote(blobs, config, problem)) {
+        blobs_close(blobs);
+        return false;
+    }
+    *ret_blobs = blobs;
+    return true;
+}
+
+void blobs_stop(struct blobs *blobs)
+{
+    atomic_store(&blobs->stop, true);
+}
+
+bool blobs_quiet(struct blobs *blobs)
+{
+    return blobs->s3 == NULL || transfers_idle(blobs->transfers);
+}
+
+void blobs_close(struct blobs *blobs)
+{
+    if (blobs == NULL)
+        return;
+    blobs_stop(blobs);
+    transfers_destroy(blobs->transfers);
+    s3_close(blobs->s3);
+    cache_close(&blobs->cache);
+    (void)pthread_cond_destroy(&blobs->fetched);
+    (void)pthread_mutex_destroy(&blobs->mutex);
+    free(blobs);
+}

@@ -1,0 +1,77 @@
+#pragma once
+/*
+ * blobs - where the files of models are kept: in the data folder, or in an object store.
+ *
+ *   folder          DATA/blobs (files.h) is all there is
+ *   object store    (--blobs) it has every model, under blobs/ab/abcdef.. below the prefix, and DATA/blobs has copies of
+ *                   those that were used last, --blob-cache-bytes of them. Workers and answers read the copies
+ *
+ * Rows of the store stay the truth: an object comes before its row and goes after it. What a crash leaves is swept. A
+ * prefix belongs to one data folder (its object owner/ID): another daemon's sweep would take its models for orphans.
+ *
+ * A copy stays while somebody holds it: a hold is a lock on the file (flock), which other daemons of the same folder see.
+ * Calls marked with "network" may take minutes, and are made in threads of blobs_send(); the others are quick. Any
+ * thread may call.
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/s3/s3.h"
+#include "store/transfers.h"
+#include "util/problem.h"
+
+struct blobs;
+struct config;
+struct store;
+
+/* As the configuration says. False with a problem, also when the object store cannot be asked whose the prefix is. */
+bool blobs_open(const struct config *config, const char *owner, struct store *store, struct blobs **ret_blobs,
+                struct problem *problem);
+void blobs_stop(struct blobs *blobs);  /* calls over the network end with 503 STOPPING */
+bool blobs_quiet(struct blobs *blobs); /* no transfer waits or runs */
+void blobs_close(struct blobs *blobs); /* NULL is allowed */
+
+/* Whether they are in an object store. */
+bool blobs_are_remote(const struct blobs *blobs);
+
+/* Runs the transfer in a thread that may wait for the network. */
+void blobs_send(struct blobs *blobs, struct transfer *transfer);
+
+/* A file that is kept where files_blob() says it is. {0} holds nothing. */
+struct blob_hold {
+    bool is_held;
+    int file;
+};
+
+/* Network: makes the model's file be there, and holds it. In a folder it is there or not; nothing is held. A model that
+   the object store does not have is MODEL_DAMAGED. */
+bool blobs_hold(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem);
+bool blobs_hold_copy(const struct blobs *blobs, const char *id, struct blob_hold *ret_hold); /* when it is there */
+void blobs_release(struct blob_hold *hold);
+
+/* Network: sends a file that is to be published to the object store. */
+bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem);
+
+/* Network: files_publish(), after blobs_upload() when they are remote: under the lock of the model it looks whether the
+   object is still there. */
+bool blobs_publish(struct blobs *blobs, const char *tenant, const char *id, const char *upload, const char *inspection,
+                   struct problem *problem);
+
+/* Under the lock of the model, when no row has it any more: the file and its inspections go now, the object soon. */
+void blobs_remove(struct blobs *blobs, const char *id);
+
+/* Network: removes objects that no row has. Ends early when *stop becomes true. */
+void blobs_sweep(struct blobs *blobs, const atomic_bool *stop);
+
+/* What the object store answered last when it was asked whether it is there, which is some seconds ago; it is asked again
+   meanwhile. True without one. */
+bool blobs_usable(struct blobs *blobs, struct problem *problem);
+
+struct blobs_counts {
+    struct s3_counts calls;
+    uint64_t cached_bytes, hits, misses;
+};
+
+/* False where there is no object store. */
+bool blobs_count(const struct blobs *blobs, struct blobs_counts *ret_counts);

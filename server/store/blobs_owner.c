@@ -1,0 +1,62 @@
+#include "store/blobs_owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/identity.h"
+#include "store/s3/request.h"
+
+struct owners {
+    char own[IDENTITY_SIZE + 8];
+    bool has_own;
+    char other[IDENTITY_SIZE + 8]; /* "": none */
+};
+
+static bool see_owner(void *context, const char *key)
+{
+    struct owners *owners = context;
+    if (strcmp(key, owners->own) == 0)
+        owners->has_own = true;
+    else
+        (void)snprintf(owners->other, sizeof owners->other, "%s", key);
+    return true;
+}
+
+/* An empty object: its name says all. */
+static bool put_name(struct s3 *s3, const char *key, struct problem *problem)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return problem_from_errno(problem, errno, "Opening /dev/null");
+    bool ok = s3_put(s3, key, fd, 0, S3_EMPTY_SHA256, problem);
+    (void)close(fd);
+    return ok;
+}
+
+bool blobs_take_prefix(struct s3 *s3, const char *data, struct problem *problem)
+{
+    char name[IDENTITY_SIZE];
+    struct owners owners = {0};
+    if (!identity_name(data, name, problem))
+        return false;
+    (void)snprintf(owners.own, sizeof owners.own, "owner/%s", name);
+    if (!s3_list(s3, "owner/", see_owner, &owners, problem))
+        return false;
+    bool put = owners.other[0] == '\0' && !owners.has_own;
+    /* Two that begin at the same time see each other, since each looks again behind its own name. */
+    if (put && (!put_name(s3, owners.own, problem) || !s3_list(s3, "owner/", see_owner, &owners, problem)))
+        return false;
+    if (owners.other[0] == '\0')
+        return true;
+    struct problem unused = {0};
+    if (put)
+        (void)s3_delete(s3, owners.own, &unused);
+    return problem_set(
+        problem, 409, "BLOBS_IN_USE",
+        "The prefix of --blobs belongs to another data folder; give another prefix, or remove the object "
+        "%s below it if nobody uses that folder any more.",
+        owners.other);
+}

@@ -1,0 +1,30 @@
+#pragma once
+/*
+ * cache - the copies of objects in DATA/blobs, and which of them go when they are too many.
+ *
+ * The copy that was held last longest ago goes first: holding one sets the time of its file. One that somebody holds
+ * stays, whatever its size.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cache {
+    const char *data;
+    uint64_t most; /* bytes; 0: no limit */
+    atomic_uint_fast64_t bytes;
+    pthread_mutex_t trimming;
+    bool (*may_go)(void *context, const char *id); /* whether the object store has it */
+    void *context;
+};
+
+/* Counts what is there. The members `data`, `most`, `may_go` and `context` are set. */
+void cache_open(struct cache *cache);
+void cache_close(struct cache *cache);
+
+/* A descriptor that holds the copy until it is closed; -1 when there is none. */
+int cache_hold(const struct cache *cache, const char *id);
+
+/* So much was added; what is too much goes, when it may. */
+void cache_added(struct cache *cache, uint64_t bytes);

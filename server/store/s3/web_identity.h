@@ -1,0 +1,14 @@
+#pragma once
+/* web_identity - keys of a session for the token of a Kubernetes service account: AssumeRoleWithWebIdentity of STS. */
+#include "store/s3/request.h"
+#include "util/problem.h"
+
+struct web_identity {
+    const char *role;       /* its ARN */
+    const char *token_file; /* read anew each time: it is replaced before it ends */
+    const char *region;
+};
+
+/* *ret_ends_at is in milliseconds since 1970. Waits for the network, at most as request.h says. */
+bool web_identity_assume(const struct web_identity *identity, const atomic_bool *stop, struct s3_keys *ret_keys,
+                         int64_t *ret_ends_at, struct problem *problem);

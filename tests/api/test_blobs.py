@@ -1,0 +1,383 @@
+"""Models in an object store: the suites of models with it, its failures, copies, credentials. The store is real (tools/s3.py);
+before it stands a proxy (tools/s3_proxy.py) that checks every signature and fails as it is told."""
+
+import glob
+import hashlib
+import http.server
+import os
+import threading
+import time
+import unittest
+
+from cases import CLUSTER, DaemonCase, model
+from daemon import Daemon
+import onnx_make
+import s3
+import s3_proxy
+import test_models
+
+KEYS = {"AWS_ACCESS_KEY_ID": s3.Server.key, "AWS_SECRET_ACCESS_KEY": s3.Server.secret}
+server = None
+proxy = None
+
+
+def setUpModule():
+    global server, proxy
+    if s3.missing():
+        if os.environ.get("CI"):
+            raise AssertionError(s3.missing())
+        raise unittest.SkipTest(s3.missing())
+    server = s3.Server()
+    server.start()
+    proxy = s3_proxy.Proxy(server)
+    os.environ.update(KEYS)
+
+
+def tearDownModule():
+    for name in KEYS:
+        os.environ.pop(name, None)
+    if proxy is not None:
+        proxy.close()
+    if server is not None:
+        server.close()
+
+
+def key_of(digest, prefix="some/prefix/"):
+    return f"{prefix}blobs/{digest[:2]}/{digest[2:]}"
+
+
+class InS3(DaemonCase):
+    """One daemon per class, on a bucket of its own."""
+
+    more = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bucket = server.make_bucket()
+        cls.options = ("--workers", "2", "--blobs", f"s3://{cls.bucket}/some/prefix", "--blobs-endpoint", proxy.endpoint, *cls.more)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        proxy.fail.clear()
+        wrong, proxy.wrong = proxy.wrong, []
+        assert not wrong, f"requests that are not signed as they should be: {wrong}"
+
+    def tearDown(self):
+        left, proxy.fail = proxy.fail, []
+        self.assertEqual(left, [], "a failure that no request met")
+
+    def copies(self):
+        return [path for path in glob.glob(os.path.join(self.daemon.data, "blobs/*/*")) if not path.endswith(".json")]
+
+    def drop_copies(self):
+        for path in self.copies():
+            os.unlink(path)
+
+    def object_of(self, digest):
+        return server.request("GET", f"{self.bucket}/{key_of(digest)}")
+
+    def content(self, digest, expect=200):
+        return self.ask("GET", f"/v1/models/{digest}/content", None, expect)
+
+
+class Models(InS3, test_models.Models):
+    """All that the daemon is held to with models in its folder."""
+
+
+class Blobs(InS3):
+    def test_object_is_there_before_the_answer(self):
+        data = model(0)
+        digest = self.store(data)
+        self.assertEqual(self.object_of(digest), (200, data))
+        self.assertEqual(digest, hashlib.sha256(data).hexdigest())
+
+    def test_copy_is_fetched_for_answers_errands_and_plans(self):
+        data = model(1)
+        digest = self.store(data)
+        self.drop_copies()
+        self.assertEqual(self.content(digest).body, data)
+        self.drop_copies()
+        self.ask("POST", f"/v1/models/{digest}/inspect", b"{}", 200, Content_Type="application/json")
+        self.drop_copies()
+        plan = self.submit(data)
+        self.drop_copies()
+        self.assertEqual(self.daemon.finished(plan)["state"], "succeeded")
+        self.drop_copies()
+        self.assertGreater(len(self.ask("GET", f"/v1/plans/{plan}/model").body), len(data))
+        self.drop_copies()
+        self.ask("GET", f"/v1/plans/{plan}/simulation")
+        self.no_temporary_files()
+
+    def test_deleted_with_the_last_row(self):
+        digest = self.store(model(2))
+        self.ask("DELETE", f"/v1/models/{digest}", None, 204)
+        self.daemon.wait_for(lambda: self.object_of(digest)[0] == 404, "the removal of the object")
+        self.content(digest, 404)
+
+    def test_object_that_somebody_changed(self):
+        digest = self.store(model(3))
+        self.drop_copies()
+        self.assertEqual(server.request("PUT", f"{self.bucket}/{key_of(digest)}", body=b"something else")[0], 200)
+        self.problem("GET", f"/v1/models/{digest}/content", None, 500, "BLOB_DAMAGED")
+        self.assertEqual(self.copies(), [path for path in self.copies() if digest[2:] not in path])
+        self.no_temporary_files()
+
+    def test_object_that_is_gone(self):
+        data = model(4)
+        digest = self.store(data)
+        plan = self.submit(data)
+        self.daemon.finished(plan)
+        self.drop_copies()
+        self.assertEqual(server.request("DELETE", f"{self.bucket}/{key_of(digest)}")[0], 204)
+        self.problem("GET", f"/v1/models/{digest}/content", None, 500, "MODEL_DAMAGED")
+
+    def test_large_object_in_parts(self):
+        data = onnx_make.encode(onnx_make.big(130 << 20))
+        digest = self.store(data)
+        self.assertTrue(any("partNumber=3" in target for _, target, _ in proxy.seen))
+        status, stored = self.object_of(digest)
+        self.assertEqual((status, hashlib.sha256(stored).hexdigest()), (200, digest))
+        self.drop_copies()
+        proxy.fail.append(lambda method, target: "cut" if method == "GET" and digest[2:] in target else None)
+        self.assertEqual(hashlib.sha256(self.content(digest).body).hexdigest(), digest)
+        ranges = [headers.get("range") for method, target, headers in proxy.seen if method == "GET" and digest[2:] in target]
+        self.assertEqual(ranges[0], None)
+        self.assertEqual(ranges[-1], f"bytes={len(data) // 2}-")
+
+    def test_failures_that_pass(self):
+        for number, how in enumerate(((503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict"), (429, "TooMany"),
+                                      "lost")):
+            with self.subTest(how=how):
+                data = model(10 + number)
+                name = hashlib.sha256(data).hexdigest()[2:]
+                proxy.fail += [lambda method, target, how=how: how if method == "PUT" and name in target else None] * 2
+                self.assertEqual(self.object_of(self.store(data))[1], data)
+                self.drop_copies()
+                proxy.fail += [lambda method, target, how=how: how if method == "GET" and name in target else None] * 2
+                self.assertEqual(self.content(hashlib.sha256(data).hexdigest()).body, data)
+
+    def test_completion_that_fails_behind_200(self):
+        data = onnx_make.encode(onnx_make.big(66 << 20))
+        is_end = lambda method, target: method == "POST" and "?uploadId" in target  # noqa: E731
+        proxy.fail.append(lambda method, target: "error in 200" if is_end(method, target) else None)
+        proxy.fail.append(lambda method, target: "lost" if is_end(method, target) else None)
+        digest = self.store(data)
+        self.assertEqual(hashlib.sha256(self.object_of(digest)[1]).hexdigest(), digest)
+
+    def test_refusals_are_not_repeated(self):
+        data = model(20)
+        name = hashlib.sha256(data).hexdigest()[2:]
+        proxy.fail.append(lambda method, target: (403, "AccessDenied") if name in target else None)
+        self.problem("POST", "/v1/models", data, 503, "BLOBS_REFUSED")
+        self.assertEqual(len([1 for _, target, _ in proxy.seen if name in target]), 1)
+        self.assertEqual(self.ask("POST", "/v1/models", data, 201).json["bytes"], len(data))
+
+
+class Copies(InS3):
+    more = ("--blob-cache-bytes", "5000")
+
+    def test_copies_that_are_too_many_go(self):
+        stored = {self.store(data): data for data in (model(number) for number in range(30, 45))}
+        self.daemon.wait_for(lambda: sum(map(os.path.getsize, self.copies())) <= 5000,
+                             "the removal of copies")
+        for digest, data in stored.items():
+            self.assertEqual(self.content(digest).body, data)
+            plan = self.ask("POST", "/v1/plans", {"model": digest, "cluster": CLUSTER}, (200, 202)).json["id"]
+            self.assertEqual(self.daemon.finished(plan)["state"], "succeeded")
+
+    def test_copy_whose_object_is_gone_is_sent_again(self):
+        data = model(46)
+        digest = self.store(data)
+        server.request("DELETE", f"{self.bucket}/{key_of(digest)}")
+        for number in range(50, 65):
+            self.store(model(number))
+        self.assertEqual(self.content(digest).body, data)
+
+
+class Away(InS3):
+    def test_store_that_is_killed(self):
+        data = model(70)
+        digest = self.store(data)
+        self.drop_copies()
+        server.kill_gateway()
+        try:
+            self.problem("GET", f"/v1/models/{digest}/content", None, 503)
+            self.problem("POST", "/v1/models", model(71), 503)
+            plan = self.ask("POST", "/v1/plans", {"model": digest, "cluster": CLUSTER}, 202).json["id"]
+            time.sleep(1)
+            self.assertIn(self.ask("GET", f"/v1/plans/{plan}").json["state"], ("queued", "running"))
+            self.daemon.wait_for(lambda: "BLOBS_UNAVAILABLE" in self.ask("GET", "/readyz", None, (200, 503)).text, "/readyz")
+            self.daemon.stop()
+        finally:
+            server.start_gateway()
+        self.daemon.start()
+        self.assertEqual(self.daemon.finished(plan)["state"], "succeeded")
+        self.assertEqual(self.content(digest).body, data)
+
+    def test_orphans_are_swept(self):
+        digest = hashlib.sha256(b"an orphan").hexdigest()
+        kept = self.store(model(72))
+        self.assertEqual(server.request("PUT", f"{self.bucket}/{key_of(digest)}", body=b"an orphan")[0], 200)
+        self.daemon.stop()
+        self.daemon.start()
+        self.daemon.wait_for(lambda: self.object_of(digest)[0] == 404, "the sweep")
+        self.assertEqual(self.object_of(kept)[0], 200)
+
+
+class Sts(http.server.BaseHTTPRequestHandler):
+    """AssumeRoleWithWebIdentity."""
+
+    asked = []
+    lives = 3600
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append(body)
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lives))
+        ok = "WebIdentityToken=a.web%2Btoken&" in body + "&"
+        answer = (f"<R><Credentials><AccessKeyId>{s3.Server.key}</AccessKeyId><SecretAccessKey>{s3.Server.secret}</SecretAccessKey>"
+                  f"<SessionToken></SessionToken><Expiration>{ends}</Expiration></Credentials></R>" if ok else
+                  "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>").encode()
+        self.send_response(200 if ok else 400)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+class Credentials(unittest.TestCase):
+    def daemon(self, *options):
+        return Daemon("--workers", "1", "--blobs", f"s3://{server.make_bucket()}", "--blobs-endpoint", proxy.endpoint, *options)
+
+    def environment(self, **variables):
+        before = {name: os.environ.pop(name, None) for name in {*KEYS, *variables}}
+        os.environ.update(variables)
+
+        def restore():
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+
+        self.addCleanup(restore)
+
+    def works(self, daemon):
+        with daemon:
+            self.assertEqual(daemon.request("POST", "/v1/models", model(80)).status, 201)
+            log = "".join(daemon.log)
+        self.assertNotIn(s3.Server.secret, log)
+        self.assertNotIn("a.web", log)
+
+    def refuses(self, daemon, *words):
+        """The daemon does not start, and says why."""
+        process = daemon.spawn()
+        try:
+            log = process.communicate(timeout=60)[1].decode()
+        finally:
+            process.kill()
+            daemon.close()
+        self.assertEqual(process.returncode, 4, log)
+        for word in words:
+            self.assertIn(word, log)
+        self.assertNotIn(s3.Server.secret, log)
+
+    def write(self, daemon, name, text):
+        path = os.path.join(daemon.folder.name, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def test_file(self):
+        self.environment(AWS_ACCESS_KEY_ID="other", AWS_SECRET_ACCESS_KEY="wrong")
+        daemon = self.daemon()
+        path = self.write(daemon, "keys", f"# keys\n[default]\naws_access_key_id={s3.Server.key}\n"
+                                          f"aws_secret_access_key = {s3.Server.secret}\n[other]\naws_access_key_id = no\n")
+        daemon.options += ["--blobs-credentials-file", path]
+        self.works(daemon)
+
+    def test_file_that_fails_is_not_replaced_by_the_environment(self):
+        os.environ.update(KEYS)
+        daemon = self.daemon()
+        daemon.options += ["--blobs-credentials-file", self.write(daemon, "keys", f"aws_access_key_id={s3.Server.key}\n")]
+        self.refuses(daemon, "BLOBS_CREDENTIALS", "lacks")
+
+    def test_half_an_environment(self):
+        self.environment(AWS_ACCESS_KEY_ID=s3.Server.key, AWS_ROLE_ARN="arn:aws:iam::1:role/r")
+        self.refuses(self.daemon(), "BLOBS_CREDENTIALS", "the environment lacks")
+
+    def test_none(self):
+        self.environment()
+        self.refuses(self.daemon(), "BLOBS_CREDENTIALS", "there are none")
+
+    def test_wrong_secret(self):
+        self.environment(AWS_ACCESS_KEY_ID=s3.Server.key, AWS_SECRET_ACCESS_KEY="not this one")
+        self.refuses(self.daemon(), "BLOBS_REFUSED", "SignatureDoesNotMatch")
+        proxy.wrong.clear()
+
+    def test_web_identity(self):
+        sts = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sts)
+        threading.Thread(target=sts.serve_forever, daemon=True).start()
+        self.addCleanup(sts.server_close)
+        self.addCleanup(sts.shutdown)
+        Sts.asked.clear()
+        daemon = self.daemon()
+        path = self.write(daemon, "token", "a.web+token\n")
+        self.environment(AWS_ROLE_ARN="arn:aws:iam::1:role/r", AWS_WEB_IDENTITY_TOKEN_FILE=path,
+                         AWS_ENDPOINT_URL_STS=f"http://127.0.0.1:{sts.server_address[1]}/")
+        self.works(daemon)
+        self.assertEqual(len(Sts.asked), 1)
+        self.assertIn("Action=AssumeRoleWithWebIdentity&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fr&", Sts.asked[0])
+        Sts.lives = 200  # less than the time before its end at which a session is renewed
+        self.addCleanup(setattr, Sts, "lives", 3600)
+        daemon = self.daemon()
+        os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"] = self.write(daemon, "token", "a.web+token\n")
+        self.works(daemon)
+        self.assertGreater(len(Sts.asked), 3)
+        daemon = self.daemon()
+        os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"] = self.write(daemon, "token", "another\n")
+        self.refuses(daemon, "BLOBS_CREDENTIALS", "InvalidIdentityToken")
+
+    def test_prefix_of_another_folder(self):
+        os.environ.update(KEYS)
+        first = self.daemon()
+        with first:
+            second = Daemon(*[option for option in first.options if option != first.store and not option.startswith("--store")
+                              and not option.startswith("--lease") and option != "3"])
+            self.refuses(second, "BLOBS_IN_USE")
+
+
+class Options(unittest.TestCase):
+    def test_addresses_that_make_no_sense(self):
+        os.environ.update(KEYS)
+        for url in ("http://bucket", "s3://b", "s3://bucket/a b", "s3://Bücket/a"):
+            daemon = Daemon("--blobs", url)
+            process = daemon.spawn()
+            log = process.communicate(timeout=60)[1].decode()
+            daemon.close()
+            self.assertEqual(process.returncode, 4, log)
+            self.assertIn("BLOBS_OPTION", log)
+
+    def test_virtual_host(self):
+        """Each request goes to the bucket's own name, and is signed for it."""
+        os.environ.update(KEYS)
+        bucket = server.make_bucket()
+        host = "{bucket}.localhost"
+        with Daemon("--workers", "1", "--blobs", f"s3://{bucket}", "--blobs-endpoint",
+                    f"http://{host}:{server.port}") as daemon:
+            answer = daemon.request("POST", "/v1/models", model(90))
+            self.assertEqual(answer.status, 201, answer)
+        self.assertIn(f"blobs/{answer.json['id'][:2]}/{answer.json['id'][2:]}", server.keys(bucket))
+
+
+class Signatures(unittest.TestCase):
+    def test_second_implementation_makes_what_is_published(self):
+        for made, published in s3.published_example().items():
+            self.assertEqual(made, published)
+
+
+if __name__ == "__main__":
+    unittest.main()
