@@ -919,6 +919,74 @@ class Large(Verify):
         self.assertEqual((answer["failures"][0]["rank"], answer["failures"][0]["operator"]), (13, "Tanh"))
 
 
+class Signal(Verify):
+    """The transform of frames against the same spelt out: frames by Gather, and products with cosines and sines."""
+
+    LENGTH, SIZE = 12, 4
+
+    def original(self, step=2, onesided=1):
+        nodes = [make.graph_input("x", [2, self.LENGTH, 1]), Weight(self.SIZE, seed="w").proto("window"), whole("step", step),
+                 make.node("STFT", ["x", "step", "window"], ["y"], onesided=onesided)]
+        return bytes_of(*nodes, make.graph_output("y", [2, 5, 3 if onesided else self.SIZE, 2]))
+
+    def rank(self, step=2, onesided=1, windowed=True, sign=-1.0):
+        bins = 3 if onesided else self.SIZE
+        cosines, sines = [1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]
+        turned = [table[n * k % 4] * factor for table, factor in ((cosines, 1.0), (sines, sign)) for n in range(4) for k in range(bins)]
+        places = [frame * step + n for frame in range(5) for n in range(4)]
+        nodes = [make.graph_input("x", [2, self.LENGTH, 1]), Weight(self.SIZE, seed="w").proto("window"), ints("places", *places),
+                 Weight.of([4, bins], turned[:4 * bins]).proto("c"), Weight.of([4, bins], turned[4 * bins:]).proto("s"),
+                 ints("shape", 2, 5, 4), ints("-1", -1), make.node("Gather", ["x", "places"], ["g"], axis=1),
+                 make.node("Reshape", ["g", "shape"], ["f"]),
+                 make.node("Mul", ["f", "window"], ["w"]) if windowed else make.node("Identity", ["f"], ["w"]),
+                 make.node("MatMul", ["w", "c"], ["re"]), make.node("MatMul", ["w", "s"], ["im"]),
+                 make.node("Unsqueeze", ["re", "-1"], ["re.u"]), make.node("Unsqueeze", ["im", "-1"], ["im.u"]),
+                 make.node("Concat", ["re.u", "im.u"], ["part"], axis=3)]
+        return bytes_of(*nodes, make.node("Identity", ["part"], ["y"]), make.graph_output("y", [2, 5, bins, 2]))
+
+    def test_spelt_out(self):
+        for onesided in 0, 1:
+            self.proved(self.original(onesided=onesided), [self.rank(onesided=onesided)])
+
+    def test_twins(self):
+        self.refuted(self.original(), [self.rank(windowed=False)])
+        self.refuted(self.original(), [self.rank(sign=1.0)])
+        self.refuted(self.original(), [self.rank(step=1)])
+
+
+class Padded(Verify):
+    """Attention of com.microsoft with a mask of padding, against the same spelt out; a sum of no key is taken for 1."""
+
+    def inputs(self):
+        return [make.graph_input("q", [2, 2, 4]), make.graph_input("k", [2, 3, 4]), make.graph_input("v", [2, 3, 4]),
+                make.graph_input("m", [2, 3], 6)]
+
+    def original(self, **more):
+        return bytes_of(*self.inputs(), make.node("MultiHeadAttention", ["q", "k", "v", "", "m"], ["y"], domain=MS, num_heads=1, **more),
+                        make.graph_output("y", [2, 2, 4]))
+
+    def rank(self, value=-10000.0, kept=0, axis=1):
+        nodes = [number("scale", 0.5), number("none", 0), number("hidden", value), number("one", 1), ints("axis", axis), ints("-1", -1),
+                 make.delimited(5, make.integer(2, 6), make.delimited(8, "zero"), make.delimited(9, struct.pack("<i", kept))),
+                 make.node("Transpose", ["k"], ["k.t"], perm=[0, 2, 1]), make.node("MatMul", ["q", "k.t"], ["s"]),
+                 make.node("Mul", ["s", "scale"], ["scaled"]), make.node("Greater", ["m", "zero"], ["kept"]),
+                 make.node("Where", ["kept", "none", "hidden"], ["f"]), make.node("Unsqueeze", ["f", "axis"], ["f.u"]),
+                 make.node("Add", ["scaled", "f.u"], ["b"]), make.node("ReduceMax", ["b"], ["most"], axes=[2]),
+                 make.node("Sub", ["b", "most"], ["d"]), make.node("Exp", ["d"], ["e"]),
+                 make.node("ReduceSum", ["e", "-1"], ["sum"], keepdims=1), make.node("Max", ["sum", "one"], ["least"]),
+                 make.node("Div", ["e", "least"], ["p"]), make.node("MatMul", ["p", "v"], ["y"])]
+        return bytes_of(*self.inputs(), *nodes, make.graph_output("y", [2, 2, 4]))
+
+    def test_spelt_out(self):
+        self.proved(self.original(), [self.rank()])
+        self.proved(self.original(mask_filter_value=-7.0), [self.rank(value=-7.0)])
+
+    def test_twins(self):
+        for value, broken in (-7.0, {"value": -7.5}), (-0.5, {"value": -0.5, "kept": 1}), (-0.5, {"value": 0.5}):
+            answer = self.answer(self.original(mask_filter_value=value), [self.rank(**broken)], REFUTED)
+            self.assertEqual(answer["verdict"], "refuted")
+
+
 class Decided(Verify):
     def one(self, *nodes, weights=()):
         return bytes_of(make.graph_input("x", [2, 4]), *weights, *nodes, make.graph_output("y", [2, 4]))

@@ -252,16 +252,52 @@ static const struct sp_numbers *with_bias(struct sp_steps *steps, uint32_t input
     return sp_step(steps, x, own, sp_number_add);
 }
 
+#define MASK_FILTER_VALUE (-10000.0) /* the attribute's default */
+
+/* What a padding mask adds to the scores, [b, 1, 1 or queries, keys]: 0, or the filter's value for keys behind a length [b],
+   or where the mask [b, keys] or [b, queries, keys] is not above 0. */
+static struct sp_numbers *filter(struct sp_steps *steps, const struct sp_numbers *mask, const struct sp_numbers *k)
+{
+    struct sp_call *call = steps->call;
+    if (steps->status != SP_OK)
+        return NULL;
+    const struct sp_index_axis one = sp_index_all(1), *batch = &mask->axes[0],
+                               *last = mask->rank == 1 ? &k->axes[2] : &mask->axes[mask->rank - 1];
+    const struct sp_index_axis axes[] = {*batch, one, mask->rank == 3 ? mask->axes[1] : one, *last};
+    const double value = sp_node_float(call->node, "mask_filter_value", (float)MASK_FILTER_VALUE);
+    const struct sp_number none = sp_number_of_real(value);
+    struct sp_numbers *out = NULL;
+    steps->status = last->extent == k->axes[2].extent
+                        ? sp_numbers_create(call->arena, k->dtype, 4, axes, &out, call->err)
+                        : sp_call_refuse(call, "its mask does not have as many keys as it has");
+    for (uint64_t i = 0; steps->status == SP_OK && i < out->count; i++) {
+        const struct sp_number own = mask->items[mask->rank == 1 ? i / last->count : i];
+        const int64_t bound = mask->rank == 1 ? sp_index_at(last, (uint32_t)(i % last->count)) : 0;
+        out->items[i] =
+            (struct sp_number){(int64_t)own.field > bound ? 0 : none.field, own.real > (double)bound ? 0 : none.real};
+    }
+    return out;
+}
+
+/* Whether a padding mask is one of these; the other forms are places in a packed sequence. */
+static bool is_filter(const struct sp_numbers *mask, const struct sp_numbers *q)
+{
+    return mask->rank >= 1 && mask->rank <= 3 && !sp_dtype_is_float(mask->dtype) &&
+           mask->axes[0].extent == q->axes[0].extent &&
+           (mask->rank < 3 || mask->axes[1].extent == 1 || mask->axes[1].extent == q->axes[1].extent);
+}
+
 /* com.microsoft's, of queries, keys and values apart; (q, k, v, bias, padding, added, past key, past value) */
 static enum sp_status evaluate_multi_head(struct sp_call *call)
 {
     struct sp_steps steps = {call, SP_OK};
     const int64_t heads = sp_node_int(call->node, "num_heads", 0);
-    const struct sp_numbers *past = sp_call_in(call, 6);
+    const struct sp_numbers *past = sp_call_in(call, 6), *padding = sp_call_in(call, 4);
     if (!has_heads(call, 3, 4) || call->in[IN_Q]->rank != 3 ||
-        (call->in[IN_K]->rank != 3 && sp_call_in(call, 3) != NULL) || sp_call_in(call, 4) != NULL || call->in_count > 8)
+        (call->in[IN_K]->rank != 3 && sp_call_in(call, 3) != NULL) ||
+        (padding != NULL && !is_filter(padding, call->in[IN_Q])) || call->in_count > 8)
         return sp_evaluate_by_rule(call);
-    const struct attention attention = {
+    struct attention attention = {
         .q = apart(&steps, with_bias(&steps, IN_Q), heads),
         .k = behind(&steps, past, apart(&steps, with_bias(&steps, IN_K), heads)),
         .v = behind(&steps, sp_call_in(call, 7), apart(&steps, with_bias(&steps, IN_V), heads)),
@@ -269,6 +305,10 @@ static enum sp_status evaluate_multi_head(struct sp_call *call)
         .past = length_of(past),
         .before = -1,
         .after = sp_node_int(call->node, "unidirectional", 0) != 0 ? 0 : -1};
+    if (padding != NULL) {
+        const struct sp_numbers *added = filter(&steps, padding, attention.k);
+        attention.mask = attention.mask != NULL ? sp_step(&steps, attention.mask, added, sp_number_add) : added;
+    }
     return attend(&steps, &attention);
 }
 

@@ -7,7 +7,7 @@ static const struct sp_evaluator_entry *const tables[] = {
     sp_evaluators_reductions, sp_evaluators_windows,   sp_evaluators_constants, sp_evaluators_recurrent,
     sp_evaluators_norms,      sp_evaluators_attention, sp_evaluators_losses,    sp_evaluators_quantised,
     sp_evaluators_scattered,  sp_evaluators_resized,   sp_evaluators_selected,  sp_evaluators_linear_attention,
-    sp_evaluators_experts,
+    sp_evaluators_experts,    sp_evaluators_signal,
 };
 
 static const struct sp_evaluator_entry *find_in(const struct sp_evaluator_entry *table, const char *name)

@@ -41,7 +41,7 @@ extern const struct sp_evaluator_entry sp_evaluators_movement[], sp_evaluators_p
     sp_evaluators_products[], sp_evaluators_reductions[], sp_evaluators_windows[], sp_evaluators_constants[],
     sp_evaluators_recurrent[], sp_evaluators_norms[], sp_evaluators_attention[], sp_evaluators_losses[],
     sp_evaluators_quantised[], sp_evaluators_scattered[], sp_evaluators_resized[], sp_evaluators_selected[],
-    sp_evaluators_linear_attention[], sp_evaluators_experts[];
+    sp_evaluators_linear_attention[], sp_evaluators_experts[], sp_evaluators_signal[];
 
 /* Computes the outputs of a node out of its inputs. */
 enum sp_status sp_evaluate_node(struct sp_call *call);
