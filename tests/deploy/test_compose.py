@@ -7,7 +7,7 @@ import common
 import yaml
 
 FOLDER = os.path.join(common.DEPLOY, "compose")
-FILES = ("compose.yaml", "compose.postgres.yaml")
+FILES = ("compose.yaml", "compose.postgres.yaml", "compose.s3.yaml")
 
 
 class Compose(unittest.TestCase):
@@ -33,7 +33,7 @@ class Compose(unittest.TestCase):
     def test_no_secret_is_written_down(self):
         for name, service in self.services.items():
             for key, value in service.get("environment", {}).items():
-                if re.search("PASSWORD|TOKEN|KEY", key):
+                if re.search("PASSWORD|TOKEN|KEY|CREDENTIALS", key):
                     self.assertTrue(value.startswith("/run/secrets/"), (name, key))
                     self.assertIn(value.removeprefix("/run/secrets/"), {secret for file in self.files.values() for secret in file["secrets"]})
         self.assertIn("secrets/", common.text_of(FOLDER, ".gitignore"))
@@ -45,7 +45,7 @@ class Compose(unittest.TestCase):
                 if source.startswith("."):
                     self.assertTrue(os.path.exists(os.path.join(FOLDER, source)), source)
                 else:
-                    self.assertIn(source, {one for file in self.files.values() for one in file["volumes"]})
+                    self.assertIn(source, {one for file in self.files.values() for one in file.get("volumes", ())})
 
     def test_stopping(self):
         daemon = self.services["shardplan"]
