@@ -1,9 +1,12 @@
 // Measures the models of `shardplan calibrate --emit DIR` with ONNX Runtime for Node.
 //
-//     npm install onnxruntime-node && node calibrate.mjs DIR [--threads 1] [--seconds 0.3] [--only TEXT]
+//     npm install onnxruntime-node && node calibrate.mjs DIR [--threads 1] [--processes 1] [--seconds 0.3] [--only TEXT]
 //
 // Writes DIR/times.csv, and a profile of ONNX Runtime for each kernel that is timed by itself. A kernel is repeated until
-// its three shortest times agree within 10 %, or a while that grows with --seconds is over.
+// its three shortest times agree within 10 %, or a while that grows with --seconds is over. With --processes N it is one of
+// N processes that run each kernel at the same time, on --threads cores each (by taskset, where there is one): what a device
+// takes whose neighbours share memory, caches and clock with it.
+import { execFileSync, fork } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -11,7 +14,7 @@ import { pathToFileURL } from 'node:url';
 
 const AGREE = 0.1, LEAST = 5, ROUNDS = 8;
 
-const folder = process.argv[2], options = { threads: '1', seconds: '0.3', only: '' };
+const folder = process.argv[2], options = { threads: '1', processes: '1', seconds: '0.3', only: '' };
 for (let i = 3; i < process.argv.length; i += 2) options[process.argv[i].replace(/^--/, '')] = process.argv[i + 1];
 const budget = Number(options.seconds) * 1000;
 
@@ -43,8 +46,56 @@ const agree = (times) => {
   return sorted.length >= LEAST && sorted[0] > 0 && sorted[2] <= sorted[0] * (1 + AGREE);
 };
 
+/* ---- other devices of the host ---- */
+
+function pin(number) {
+  const threads = Number(options.threads), cores = `${number * threads}-${number * threads + threads - 1}`;
+  try {
+    execFileSync('taskset', ['-a', '-c', '-p', cores, String(process.pid)], { stdio: 'ignore' });
+  } catch {
+    console.error(`process ${number} is not bound to cores ${cores}`);
+  }
+}
+
+// Runs the model that was last asked for, over and over, and says when it has begun.
+async function accompany(number) {
+  let wanted = '', model = '', session, feeds;
+  pin(number);
+  process.on('message', (next) => { wanted = next; });
+  process.on('disconnect', () => process.exit());
+  for (;;) {
+    if (wanted !== model) {
+      await session?.release();
+      session = undefined;
+      model = wanted;
+      try {
+        session = await ort.InferenceSession.create(model, sessionOptions());
+        feeds = feedsOf(session);
+      } catch {} // whoever measures tells it
+      process.send(model);
+    }
+    if (session) await session.run(feeds);
+    await new Promise((resolve) => { session ? setImmediate(resolve) : setTimeout(resolve, 1); });
+  }
+}
+
+const others = [];
+function startOthers() {
+  if (Number(options.processes) > 1) pin(0);
+  for (let i = 1; i < Number(options.processes); i++) {
+    const other = fork(process.argv[1], [folder, '--threads', options.threads, '--companion', String(i)]);
+    other.on('exit', () => { if (!other.isEnded) { console.error(`process ${i} has ended`); process.exit(1); } });
+    others.push(other);
+  }
+}
+
+const runAlong = (model) => Promise.all(others.map((other) => new Promise((resolve) => { other.once('message', resolve); other.send(model); })));
+
+/* ---- measuring ---- */
+
 // Seconds of whole runs.
 async function timeRuns(model) {
+  await runAlong(model);
   const session = await ort.InferenceSession.create(model, sessionOptions()), feeds = feedsOf(session), times = [];
   await session.run(feeds);
   for (const begin = performance.now(), end = begin + budget * ROUNDS; ;) {
@@ -72,6 +123,7 @@ function nodesOf(profile) {
 async function profileNodes(model, name) {
   const prefix = path.join(folder, `${name}.profile`), seen = new Map();
   for (const file of fs.readdirSync(folder)) if (file.startsWith(`${name}.profile`)) fs.rmSync(path.join(folder, file));
+  await runAlong(model);
   for (let round = 0; round < ROUNDS; round++) {
     const session = await ort.InferenceSession.create(model, sessionOptions({ enableProfiling: true, profileFilePrefix: `${prefix}${round}` }));
     const feeds = feedsOf(session);
@@ -84,8 +136,10 @@ async function profileNodes(model, name) {
   }
 }
 
+if (options.companion) await accompany(Number(options.companion)); // until the process that measures leaves
+startOthers();
 const [head, ...rows] = fs.readFileSync(path.join(folder, 'set.csv'), 'utf8').trim().split('\n').map((line) => line.split(','));
-const output = [`# runtime: ONNX Runtime ${ort.env.versions.node ?? ort.env.versions.common}, CPUExecutionProvider`,
+const output = [`# runtime: ONNX Runtime ${ort.env.versions.node ?? ort.env.versions.common}, CPUExecutionProvider${others.length > 0 ? `, ${others.length + 1} processes at once` : ''}`,
   `# date: ${new Date().toISOString().slice(0, 10)}`, 'kernel,dtype,shape,seconds'];
 let base = 0;
 for (const row of rows) {
@@ -103,5 +157,9 @@ for (const row of rows) {
   } catch (error) {
     console.error(`${entry.file} is left out: ${String(error.message ?? error).split('\n')[0]}`);
   }
+}
+for (const other of others) {
+  other.isEnded = true;
+  other.disconnect();
 }
 fs.writeFileSync(path.join(folder, 'times.csv'), output.join('\n') + '\n');

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measures the models of `shardplan calibrate --emit DIR` with ONNX Runtime for Python.
 
-    pip install onnxruntime numpy && python3 calibrate.py DIR [--threads 1] [--provider CUDAExecutionProvider]
+    pip install onnxruntime numpy && python3 calibrate.py DIR [--threads 1] [--processes 1] [--provider CUDAExecutionProvider]
 
 Writes DIR/times.csv, and a profile of ONNX Runtime for each kernel that is timed by itself (of processors; on other devices
 all kernels are timed by whole runs, since a profile only tells what the host did). A kernel is repeated until its three
-shortest times agree within 10 %, or a while that grows with --seconds is over. Collectives: mpirun -n RANKS python3 ...
+shortest times agree within 10 %, or a while that grows with --seconds is over. With --processes N it is one of N processes that run each kernel at the
+same time, on --threads cores each (on Linux bound to them): what a device takes whose neighbours share memory, caches and clock
+with it. Collectives: mpirun -n RANKS python3 ...
 """
 import argparse
 import csv
@@ -13,7 +15,9 @@ import datetime
 import glob
 import json
 import os
+import subprocess
 import sys
+import threading
 import time
 
 AGREE, LEAST, ROUNDS = 0.1, 5, 8
@@ -24,11 +28,74 @@ def agree(times):
     return len(times) >= LEAST and times[0] > 0 and times[2] <= times[0] * (1 + AGREE)
 
 
+def bind(options, number):
+    """To cores of its own, where the system can."""
+    cores = range(number * options.threads, (number + 1) * options.threads)
+    try:
+        os.sched_setaffinity(0, cores)
+    except (AttributeError, OSError):
+        print(f"process {number} is not bound to cores {cores.start}-{cores.stop - 1}", file=sys.stderr)
+
+
+class Others:
+    """Processes that run what is measured at the same time."""
+
+    def __init__(self, options):
+        self.processes = []
+        if options.processes > 1:
+            bind(options, 0)
+        for number in range(1, options.processes):
+            command = [sys.executable, os.path.abspath(__file__), options.folder, "--threads", str(options.threads), "--provider",
+                       options.provider, "--companion", str(number)]
+            self.processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+
+    def run(self, model):
+        """Comes back when all run the model."""
+        for process in self.processes:
+            process.stdin.write(model + "\n")
+            process.stdin.flush()
+        for process in self.processes:
+            if process.stdout.readline() == "":
+                sys.exit("a process that runs beside the measured one has ended")
+
+    def end(self):
+        for process in self.processes:
+            process.stdin.close()
+            process.wait()
+
+
+def accompany(runner):
+    """Runs the model that was last asked for, over and over, and says when it has begun."""
+    bind(runner.options, runner.options.companion)
+    lines, model, session = [""], "", None
+
+    def read():
+        for line in sys.stdin:
+            lines.append(line.rstrip("\n"))
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        if lines[-1] != model:
+            model, session = lines[-1], None
+            try:
+                session = runner.session(model)
+                binding = runner.bound(session)
+            except Exception:  # whoever measures tells it
+                session = None
+            print(model, flush=True)
+        if session is not None:
+            session.run_with_iobinding(binding)
+        else:
+            time.sleep(0.001)
+
+
 class Runner:
     def __init__(self, options, ort, numpy):
         self.options, self.ort, self.numpy = options, ort, numpy
         self.rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "0")))
         self.ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", os.environ.get("PMI_SIZE", "1")))
+        self.others = None
         self.device = "cpu" if options.provider == "CPUExecutionProvider" else "cuda"
 
     def session(self, model, profile=None):
@@ -94,6 +161,7 @@ class Runner:
     def measure(self, entry, base):
         """Rows of CSV, and the seconds of a run itself."""
         model, copies = os.path.join(self.options.folder, entry["file"]), int(entry["copies"])
+        self.others.run(model)
         if entry["timing"] == "node" and self.device == "cpu":
             self.profile_nodes(model, entry["file"][: -len(".onnx")])
             return [], base
@@ -108,6 +176,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="that run at the same time")
+    parser.add_argument("--companion", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--provider", default="CPUExecutionProvider")
     parser.add_argument("--only", default="", help="models whose names have this text")
@@ -115,6 +185,9 @@ def main():
     import numpy
     import onnxruntime
     runner, base = Runner(options, onnxruntime, numpy), 0.0
+    if options.companion > 0:
+        accompany(runner)
+    runner.others = Others(options)
     rows = [["kernel", "dtype", "shape", "seconds"]]
     with open(os.path.join(options.folder, "set.csv"), encoding="utf-8") as file:
         entries = list(csv.DictReader(file))
@@ -126,10 +199,12 @@ def main():
             rows += more
         except Exception as error:  # what a runtime cannot do is told and left out
             print(f"{entry['file']} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
+    runner.others.end()
     if runner.rank == 0:
+        beside = f", {options.processes} processes at once" if options.processes > 1 else ""
         name = "times.csv" if runner.ranks == 1 else f"times-{runner.ranks}.csv"
         with open(os.path.join(options.folder, name), "w", encoding="utf-8", newline="") as file:
-            file.write(f"# runtime: ONNX Runtime {onnxruntime.__version__}, {options.provider}\n")
+            file.write(f"# runtime: ONNX Runtime {onnxruntime.__version__}, {options.provider}{beside}\n")
             file.write(f"# date: {datetime.date.today().isoformat()}\n")
             csv.writer(file, lineterminator="\n").writerows(rows)
 

@@ -12,6 +12,9 @@
 //            Runtime's arena with its 'basic' optimisations, which arena_bytes is of; and for comparison with 'all' of them
 //            (then normalisations and activations are one operator each, and take less) and 'disabled' (then what follows
 //            from weights alone is computed in every run, in the arena)
+// For predictions of two processes that slow each other, describe the device as one of two at work:
+//     shardplan calibrate --emit set && node set/calibrate.mjs set --processes 2    (in tests/conformance)
+//     shardplan calibrate --from set --name this-core --memory 8e9 --threads 1 -o core.json    then --device core.json
 // Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -131,13 +131,15 @@ class Calibrate(Case):
         self.emitted()
         self.file("numpy.py", FAKE_NUMPY.encode())
         self.file("onnxruntime.py", FAKE_RUNTIME.encode())
-        for provider, runs in (("CPUExecutionProvider", False), ("CUDAExecutionProvider", True)):
+        for provider, runs, processes in (("CPUExecutionProvider", False, 1), ("CUDAExecutionProvider", True, 1),
+                                          ("CPUExecutionProvider", False, 2)):
             result = subprocess.run([sys.executable, self.path("set/calibrate.py"), self.path("set"), "--seconds", "0.001", "--provider",
-                                     provider], env=dict(os.environ, PYTHONPATH=self.folder), capture_output=True, check=True)
+                                     provider, "--processes", str(processes)], env=dict(os.environ, PYTHONPATH=self.folder), capture_output=True, check=True)
             self.assertIn(b"softmax.float32.64x16.onnx is left out: no such kernel", result.stderr)
             with open(self.path("set/times.csv"), encoding="utf-8") as file:
                 text = file.read()
-            self.assertIn(f"# runtime: ONNX Runtime 9.9, {provider}\n", text)
+            beside = f", {processes} processes at once" if processes > 1 else ""
+            self.assertIn(f"# runtime: ONNX Runtime 9.9, {provider}{beside}\n", text)
             self.assertIn("\nlaunch,float32,16x32,", text)
             self.assertEqual("\nadd,float32,98304," in text, runs)
             self.assertEqual(any(name.startswith("add.float32.98304.profile") for name in os.listdir(self.path("set"))), True)
