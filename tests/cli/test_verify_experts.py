@@ -132,6 +132,15 @@ class Mixture(ranks_of.Verify):
         self.refuted(self.original(), [self.by_inner(rank, 3, shift=-1 if rank == 2 else 0) for rank in range(3)])
         self.refuted(self.original(), [self.by_inner(rank, 2, reduces=False) for rank in range(2)])
 
+    def test_operands_of_other_ranks(self):
+        """A third layer that is no stack of matrices is refused, and nothing is read beyond its axes."""
+        for dims in [EXPERTS], [EXPERTS, INNER], [1, 1, 1, 1]:
+            node = make.node("MoE", ["x", "s", "fc1", "b1", "fc2", "b2", "fc3"], ["y"], domain=MS, k=2)
+            model = bytes_of(*self.scores(), *self.weights(), Weight(*dims).proto("fc3"), node,
+                             make.graph_output("y", [TOKENS, HIDDEN]))
+            answer = self.answer(model, [model], ranks_of.UNDECIDED)
+            self.assertEqual(answer["verdict"], "undecided")
+
     def test_an_open_choice_is_the_same_on_all(self):
         """Which expert a sparse mixer takes second is its own affair: parts of each are proved, parts of them are not."""
         original = self.original(use_sparse_mixer=1)

@@ -384,7 +384,8 @@ static const char *what_is_missing(const struct sp_call *call, const struct laye
     const struct sp_numbers *x = sp_call_in(call, IN_X), *router = sp_call_in(call, IN_ROUTER);
     if (x == NULL || router == NULL || (x->rank != 2 && x->rank != 3) || router->rank != 2 ||
         !is_matrix_of_experts(operand(call, layers[0].weights)) ||
-        !is_matrix_of_experts(operand(call, layers[1].weights)))
+        !is_matrix_of_experts(operand(call, layers[1].weights)) ||
+        (operand(call, layers[2].weights) != NULL && !is_matrix_of_experts(operand(call, layers[2].weights))))
         return "its operands do not fit";
     for (uint32_t i = IN_MORE; i < call->in_count; i++) {
         if (call->in[i] != NULL)
