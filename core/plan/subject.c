@@ -7,6 +7,7 @@
 #include "infer/complete.h"
 #include "infer/stored.h"
 #include "plan/cost_graph.h"
+#include "plan/service/service.h"
 
 #define OPERANDS_LOOKED_AT 64 /* outputs of one node whose devices are put together */
 
@@ -291,6 +292,14 @@ enum sp_status sp_subject_on_route(const struct sp_subject *subject, uint32_t ro
     return status == SP_OK ? sp_subject_from_plan(subject->job, other, ret_subject, err) : status;
 }
 
+static void take_service(struct sp_subject *subject, const struct sp_service *service)
+{
+    if (service == NULL || !service->is_llm || service->pools != NULL)
+        return;
+    subject->steps =
+        (struct sp_subject_steps){true, service->chunk, (service->concurrency + service->copies - 1) / service->copies};
+}
+
 enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *plan, struct sp_subject **ret_subject,
                                     struct sp_error *err)
 {
@@ -300,6 +309,7 @@ enum sp_status sp_subject_from_plan(struct sp_job *job, const struct sp_plan *pl
         return sp_fail_memory(err);
     take_job(subject, job);
     subject->plan = plan;
+    take_service(subject, plan->service);
     if (plan->model == NULL)
         return subject_of_costs(subject, plan, ret_subject, err);
     enum sp_status status = sp_plan_annotations(plan, &annotations, err);

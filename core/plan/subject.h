@@ -28,6 +28,13 @@ struct sp_subject_node {
     const int64_t *devices; /* ascending; equal lists are one pointer */
 };
 
+/* What steps of a language model's service have: on one copy, where prompts and steps share its devices. */
+struct sp_subject_steps {
+    bool are_known;    /* the plan is of such a service */
+    int64_t chunk;     /* positions of prompts at most; 0: prompts run whole */
+    int64_t sequences; /* in flight */
+};
+
 struct sp_subject {
     struct sp_arena *arena; /* of the job */
     const char *name;       /* of the model, as the caller calls it */
@@ -40,8 +47,9 @@ struct sp_subject {
     const char *const *device_names;     /* device_count of them, or NULL */
     const struct sp_subject_node *nodes; /* by index in the main graph, or of the plan's workload */
     int32_t stage_count;                 /* 1 + the largest stage, 0 without stages */
-    const struct sp_plan *plan;          /* with figures; NULL for a model that only has annotations */
-    const uint32_t *cluster_devices;     /* with a plan: which device of its cluster each device is */
+    struct sp_subject_steps steps;
+    const struct sp_plan *plan;      /* with figures; NULL for a model that only has annotations */
+    const uint32_t *cluster_devices; /* with a plan: which device of its cluster each device is */
 
     struct sp_job *job; /* that the model, or the plan, is of */
 

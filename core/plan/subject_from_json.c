@@ -4,6 +4,7 @@
 
 #include "plan/internal.h"
 #include "plan/micro/micro.h"
+#include "plan/service/traffic.h"
 #include "plan/subject.h"
 
 #define ROUNDING 1e-9 /* the share by which equal figures may differ on another machine */
@@ -160,6 +161,19 @@ enum sp_status sp_plan_from_json(const struct sp_job_options *options, const jso
     return status == SP_OK ? plan_again(options, plan, within, ret_job, ret_plan, err) : status;
 }
 
+/* What its service has in a step, which the record does not say. */
+static void read_service(const json_t *plan, struct sp_subject *subject)
+{
+    const json_t *service = json_object_get(plan, "service");
+    const json_int_t copies = json_integer_value(json_object_get(service, "copies")),
+                     sequences = json_integer_value(json_object_get(service, "concurrency")),
+                     chunk = json_integer_value(json_object_get(service, "chunked_prefill"));
+    if (json_object_get(service, "pools") != NULL || copies < 1 || copies > SP_MAX_DEVICES || sequences < 1 ||
+        sequences > SP_MAX_CONCURRENCY || chunk < 0 || chunk > SP_MAX_CHUNK)
+        return;
+    subject->steps = (struct sp_subject_steps){true, chunk, (sequences + copies - 1) / copies};
+}
+
 enum sp_status sp_subject_from_json(const struct sp_job_options *options, const json_t *plan,
                                     struct sp_subject **ret_subject, struct sp_error *err)
 {
@@ -176,6 +190,7 @@ enum sp_status sp_subject_from_json(const struct sp_job_options *options, const 
         sp_arena_destroy(arena);
         return status;
     }
+    read_service(plan, subject);
     subject->owned_job = job;
     subject->owned_arena = arena;
     *ret_subject = subject;

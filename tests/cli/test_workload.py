@@ -582,6 +582,20 @@ class Workload(test_cli.Case):
                 ({"phases": [{"name": "a"}], "concurrency": 1}, "MEMBER_UNKNOWN", "/concurrency")):
             with self.subTest(workload):
                 self.refused(workload, code, where)
+
+    def test_options_of_servers(self):
+        """vLLM counts prompts and sequences of a step together, SGLang the prompts alone; without chunks neither cuts."""
+        for more, of_vllm, of_sglang in (
+                ({"chunked_prefill": 16}, "--enable-chunked-prefill --max-num-batched-tokens 28",
+                 "--chunked-prefill-size 16 --enable-mixed-chunk"),
+                ({}, "--no-enable-chunked-prefill", "--chunked-prefill-size -1")):
+            plan = self.path("options.json")
+            self.done("plan", self.model, "--cluster", self.cluster(1), "--workload",
+                      self.workload({**LLM, **more}), "--plan", plan)
+            for name, words in (("vllm-args", of_vllm), ("sglang-args", of_sglang)):
+                said = self.done("export", plan, "--model", self.model, "--format", name).stdout.decode()
+                self.assertTrue(said.endswith(f" {words}\n"), said)
+
     def test_files_of_a_service(self):
         """The plan is made again from its JSON, and its text says what users see."""
         plan = self.path("plan.json")

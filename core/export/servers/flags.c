@@ -8,6 +8,11 @@
  *   mlx            --backend ring, and --pipeline for a pipeline
  *   exo            shard metadata of each rank, as POST /instance takes them
  *
+ * Of a service of a language model vLLM and SGLang are told its chunks, since both cut prompts when nothing is said: vLLM's
+ * --max-num-batched-tokens counts the prompts of a step and a token of each sequence in flight, SGLang's
+ * --chunked-prefill-size the prompts alone, which --enable-mixed-chunk lets run beside the sequences. Where prompts run
+ * whole it is --no-enable-chunked-prefill, and --chunked-prefill-size -1.
+ *
  * Variables of the environment stand in a line of their own, before the options; they are left out where all stages have
  * equally many layers. Sources: docs of vLLM, SGLang, TensorRT-LLM (TorchLlmArgs), llama.cpp (docs/multi-gpu.md), MLX-LM
  * (models/pipeline.py) and exo (shared/types/worker).
@@ -45,6 +50,7 @@ static enum sp_status tell_splits(struct sp_export *out, const struct sp_layered
 
 enum sp_status sp_export_vllm(struct sp_export *out, struct sp_error *err)
 {
+    const struct sp_subject_steps *steps = &out->subject->steps;
     struct sp_layered layered;
     enum sp_status status = sp_layered_find(out, "vLLM", &layered, err);
     if (status != SP_OK)
@@ -54,12 +60,20 @@ enum sp_status sp_export_vllm(struct sp_export *out, struct sp_error *err)
                      layered.stages);
     if (layered.copies > 1)
         sp_export_printf(out, " --data-parallel-size %" PRIu32, layered.copies);
-    sp_export_text(out, layered.has_experts ? " --enable-expert-parallel\n" : "\n");
+    if (layered.has_experts)
+        sp_export_text(out, " --enable-expert-parallel");
+    if (steps->chunk > 0)
+        sp_export_printf(out, " --enable-chunked-prefill --max-num-batched-tokens %" PRId64,
+                         steps->chunk + steps->sequences);
+    else if (steps->are_known)
+        sp_export_text(out, " --no-enable-chunked-prefill");
+    sp_export_text(out, "\n");
     return tell_splits(out, &layered, err);
 }
 
 enum sp_status sp_export_sglang(struct sp_export *out, struct sp_error *err)
 {
+    const struct sp_subject_steps *steps = &out->subject->steps;
     struct sp_layered layered;
     enum sp_status status = sp_layered_find(out, "SGLang", &layered, err);
     if (status != SP_OK)
@@ -70,6 +84,10 @@ enum sp_status sp_export_sglang(struct sp_export *out, struct sp_error *err)
         sp_export_printf(out, " --dp-size %" PRIu32, layered.copies);
     if (layered.has_experts)
         sp_export_printf(out, " --ep-size %" PRIu32, layered.tensor);
+    if (steps->chunk > 0)
+        sp_export_printf(out, " --chunked-prefill-size %" PRId64 " --enable-mixed-chunk", steps->chunk);
+    else if (steps->are_known)
+        sp_export_text(out, " --chunked-prefill-size -1");
     sp_export_text(out, "\n");
     return tell_splits(out, &layered, err);
 }

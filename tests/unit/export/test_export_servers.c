@@ -87,6 +87,38 @@ Test(export_servers, options_are_those_of_the_plan_or_it_is_refused)
     }
 }
 
+/* Of a service: what steps of a copy have, where that is known. */
+Test(export_servers, chunks_of_prompts_are_those_of_the_service)
+{
+    static const struct {
+        const char *format;
+        struct sp_subject_steps steps;
+        const char *expected;
+    } of_steps[] = {
+        {"vllm-args", {true, 512, 24}, " --enable-chunked-prefill --max-num-batched-tokens 536\n"},
+        {"vllm-args", {true, 0, 24}, " --no-enable-chunked-prefill\n"},
+        {"vllm-args", {false, 0, 0}, "\n"},
+        {"sglang-args", {true, 512, 24}, " --chunked-prefill-size 512 --enable-mixed-chunk\n"},
+        {"sglang-args", {true, 0, 24}, " --chunked-prefill-size -1\n"},
+        {"sglang-args", {false, 0, 0}, "\n"},
+        {"trtllm-args", {true, 512, 24}, "\n"},
+    };
+    for (size_t i = 0; i < sizeof of_steps / sizeof *of_steps; i++) {
+        struct sp_buf file = onnx_encode(EVEN);
+        struct sp_subject *subject = subject_of(&file);
+        struct exported plain = export_any(subject, of_steps[i].format);
+        subject->steps = of_steps[i].steps;
+        struct exported text = export_any(subject, of_steps[i].format);
+        cr_assert_eq(text.status, SP_OK, "case %zu: %s", i, text.err.message);
+        cr_expect_eq(strncmp(text.bytes.data, plain.bytes.data, plain.bytes.size - 1), 0, "case %zu", i);
+        cr_expect_str_eq((const char *)text.bytes.data + plain.bytes.size - 1, of_steps[i].expected, "case %zu", i);
+        exported_release(&plain);
+        exported_release(&text);
+        sp_subject_destroy(subject);
+        sp_buf_release(&file);
+    }
+}
+
 /* Attention of sequences that are split over both devices: keys and values are gathered. q is x; k is x turned. */
 #define PART(tensor, axis) "2{1'" tensor "' 2:0 2:1 4{1:" axis " 2{1:4 3:2}}}"
 #define HINTED                                                                                                         \
