@@ -409,6 +409,7 @@ static enum sp_status compare_output(struct sp_verification *all, struct sp_veri
     if (!have_same_axes(whole, outcome->numbers)) {
         /* where the shape follows from values of inputs, ranks may be made for other values */
         failure.verdict = sp_shape_extents(&result->value->type.shape, extents) ? SP_REFUTED : SP_UNDECIDED;
+        failure.node = value->producer;
         failure.message = "The output has another shape than its part of the original's.";
         return sp_verify_fail(all, failure, err);
     }

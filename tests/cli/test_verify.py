@@ -402,6 +402,73 @@ def normalized(x, y, scale, tag, epsilon=1e-5):
             make.node("Mul", [f"quotient{tag}", scale], [y])]
 
 
+class Named(Verify):
+    """Which node is named where ranks compute in parts what the original computes at once, and one of them is wrong."""
+
+    def setUp(self):
+        super().setUp()
+        self.scale, self.up = Weight(HIDDEN, seed="scale"), Weight(HIDDEN, HIDDEN, seed="up")
+
+    def norm(self):
+        return bytes_of(make.graph_input("x", [ROWS, HIDDEN]), self.scale.proto("scale"),
+                        make.node("LayerNormalization", ["x", "scale"], ["y"], axis=-1, epsilon=1e-5),
+                        make.graph_output("y", [ROWS, HIDDEN]))
+
+    def norm_of(self, rank, ranks, reduces=True, square="Mul"):
+        """A mean and a variance by sums over the ranks."""
+        size = HIDDEN // ranks
+        last = "AllReduce" if reduces else "Identity"
+        domain = MS if reduces else ""
+        return bytes_of(
+            make.graph_input("x", [ROWS, size]), self.scale.columns(rank * size, (rank + 1) * size).proto("scale"),
+            number("count", HIDDEN), number("epsilon", 1e-5), ints("axes", -1),
+            make.node("ReduceSum", ["x", "axes"], ["part"]), make.node("AllReduce", ["part"], ["sum"], domain=MS),
+            make.node("Div", ["sum", "count"], ["mean"]), make.node("Sub", ["x", "mean"], ["distance"]),
+            make.node(square, ["distance", "distance"], ["square"]),
+            make.node("ReduceSum", ["square", "axes"], ["squares"]),
+            make.node(last, ["squares"], ["all"], domain=domain), make.node("Div", ["all", "count"], ["variance"]),
+            make.node("Add", ["variance", "epsilon"], ["under"]), make.node("Sqrt", ["under"], ["root"]),
+            make.node("Div", ["distance", "root"], ["quotient"]), make.node("Mul", ["quotient", "scale"], ["y"]),
+            make.graph_output("y", [ROWS, size]))
+
+    def test_a_norm_in_steps(self):
+        for ranks in 2, 4:
+            self.proved(self.norm(), [self.norm_of(rank, ranks) for rank in range(ranks)])
+
+    def test_a_term_is_not_to_blame_for_another_one(self):
+        for odd in range(3):
+            failures = self.refuted(self.norm(), [self.norm_of(rank, 4, square="Add" if rank == odd else "Mul")
+                                                  for rank in range(4)], "square")
+            self.assertEqual(failures[0]["rank"], odd)
+
+    def test_a_sum_that_is_missing(self):
+        failures = self.refuted(self.norm(), [self.norm_of(rank, 4, reduces=False) for rank in range(4)], "all")
+        self.assertIn("partial sum", failures[0]["message"])
+
+    def gated(self, first=None):
+        """Products of four projections, element by element; of a rank that has HIDDEN / 4 columns of each."""
+        size = HIDDEN if first is None else HIDDEN // 4
+        names = "qkvg"
+        weights = [Weight(HIDDEN, HIDDEN, seed=n) for n in names]
+        if first is not None:
+            weights = [weight.columns(at * size, (at + 1) * size) for weight, at in zip(weights, first)]
+        return bytes_of(make.graph_input("x", [ROWS, HIDDEN]), *(w.proto(n) for w, n in zip(weights, names)),
+                        *(make.node("MatMul", ["x", n], [f"x{n}"]) for n in names),
+                        make.node("Mul", ["xq", "xk"], ["qk"]), make.node("Tanh", ["qk"], ["scores"]),
+                        make.node("Mul", ["scores", "xv"], ["some"]), make.node("Mul", ["some", "xg"], ["y"]),
+                        make.graph_output("y", [ROWS, size]))
+
+    def test_weights_in_another_order(self):
+        self.proved(self.gated(), [self.gated([rank] * 4) for rank in range(4)])
+        for swapped in range(4):
+            ranks = [[rank ^ 1 if i == swapped else rank for i in range(4)] for rank in range(4)]
+            failures = self.refuted(self.gated(), [self.gated(first) for first in ranks], "x" + "qkvg"[swapped])
+            self.assertIn("in another order", failures[0]["message"])
+
+    def test_an_order_of_all_weights_is_no_mistake_of_one(self):
+        failures = self.refuted(self.gated(), [self.gated([rank ^ 1] * 4) for rank in range(4)])
+        self.assertNotIn("in another order", json.dumps(failures))
+
 class Mlp(Verify):
     """Two layers: columns, then rows, an all-reduce, the bias, the residual, an RMS norm."""
 

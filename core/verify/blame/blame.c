@@ -4,41 +4,42 @@
 #include "base/limits.h"
 #include "verify/blame/blame.h"
 
-/* A node of another rank, or of a simulation, that makes another part of the same value of the original. */
-static bool is_peer(struct sp_verification *all, const struct sp_node *a, const struct sp_node *b)
+/* What a node reads that is a partial sum; NULL where there is none. */
+static const struct sp_value *partial_operand(const struct sp_recognised *known, const struct sp_verify_run *run,
+                                              const struct sp_node *node)
 {
-    if (a == b || strcmp(a->op_type, b->op_type) != 0 || b->output_count == 0 || b->outputs[0] == NULL)
-        return false;
-    const struct sp_value *value = sp_original_value(all, a->outputs[0]->name);
-    return value != NULL && value == sp_original_value(all, b->outputs[0]->name);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct sp_outcome *outcome = sp_variable_of(run, node->inputs[i]);
+        if (outcome != NULL && sp_blame_partial_term(known, outcome->numbers) != NULL)
+            return node->inputs[i];
+    }
+    return NULL;
 }
 
-/* The value of the original of which the peers' results add up to a part, or NULL. */
-static const struct sp_value *partial_of(struct sp_verification *all, const struct sp_recognised *known,
-                                         const struct sp_verify_run *run, const struct sp_node *node, uint32_t position)
+/* Of a node that reads a partial sum: the first one that does, back to what made the terms. */
+static const struct sp_node *first_reader(const struct sp_recognised *known, const struct sp_verify_run *run,
+                                          const struct sp_node *node)
 {
-    const struct sp_outcome *own = sp_variable_of(run, node->outputs[0]);
-    const struct sp_numbers *sum = own != NULL ? own->numbers : NULL;
-    uint32_t count = 0;
-    for (uint32_t i = 0; sum != NULL && i < all->run_count; i++) {
-        const struct sp_verify_run *other = &all->runs[i];
-        for (uint32_t n = 0; n < other->order_count; n++) {
-            const struct sp_node *peer = other->order[n];
-            const bool is_beside = other != run && n == position && other->program->world == run->program->world &&
-                                   strcmp(peer->op_type, node->op_type) == 0 && peer->output_count > 0;
-            const struct sp_outcome *outcome =
-                is_beside || is_peer(all, node, peer) ? sp_variable_of(other, peer->outputs[0]) : NULL;
-            struct sp_numbers *next;
-            struct sp_error ignored = {0};
-            if (outcome == NULL || outcome->numbers->count != sum->count ||
-                sp_numbers_binary(all->arena, sum, outcome->numbers, sum->dtype, sp_number_add, &next, &ignored) !=
-                    SP_OK)
-                continue;
-            sum = next;
-            count++;
-        }
+    const struct sp_value *operand = sp_is_collective(node) ? NULL : partial_operand(known, run, node);
+    while (operand != NULL && operand->producer != NULL && !sp_is_collective(operand->producer) &&
+           partial_operand(known, run, operand->producer) != NULL) {
+        node = operand->producer;
+        operand = partial_operand(known, run, node);
     }
-    return count > 0 ? sp_blame_find_items(known, sum) : NULL;
+    return node;
+}
+
+/* What is told of a node that reads a partial sum; NULL where it reads none. */
+static const char *tell_partial(struct sp_verification *all, const struct sp_recognised *known,
+                                const struct sp_verify_run *run, const struct sp_node *node)
+{
+    const struct sp_value *operand = sp_is_collective(node) ? NULL : partial_operand(known, run, node);
+    if (operand == NULL)
+        return NULL;
+    const struct sp_value *whole = sp_blame_partial_term(known, sp_variable_of(run, operand)->numbers)->whole;
+    return sp_arena_printf(all->arena,
+                           "It reads a partial sum of '%.200s', which has to be added up over the ranks first.",
+                           whole != NULL ? whole->name : operand->name);
 }
 
 static enum sp_verdict verdict_of(const struct sp_verification *all)
@@ -48,18 +49,6 @@ static enum sp_verdict verdict_of(const struct sp_verification *all)
             return SP_REFUTED;
     }
     return SP_UNDECIDED;
-}
-
-/* The first node behind it that computes with the value. */
-static const struct sp_node *first_user(const struct sp_value *value)
-{
-    for (uint32_t hops = 0; value->use_count > 0 && hops < 16; hops++) {
-        const struct sp_node *node = value->uses[0].node;
-        if (!sp_evaluate_is_movement(node) || node->output_count == 0 || node->outputs[0] == NULL)
-            return node;
-        value = node->outputs[0];
-    }
-    return value->use_count > 0 ? value->uses[0].node : NULL;
 }
 
 /* What stands in its place beside others' nodes. */
@@ -78,6 +67,18 @@ static enum sp_status name_odd(struct sp_verification *all, struct sp_run_place 
                                                                : sp_fail_memory(err);
 }
 
+/* Who reads a part of a weight that lies on another rank. */
+static enum sp_status name_misordered(struct sp_verification *all, struct sp_run_place part,
+                                      const struct sp_value *whole, struct sp_error *err)
+{
+    struct sp_verify_failure failure = {
+        .verdict = SP_REFUTED, .run = part.run, .node = part.value->uses[0].node, .certainty = 1};
+    failure.message = sp_arena_printf(
+        all->arena, "The parts of '%.200s' lie on the ranks in another order than the parts of other weights.",
+        whole->name);
+    return failure.message != NULL ? sp_verify_fail(all, failure, err) : sp_fail_memory(err);
+}
+
 static enum sp_status name_node(struct sp_verification *all, const struct sp_recognised *known,
                                 const struct sp_verify_run *run, uint32_t position, struct sp_error *err)
 {
@@ -91,26 +92,28 @@ static enum sp_status name_node(struct sp_verification *all, const struct sp_rec
         node = source.value->producer;
         result = source.value;
     }
+    const struct sp_value *whole = NULL;
+    if (verdict_of(all) == SP_REFUTED) {
+        const enum sp_status status = sp_blame_find_misordered(all, known, run, node, &whole, &source, err);
+        if (status != SP_OK || whole != NULL)
+            return status == SP_OK ? name_misordered(all, source, whole, err) : status;
+    }
     struct sp_run_place odd, peer;
     if (sp_blame_odd_one(all, known, run, node, &odd, &peer))
         return name_odd(all, odd, peer, err);
-    const struct sp_value *whole = sp_is_collective(node) ? NULL : partial_of(all, known, run, node, position);
-    const struct sp_node *user = whole != NULL ? first_user(result) : NULL;
-    const struct sp_node *named = user != NULL ? user : node,
-                         *expected = sp_blame_original_node(all, named, sp_blame_wrong_result(all, known, run, named));
-    struct sp_verify_failure failure = {.verdict = verdict_of(all), .run = run, .node = named};
-    if (expected != NULL && sp_blame_differs_in_form(all, run, named, expected))
+    node = first_reader(known, run, node);
+    const struct sp_node *expected = sp_blame_original_node(all, node, sp_blame_wrong_result(all, known, run, node));
+    struct sp_verify_failure failure = {.verdict = verdict_of(all), .run = run, .node = node};
+    const struct sp_outcome *own = result != NULL ? sp_variable_of(run, result) : NULL;
+    failure.certainty = own != NULL && own->is_scattered && sp_blame_moves(node); /* whatever comes of it */
+    if (expected != NULL && sp_blame_differs_in_form(all, run, node, expected))
         failure.verdict = SP_REFUTED;
-    failure.message =
-        whole != NULL && user != NULL && !sp_is_collective(named)
-            ? sp_arena_printf(all->arena,
-                              "It reads a partial sum of '%s', which has to be added up over the ranks first.",
-                              whole->name)
-        : sp_is_collective(named)
-            ? sp_arena_printf(all->arena,
-                              "What it makes of its members' tensors is nothing that the original computes.")
-            : sp_arena_printf(all->arena, "Its result is nothing that the original computes.");
-    failure.nearest = sp_blame_describe(all, run, named);
+    failure.message = tell_partial(all, known, run, node);
+    if (failure.message == NULL)
+        failure.message = sp_is_collective(node)
+                              ? "What it makes of its members' tensors is nothing that the original computes."
+                              : "Its result is nothing that the original computes.";
+    failure.nearest = sp_blame_describe(all, run, node);
     failure.expected = expected != NULL ? sp_blame_describe(all, &all->original, expected) : NULL;
     if (failure.message == NULL || failure.nearest == NULL)
         return sp_fail_memory(err);
@@ -226,107 +229,22 @@ static enum sp_status name_inputs(struct sp_verification *all, const struct sp_r
     return status;
 }
 
-/* How many collectives of the same name over all ranks read a tensor of the same extents. */
-static uint32_t count_alike(const struct sp_verification *all, const struct sp_node *node, const struct sp_numbers *own)
-{
-    const struct sp_value *value = sp_original_value(all, node->outputs[0]->name);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < all->run_count; i++) {
-        const struct sp_verify_run *run = &all->runs[i];
-        for (uint32_t n = 0; n < run->model->graph->node_count; n++) {
-            const struct sp_node *other = &run->model->graph->nodes[n];
-            if (!sp_is_collective(other) || other->output_count == 0 || other->outputs[0] == NULL ||
-                sp_original_value(all, other->outputs[0]->name) != value)
-                continue;
-            const struct sp_outcome *outcome = sp_variable_of(run, other->inputs[0]);
-            bool is_alike = outcome != NULL && outcome->numbers->rank == own->rank;
-            for (uint32_t axis = 0; is_alike && axis < own->rank; axis++)
-                is_alike = outcome->numbers->axes[axis].extent == own->axes[axis].extent;
-            count += is_alike;
-        }
-    }
-    return count;
-}
-
-/* Where parts cannot be joined, what made the one of a shape that the fewest have. */
-static void name_odd_part(struct sp_verification *all, struct sp_verify_failure *failure)
-{
-    const struct sp_node *node = failure->node;
-    uint32_t least = UINT32_MAX, most = 0;
-    struct sp_run_place odd = {0};
-    if (failure->run == NULL || node == NULL || strcmp(node->op_type, "Concat") != 0)
-        return;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct sp_outcome *own = sp_variable_of(failure->run, node->inputs[i]);
-        uint32_t alike = 0;
-        for (uint32_t k = 0; own != NULL && k < node->input_count; k++) {
-            const struct sp_outcome *other = sp_variable_of(failure->run, node->inputs[k]);
-            bool is_alike = other != NULL && other->numbers->rank == own->numbers->rank;
-            for (uint32_t axis = 0; is_alike && axis < own->numbers->rank; axis++)
-                is_alike = axis == (uint32_t)sp_node_int(node, "axis", 0) ||
-                           own->numbers->axes[axis].extent == other->numbers->axes[axis].extent;
-            alike += is_alike;
-        }
-        most = own != NULL && alike > most ? alike : most;
-        if (own != NULL && alike < least) {
-            least = alike;
-            odd = (struct sp_run_place){failure->run, node->inputs[i]};
-        }
-    }
-    odd = least < most ? sp_blame_behind_moves(all, odd, NULL) : odd;
-    if (least < most && odd.value != NULL && odd.value->producer != NULL) {
-        failure->run = odd.run;
-        failure->node = odd.value->producer;
-    }
-}
-
-/* Where members do not fit, the one is named whose tensor has a shape that no other collective of that name has. */
-static void name_odd_shape(const struct sp_verification *all, struct sp_verify_failure *failure)
-{
-    const struct sp_node *node = failure->node;
-    if (failure->run == NULL || node == NULL || !sp_is_collective(node) || node->output_count == 0 ||
-        node->outputs[0] == NULL || sp_original_value(all, node->outputs[0]->name) == NULL)
-        return;
-    uint32_t least = UINT32_MAX;
-    for (uint32_t i = 0; i < all->run_count; i++) {
-        const struct sp_verify_run *run = &all->runs[i];
-        for (uint32_t n = 0; n < run->model->graph->node_count; n++) {
-            const struct sp_node *other = &run->model->graph->nodes[n];
-            const struct sp_outcome *outcome = sp_is_collective(other) && other->output_count > 0 &&
-                                                       other->outputs[0] != NULL &&
-                                                       sp_original_value(all, other->outputs[0]->name) ==
-                                                           sp_original_value(all, node->outputs[0]->name)
-                                                   ? sp_variable_of(run, other->inputs[0])
-                                                   : NULL;
-            const uint32_t alike = outcome != NULL ? count_alike(all, other, outcome->numbers) : UINT32_MAX;
-            const bool is_own = other == node;
-            if (alike < least || (alike == least && is_own)) {
-                least = alike;
-                failure->run = run;
-                failure->node = other;
-            }
-        }
-    }
-}
-
-static void name_misfit(struct sp_verification *all, struct sp_verify_failure *failure)
-{
-    if (failure->output == NULL && failure->verdict == SP_REFUTED) {
-        name_odd_shape(all, failure);
-        name_odd_part(all, failure);
-    }
-}
-
 enum sp_status sp_blame(struct sp_verification *all, struct sp_error *err)
 {
     struct sp_recognised known = {0};
     struct suspect *suspects = SP_NEW_ARRAY(all->arena, all->run_count, struct suspect);
     uint32_t count = 0;
     enum sp_status status = suspects != NULL ? sp_blame_recognise(all, &known, err) : sp_fail_memory(err);
+    if (status == SP_OK)
+        status = sp_blame_add_steps(all, &known, err);
+    if (status == SP_OK)
+        status = sp_blame_add_partial(all, &known, err);
     if (status != SP_OK)
         return status;
     for (uint32_t i = 0; i < all->failures.count; i++)
-        name_misfit(all, &all->failures.items[i]);
+        sp_blame_name_misfit(all, &all->failures.items[i]);
+    if (verdict_of(all) == SP_REFUTED)
+        status = sp_blame_name_oversized(all, err);
     sp_blame_vouch(all, &known);
     for (uint32_t i = 0; i < all->run_count; i++)
         count += suspect_of(all, &known, &all->runs[i], &suspects[count]);

@@ -40,7 +40,7 @@ static enum sp_status add_original(struct sp_verification *all, struct sp_recogn
 {
     const struct sp_graph *graph = all->original.model->graph;
     enum sp_status status = SP_OK;
-    known->values.arena = known->places.arena = known->good.arena = all->arena;
+    known->values.arena = known->places.arena = known->good.arena = known->terms.arena = all->arena;
     for (uint32_t i = 0; status == SP_OK && i < graph->value_count; i++) {
         if (graph->values[i]->producer == NULL)
             status = add_value(all, known, graph->values[i], err);
@@ -76,19 +76,73 @@ bool sp_blame_is_within(const struct sp_recognised *known, const struct sp_value
     return true;
 }
 
-/* Whether the items lie in the order that they have in the value. */
-static bool are_in_order(const struct sp_recognised *known, const struct sp_value *value, const struct sp_numbers *x)
+/* Whether the items are a box of the value, in its order: an index along an axis stands for one index of the value, and a later
+   one for a later one. */
+static bool are_in_order(struct sp_arena *scratch, const struct sp_recognised *known, const struct sp_value *value,
+                         const struct sp_numbers *whole, const struct sp_numbers *x)
 {
-    uint64_t last = 0;
-    for (uint64_t i = 0; i < x->count; i++) {
+    uint64_t at = 0;
+    for (uint32_t a = 0; a < x->rank; a++)
+        at += x->axes[a].count;
+    int64_t *indices = SP_NEW_ARRAY(scratch, at + 1, int64_t); /* of the value, plus 1; for one axis after the other */
+    for (uint64_t i = 0; indices != NULL && i < x->count; i++) {
         const struct sp_hash_slot *slot = sp_hash_map_get(&known->places, place_key(value, x->items[i].field));
-        if (x->items[i].field == 0)
+        if (x->items[i].field == 0 || (slot != NULL && slot->number == REPEATED))
             continue;
-        if (slot == NULL || (slot->number != REPEATED && slot->number <= last))
+        if (slot == NULL)
             return false;
-        last = slot->number != REPEATED ? slot->number : last;
+        uint64_t own = i, place = slot->number - 1, base = at;
+        for (uint32_t a = x->rank; a-- > 0;) {
+            base -= x->axes[a].count;
+            int64_t *index = &indices[base + own % x->axes[a].count];
+            const int64_t found = (int64_t)(place % whole->axes[a].count) + 1;
+            if (*index != 0 && *index != found)
+                return false;
+            *index = found;
+            own /= x->axes[a].count;
+            place /= whole->axes[a].count;
+        }
+    }
+    for (uint32_t a = 0, k = 0; indices != NULL && a < x->rank; a++) {
+        int64_t last = 0;
+        for (uint32_t i = 0; i < x->axes[a].count; i++, k++) {
+            if (indices[k] != 0 && indices[k] <= last)
+                return false;
+            last = indices[k] != 0 ? indices[k] : last;
+        }
     }
     return true;
+}
+
+uint64_t sp_blame_device(const struct sp_value *value)
+{
+    const char *at = strrchr(value->name, '@');
+    uint64_t device = 0;
+    for (const char *c = at != NULL ? at + 1 : ""; *c >= '0' && *c <= '9'; c++)
+        device = device * 10 + (uint64_t)(*c - '0');
+    return device;
+}
+
+uint64_t sp_blame_place_in(const struct sp_recognised *known, const struct sp_value *value, uint64_t field)
+{
+    const struct sp_hash_slot *slot = sp_hash_map_get(&known->places, place_key(value, field));
+    return slot != NULL && slot->number != REPEATED ? slot->number - 1 : UINT64_MAX;
+}
+
+static bool is_named_as_step(const struct sp_value *value)
+{
+    const char *at = strrchr(value->name, '@');
+    return at != NULL && strchr(at, '/') != NULL;
+}
+
+bool sp_blame_is_step(const struct sp_value *value)
+{
+    bool is_handed_on = value->use_count > 0;
+    for (uint32_t u = 0; is_handed_on && u < value->use_count; u++) {
+        const struct sp_node *user = value->uses[u].node;
+        is_handed_on = user->output_count > 0 && user->outputs[0] != NULL && !is_named_as_step(user->outputs[0]);
+    }
+    return is_named_as_step(value) && !is_handed_on;
 }
 
 /* What a rank's value is of. One that has the name of a value of the original has its items, in their order; where it
@@ -103,10 +157,11 @@ static void recognise_value(struct sp_verification *all, const struct sp_recogni
         outcome->numbers->rank != own->numbers->rank)
         return;
     /* steps of an exchange have the name of what they are for, which another tensor may be packed for */
-    const char *at = strrchr(value->name, '@');
-    if (at != NULL && strchr(at, '/') != NULL && !sp_blame_is_within(known, named, own->numbers))
+    if (sp_blame_is_step(value) && !sp_blame_is_within(known, named, own->numbers))
         return;
-    own->is_scattered = !are_in_order(known, named, own->numbers);
+    const struct sp_arena_mark mark = sp_arena_mark(all->scratch);
+    own->is_scattered = !are_in_order(all->scratch, known, named, outcome->numbers, own->numbers);
+    sp_arena_rewind(all->scratch, mark);
     own->of = own->is_scattered ? own->of : named;
 }
 

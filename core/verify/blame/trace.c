@@ -85,8 +85,7 @@ static bool is_spoilt(const struct sp_recognised *known, const struct sp_verify_
 /* Whether a value is a step of an exchange ("X@0.12/3") of the value that it is named after. */
 static bool is_repacked(const struct sp_value *value)
 {
-    const char *at = strrchr(value->name, '@');
-    return at != NULL && value->producer != NULL && sp_blame_moves(value->producer) && strchr(at, '/') != NULL;
+    return value->producer != NULL && sp_blame_moves(value->producer) && sp_blame_is_step(value);
 }
 
 /* Whether what is out of order is computed with, here or behind moves, and nothing good comes of it. */

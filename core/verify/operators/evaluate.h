@@ -27,6 +27,9 @@ struct sp_call {
     const struct sp_numbers **in; /* NULL: omitted */
     struct sp_numbers **out;      /* to be set; those of omitted outputs may stay NULL */
     struct sp_error *err;
+    /* Told what a chain of simpler operators makes on the way, in `arena`; or NULL. */
+    void (*tell_step)(void *listener, const struct sp_numbers *x);
+    void *listener;
 };
 
 typedef enum sp_status (*sp_evaluator)(struct sp_call *call);
@@ -66,6 +69,13 @@ enum sp_status sp_evaluate_pool(struct sp_call *call);
 static inline const struct sp_numbers *sp_call_in(const struct sp_call *call, uint32_t i)
 {
     return i < call->in_count ? call->in[i] : NULL;
+}
+
+/* Tells a tensor that is on the way to a result, or NULL where there was an error. */
+static inline void sp_call_tell(const struct sp_call *call, const struct sp_numbers *x)
+{
+    if (call->tell_step != NULL && x != NULL)
+        call->tell_step(call->listener, x);
 }
 
 /* SP_ERR_UNSUPPORTED with the clause `why`, said so that an analyser sees that it is no success. */

@@ -99,6 +99,7 @@ static enum sp_status evaluate_gemm(struct sp_call *call)
         status = scale(call, product, sp_node_float(call->node, "alpha", 1), &call->out[0]);
     if (status != SP_OK || c == NULL)
         return status;
+    sp_call_tell(call, call->out[0]);
     status = scale(call, c, sp_node_float(call->node, "beta", 1), &added);
     return status == SP_OK
                ? sp_numbers_binary(call->arena, call->out[0], added, a->dtype, sp_number_add, &call->out[0], call->err)

@@ -10,6 +10,7 @@ struct sp_numbers *sp_step(struct sp_steps *steps, const struct sp_numbers *a, c
     struct sp_numbers *out = NULL;
     if (steps->status == SP_OK)
         steps->status = sp_numbers_binary(steps->call->arena, a, b, a->dtype, function, &out, steps->call->err);
+    sp_call_tell(steps->call, out);
     return out;
 }
 
@@ -30,6 +31,7 @@ struct sp_numbers *sp_step_fold(struct sp_steps *steps, const struct sp_numbers 
     struct sp_numbers *out = NULL;
     if (steps->status == SP_OK)
         steps->status = sp_numbers_fold(steps->call->arena, x, mask, function, &out, steps->call->err);
+    sp_call_tell(steps->call, out);
     return out;
 }
 
@@ -59,6 +61,7 @@ struct sp_numbers *sp_step_apply(struct sp_steps *steps, const struct sp_numbers
     for (uint64_t i = 0; i < x->count; i++)
         out->items[i] = sp_number_function(tag, real, x->is_known, x->items[i]);
     out->is_known = x->is_known;
+    sp_call_tell(steps->call, out);
     return out;
 }
 
@@ -112,6 +115,7 @@ struct sp_numbers *sp_step_product(struct sp_steps *steps, const struct sp_label
     const struct sp_labelled operands[] = {*a, *b};
     if (steps->status == SP_OK)
         steps->status = sp_numbers_contract(steps->call->arena, 2, operands, rank, labels, &out, steps->call->err);
+    sp_call_tell(steps->call, out);
     return out;
 }
 

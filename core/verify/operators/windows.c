@@ -212,6 +212,7 @@ enum sp_status sp_evaluate_conv(struct sp_call *call)
     status = convolve(call, &work, w->axes[0].extent / groups);
     if (status != SP_OK || b == NULL)
         return status;
+    sp_call_tell(call, call->out[0]);
     struct sp_numbers *bias;
     for (uint32_t i = 0; i < x->rank; i++)
         axes[i] = i == 1 ? b->axes[0] : sp_index_all(1);
