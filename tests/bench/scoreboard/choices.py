@@ -1,59 +1,79 @@
 """Which layout of several we choose where a limit and a number of devices bind, and how that one was when measured.
 
-A group is one model with its lengths, framework, precision and kind of device. Of so many devices, each layout that was
-measured is there as often as these suffice, so that a row makes copies x concurrency / (time per output token) tokens a
-second. A limit is a quartile of the measured times per output token of the group; it binds where the row with the most
-tokens a second breaks it. Our choice is the layout of the row with the most tokens a second among those that keep the
-limit by our times, and what it is worth is the most of its rows that keep the limit by the measured ones.
+A group is one model with its lengths, a server of one version, a precision and a kind of device. A layout is a curve: the
+time per output token by the sequences in flight, straight between those that were measured. Who runs it lets so many in
+as the limit allows, so that under a limit T a layout is worth
+
+    copies x C(T) / T tokens a second,   copies as often as the devices suffice, C(T) the sequences where the curve meets T
+
+or, where all of the curve is below T, what its best row makes; nothing where all of it is above. Limits are those that
+users state, round numbers. One binds where the row with the most tokens a second of all breaks it, and another keeps it.
+Our choice is the layout that is worth most by our times. It is right where that one is worth within NEAR of the best by
+the measured times. Where by our times none keeps the limit, no layout is chosen, and that is not right.
 """
 
 import collections
 
-NEAR = 1.05  # of the best row
-SHARES = (0.25, 0.5, 0.75)
+NEAR = 1.05
+LIMITS = (0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15)  # seconds per output token
+SERVERS = ("vllm", "trtllm")  # those that the product has a runtime of; SGLang is predicted with vLLM's
 
 
-def rate(row, devices, time):
-    return devices // row["devices"] * row["concurrency"] / row[time]
+def curve_of(rows, time):
+    """[(sequences in flight, seconds per output token)], the mean where it was measured more than once."""
+    times = collections.defaultdict(list)
+    for row in rows:
+        times[row["concurrency"]].append(row[time])
+    return sorted((count, sum(found) / len(found)) for count, found in times.items())
 
 
-def best(rows, devices, time, limit):
-    """(row, tokens a second) of those that keep the limit, by that time; None: none does."""
-    kept = [(rate(row, devices, time), index) for index, row in enumerate(rows) if row[time] <= limit]
-    return (rows[max(kept)[1]], max(kept)[0]) if kept else None
+def worth(curve, limit):
+    """Tokens a second of one copy within the limit; 0: it cannot keep it."""
+    found = [count / time for count, time in curve if time <= limit]
+    for (count, time), (more, longer) in zip(curve, curve[1:]):
+        if time <= limit < longer:
+            found.append((count + (more - count) * (limit - time) / (longer - time)) / limit)
+    return max(found, default=0)
 
 
-def is_right(rows, devices, limit):
+def curves_of(rows, devices):
+    """Of each layout that so many devices suffice for: (copies, measured curve, predicted curve)."""
+    layouts = collections.defaultdict(list)
+    for row in rows:
+        if row["devices"] <= devices:
+            layouts[row["layout"], devices // row["devices"]].append(row)
+    return [(copies, curve_of(of, "measured"), curve_of(of, "predicted")) for (_, copies), of in layouts.items()]
+
+
+def is_right(curves, limit):
     """None: the limit does not bind, or there is nothing to choose from."""
-    rows = [row for row in rows if row["devices"] <= devices]
-    open_best, measured = best(rows, devices, "measured", float("inf")), best(rows, devices, "measured", limit)
-    if len({row["layout"] for row in rows}) < 2 or measured is None or open_best[0]["measured"] <= limit:
+    measured = [copies * worth(curve, limit) for copies, curve, _ in curves]
+    longest = max((copies * count / time, time) for copies, curve, _ in curves for count, time in curve)[1]
+    if len(curves) < 2 or max(measured) == 0 or longest <= limit:
         return None
-    ours = best(rows, devices, "predicted", limit)
-    if ours is None:
-        return False
-    same = best([row for row in rows if row["layout"] == ours[0]["layout"]], devices, "measured", limit)
-    return same is not None and same[1] * NEAR >= measured[1]
+    ours = [copies * worth(curve, limit) for copies, _, curve in curves]
+    return max(ours) > 0 and measured[ours.index(max(ours))] * NEAR >= max(measured)
 
 
 def choices(rows):
-    """(right, all) of the groups, by kind of table."""
+    """(right, all) of the groups, by kind of table, and apart those of servers that the product has no runtime of."""
     groups = collections.defaultdict(list)
     for row in rows:
         if "question" in row and row["predicted"]:
             groups[row["table"], *row["question"]].append(row)
     found = collections.defaultdict(list)
     for (table, *_), group in groups.items():
-        times = sorted(row["measured"] for row in group)
+        kind, server = table.split()[:2]
         for devices in sorted({row["devices"] for row in group}):
-            for limit in sorted({times[int(share * (len(times) - 1))] for share in SHARES}):
-                right = is_right(group, devices, limit)
+            curves = curves_of(group, devices)
+            for limit in LIMITS:
+                right = is_right(curves, limit)
                 if right is not None:
-                    found[table.split()[0]].append(right)
+                    found[kind if server in SERVERS else f"{kind}, {server}"].append(right)
     return {kind: (sum(flags), len(flags)) for kind, flags in found.items()}
 
 
 def print_choices(rows):
     for kind, (right, count) in sorted(choices(rows).items()):
-        print(f"\nWhere a limit and a number of devices bind, the layout that we choose is within 5 % of the best measured "
-              f"row in {right} of {count} questions ({kind}).")
+        print(f"\nWhere a limit and a number of devices bind, the layout that we choose is worth within 5 % of the best in "
+              f"{right} of {count} questions ({kind}).")

@@ -64,8 +64,20 @@ nobody has looked at are a blind test.
   experts had come out 1.3 to 1.7 times too slow on TensorRT-LLM; both document it (chunked prefill, in-flight batching).
 - **A layer of experts is six kernels**, as vLLM and TensorRT-LLM have it. That was set after small batches had come out
   30 to 50 us a layer too fast.
-- **Layouts of experts' servings**: the table multiplies degrees in some rows (TP8 EP8 is TP64 there). Of rows that are
-  there in both forms we saw two pairs, each with the same times.
+- **Layouts of experts' servings**: the table multiplies degrees in some rows (TP8 EP8 is TP64 there). 31 runs are
+  there in both forms, with the same times.
+- **Sequences in flight with data parallelism of the attention** are the table's batch times the parts: that is how the two
+  forms of one run agree, and what the benchmark's own file of runs says (SemiAnalysisAI/InferenceX, nvidia-master.yaml).
+  It was looked up after servings with many parts had come out far too fast.
+- **Servers that guess tokens ahead** are left out: by the same file all of TensorRT-LLM 1.2.0rc6.post3 with DeepSeek, and
+  some of 1.1.0rc2.post2, which the table does not tell apart. Found when two rows of one request differed by a factor of
+  1.7.
+- **Choices of layouts** were asked at quartiles of the measured times at first, so that a limit was always the time of a
+  measured row, and its layout right only where we were not slower by anything. Versions of a server were mixed, too.
+  Asked that way, 235 of 334 (dense) and 132 of 288 (experts) were right.
+- **Places of workers for steps**, and how many prompts one pass takes, are those of the published recipes (srt-slurm,
+  recipes/trtllm). They were looked up after the disaggregated rows of H100 had come out at 1.8: 6 requests have 3 places
+  there, so that half of them wait for as long as a request takes, in their time to the first token.
 - **90 % intervals**: errors of one class add up over layers, since all layers run the same kernels. That rule was
   chosen among three, also by its coverage of these rows.
 - **Forms of kernels** were compared on the held third: about six for decode attention, four for float8.
@@ -94,6 +106,16 @@ nobody has looked at are a blind test.
   PyTorch do; no runtime that can be named here does as FasterTransformer did.
 - TensorRT-LLM may hold the cache of an FP8 model in FP8; the rows do not say. We assume BF16, so long contexts at large
   batches come out too slow.
+- Disaggregated rows: (1) three of SGLang's four have workers for prompts and for steps of different tensor parallelism, for
+  which its version sends each token's heads one by one (sgl-project/sglang#15674, #19890): measured are 1.2 to 4.4 GB of
+  cache a second in all, predicted rates are 3 to 14 times as high. The fourth holds 48 sequences beside 32 GB of weights on a
+  device of 80 GB, which only an FP8 cache allows; we count BF16, so that fewer are in flight. (2) On H100 a worker is two
+  nodes. Its steps come out at 0.78: our all-reduce across nodes is short by some 26 us each, and no kernel row has one
+  that a graph has captured. (3) On B200 steps of a few sequences come out at 1.3 to 1.4, as TensorRT-LLM's do elsewhere
+  there. (4) These recipes hold caches in FP8, too.
+- Choices of layouts, experts: a fifth of the misses has none that keeps the limit by our times, because all layouts of the
+  model come out too slow there (Kimi K2 and DeepSeek in FP4 on B200: 1.2 to 1.4). Most others rank layouts of few
+  devices too low, since our error grows from TP8 (0.75 to 0.9 on B200 with vLLM) to one device (1.25 to 1.5).
 - SGLang is predicted with vLLM's table. Its prefills overlap with decode steps, which the formula does not model.
 - Tables named "eager" were measured without graph capture. They are compared with figures of captured collectives.
 - Our own rows show: (1) PyTorch's attention of prompts takes 7 to 9 us at 128 tokens where we count 17 to 21, and its two

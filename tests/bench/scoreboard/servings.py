@@ -5,6 +5,14 @@ experts are m and the others multiply to m x m, m devices were meant (vLLM's and
 there with either way of writing have the same times to the microsecond. So had attention on parts of the sequences, with
 m x m experts' parts on m devices. Else a worker has as many devices as the larger of both products of degrees, and what
 tensor parallelism does not take is data parallelism of the attention.
+
+Sequences in flight. The table has the batch of one part of the attention's data parallelism, as often as it says that there
+are parts, also where that is twice: rows that are there in two ways (16 sequences in each of 8 parts, 2 in each of 64) agree
+in the product, and it is the concurrency that the benchmark asks for (SemiAnalysisAI/InferenceX, nvidia-master.yaml: 64
+of gpt-oss on 4 devices, 256 of DeepSeek on 8).
+
+Speculation. The benchmark runs some servers with the next tokens guessed by the model (its "mtp"), and the table does not
+say so. Versions that the same file has for such runs of DeepSeek, alone or beside others, are left out.
 """
 
 import json
@@ -24,6 +32,7 @@ EXPERTS = {"Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b", "MiniMaxAI/MiniMax-M2.5": "
 # What the published weights of four bits are: the experts alone are narrow.
 NARROW_EXPERTS = {"fp4": "nvfp4 experts", "int4": "int4 experts"}
 NARROW_OF_MODEL = {("gpt-oss-120b", "fp4"): "mxfp4 experts"}
+SPECULATIVE = {("trtllm", "1.2.0rc6.post3", "deepseek-v3"), ("trtllm", "1.1.0rc2.post2", "deepseek-v3")}
 
 
 def precision_of(model, item):
@@ -52,17 +61,17 @@ def rows_of(item, source, ask, chosen):
     dense, model = SERVED.get(item["model_path"]), EXPERTS.get(item["model_path"])
     model, device, kind = dense or model, DEVICES.get(item["system"]), "serving" if dense else "experts"
     precision = model and precision_of(model, item)
-    if precision is None or device is None:
+    if precision is None or device is None or (item["backend"], item["backend_version"], model) in SPECULATIVE:
         return []
     name = f"{kind} {item['backend']} {item['precision'] or 'bf16'} {device}"
-    sizes = (item["batch_size"], item["isl"], item["osl"])
+    sizes = (item["batch_size"] * (item["attention_dp_size"] or 1), item["isl"], item["osl"])
     if not chosen(name, [model, *sizes]):
         return []
     place = (device, item["backend"], layout_of(item))
     answer = served(ask, place, model, precision, sizes)
     called = "{} {}x{}+{}".format(model, *sizes)
     rows = [row_of(name, source, called, place, item["silicon_tpot_ms"] / 1000, answer and answer[1:])]
-    rows[0]["question"] = [model, *sizes[1:]]
+    rows[0]["question"] = [model, *sizes[1:], item["backend_version"]]
     rows[0]["concurrency"] = sizes[0]
     if item["silicon_ttft_ms"] and sizes[0] <= LOW_LOAD:
         name = "first token " + name.removeprefix("serving ")
