@@ -4,6 +4,7 @@
 #include "export/servers/repository.h"
 
 #include "plan/cost_graph.h"
+#include "plan/explain/experts.h"
 #include "plan/explain/gathered.h"
 #include "plan/explain/streamed.h"
 #include "plan/micro/micro.h"
@@ -247,6 +248,8 @@ enum sp_status sp_file_manifest(const struct sp_file_request *request, const str
         sp_streamed_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
     if (subject->plan != NULL)
         sp_gathered_write_manifest(subject->plan, subject->device_count, subject->cluster_devices, &json);
+    if (subject->plan != NULL)
+        sp_experts_write_manifest(subject->plan, &json);
     write_copies(subject, &json);
     write_cuts(subject->plan, &json);
     write_pools(subject->plan, &json);

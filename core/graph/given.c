@@ -154,7 +154,6 @@ enum sp_status sp_model_give(struct sp_model *model, const struct sp_given *give
     enum sp_status status = SP_OK;
     model->operators = given->operators;
     model->given_states = given->states;
-    model->loads = given->loads;
     if (given->shape_count > 0) {
         model->given = SP_NEW(model->arena, struct sp_given_types);
         if (model->given != NULL)

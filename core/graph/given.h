@@ -38,7 +38,6 @@ struct sp_given {
     const struct sp_given_shape *shapes;
     const struct sp_private_operators *operators; /* ops/table/private.h, or NULL; must outlive the model */
     const struct sp_given_states *states;         /* graph/states.h, or NULL; likewise */
-    const struct sp_given_loads *loads;           /* cost/kernels/expert_loads.h, or NULL; likewise */
 };
 
 /* A shape in terms of one model. */

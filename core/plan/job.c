@@ -530,6 +530,7 @@ static enum sp_status open_assumed(const struct sp_model_file *file, const struc
     bool contradicted = false;
     if (status == SP_OK) {
         job->accepted.refuses = !attempt.accepts && bindings->assumed_count > 0;
+        job->model->loads = options->traffic != NULL ? options->traffic->loads : NULL;
         status = infer_shapes(job, err);
         contradicted = status == SP_ERR_MODEL;
     }
@@ -624,6 +625,11 @@ static enum sp_status open_costs(const struct sp_model_file *file, const struct 
                                  struct sp_job **ret_job, struct sp_bindings *bindings, struct sp_error *err)
 {
     enum sp_status status = sp_costs_check_options(&options->sizes, options->batch, err);
+    if (status == SP_OK && options->traffic != NULL && options->traffic->loads != NULL) {
+        status = sp_fail(err, SP_ERR_REQUEST, "NO_EXPERTS",
+                         "A graph of costs has no operators, so an expected load of experts says nothing of it.");
+        (void)sp_error_at(err, "%s", options->traffic->loads->where);
+    }
     if (status != SP_OK)
         return status;
     struct sp_job *job = create(file, job_options);

@@ -103,6 +103,18 @@ class Experts(test_cli.Case):
         for other in made[1:]:
             self.assertEqual(made[0], other)
 
+    def test_files_made_later_say_the_same(self):
+        """A plan is made again of its JSON, with its load, and the manifest says which order its estimate is of."""
+        for order in ("model", "balanced"):
+            plan = self.service(expert_load={"zipf": ZIPF}, expert_order=order)
+            self.done("export", self.file("plan.json", json.dumps(plan).encode()), "--model", self.path("decoder.json"),
+                      "--format", "sessions", "-o", self.path(order))
+            with open(self.path(f"{order}/manifest.json"), encoding="utf-8") as file:
+                manifest = json.load(file)
+            schema("manifest").validate(manifest)
+            self.assertEqual(manifest["experts"], [layer for stage in plan["stages"] for layer in stage["experts"]])
+            self.assertEqual(manifest["estimate"]["latency_seconds"], plan["estimate"]["latency_seconds"])
+
     def test_layers_may_differ(self):
         """Half of the experts of one layer do all: it is as if the other layer alone were balanced."""
         halves = [1] * (EXPERTS // 2) + [0] * (EXPERTS // 2)

@@ -90,24 +90,42 @@ static void write_layer(const struct sp_plan *plan, const struct layer *layer, s
     sp_json_end_object(json);
 }
 
-void sp_experts_write_json(const struct sp_plan *plan, uint32_t stage, struct sp_json *json)
+static void write_layers(const struct sp_plan *plan, uint32_t stage, struct sp_json *json)
 {
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
     const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
-    struct sums sums = {0};
-    add(plan, stage, &sums);
-    if (sums.count == 0)
-        return;
-    sp_json_key(json, "experts");
-    sp_json_begin_array(json);
-    for (uint32_t i = 0; i < sharded->node_count; i++) {
+    for (uint32_t i = 0; sharded != NULL && sharded->table != NULL && i < sharded->node_count; i++) {
         struct layer layer;
         if (!read_layer(plan, sharded, i, &layer))
             continue;
         write_layer(plan, &layer, json);
         sp_arena_rewind(plan->arena, mark);
     }
+}
+
+/* The member "experts" of the stages from `first` to before `end`. */
+static void write_stages(const struct sp_plan *plan, uint32_t first, uint32_t end, struct sp_json *json)
+{
+    struct sums sums = {0};
+    for (uint32_t s = first; s < end; s++)
+        add(plan, s, &sums);
+    if (sums.count == 0)
+        return;
+    sp_json_key(json, "experts");
+    sp_json_begin_array(json);
+    for (uint32_t s = first; s < end; s++)
+        write_layers(plan, s, json);
     sp_json_end_array(json);
+}
+
+void sp_experts_write_json(const struct sp_plan *plan, uint32_t stage, struct sp_json *json)
+{
+    write_stages(plan, stage, stage + 1, json);
+}
+
+void sp_experts_write_manifest(const struct sp_plan *plan, struct sp_json *json)
+{
+    write_stages(plan, 0, plan->result->evaluation->stage_count, json);
 }
 
 void sp_experts_say(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)

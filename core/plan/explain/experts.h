@@ -11,6 +11,9 @@
 /* The member "experts" of a stage; none where no layer of the stage has such experts on several devices. */
 void sp_experts_write_json(const struct sp_plan *plan, uint32_t stage, struct sp_json *json);
 
+/* The same of a manifest, for all stages: its estimate is of the order that the times count. */
+void sp_experts_write_manifest(const struct sp_plan *plan, struct sp_json *json);
+
 /* "; of 32 layers of experts the device with most is sent 2.4 times the mean" */
 void sp_experts_say(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf);
 

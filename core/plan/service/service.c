@@ -243,8 +243,6 @@ struct sp_plan_options sp_service_copy_options(const struct sp_plan_options *opt
         own.objective = SP_OBJECTIVE_THROUGHPUT;
     if (options->traffic->states != NULL)
         own.sizes.given.states = options->traffic->states;
-    if (options->traffic->loads != NULL)
-        own.sizes.given.loads = options->traffic->loads;
     return own;
 }
 
