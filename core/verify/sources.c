@@ -1,5 +1,6 @@
 #include "verify/sources.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/hash_map.h"
@@ -467,7 +468,12 @@ enum sp_status sp_numbers_of_box(struct sp_arena *arena, const struct sp_numbers
             struct sp_numbers *part = NULL;
             const struct sp_range range = ranges->ranges[i];
             if (range.start < 0 || range.limit < range.start || range.limit > x->axes[axis].extent)
-                return sp_fail(err, SP_ERR_MODEL, "BOX_OUTSIDE", "A box lies outside its tensor.");
+                return sp_fail(err, SP_ERR_MODEL, "BOX_OUTSIDE",
+                               "A device has the elements %" PRId64 " to %" PRId64 " of axis %" PRIu32
+                               " of a tensor that has %" PRId64
+                               " there; bind the model's dimensions as they were when its files "
+                               "were made (--dim NAME=N).",
+                               range.start, range.limit, axis, x->axes[axis].extent);
             status = sp_numbers_slice(arena, x, axis, (struct sp_index_run){range.start, 1, range.limit - range.start},
                                       &part, err);
             parts[i] = part;
