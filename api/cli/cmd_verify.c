@@ -26,7 +26,7 @@ static const char help[] =
     "  --simulation FILE   one model with the original's inputs and outputs\n"
     "  --annotated FILE    what the devices of an annotated model run; the model without its annotations is the\n"
     "                      original\n"
-    "  --dim NAME=N        bind a dimension; may be repeated. Others are taken for 3\n"
+    "  --dim NAME=N        bind a dimension; may be repeated. Others are those of the manifest, or 3\n"
     "  --value INPUT=V     what an input is (true, 1 or 2,3), where models are made for that; may be repeated\n"
     "  --weights           compare all bytes of weights, also in files beside the models; without it, those of large\n"
     "                      models are taken for the parts that names, shapes and the order of ranks say\n"

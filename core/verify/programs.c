@@ -40,10 +40,38 @@ static enum sp_status read_model(struct sp_verification *all, struct sp_verify_r
     return status;
 }
 
+/* What a dimension of the original was when the ranks' models were made; -1 where no manifest says it. */
+static int64_t extent_when_made(const json_t *inputs, const struct sp_model *model, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < model->graph->input_count; i++) {
+        const struct sp_value *value = model->graph->inputs[i];
+        const json_t *shape = NULL;
+        size_t at;
+        const json_t *input;
+        json_array_foreach(inputs, at, input)
+        {
+            const char *name = json_string_value(json_object_get(input, "name"));
+            if (name != NULL && strcmp(name, value->name) == 0)
+                shape = json_object_get(input, "shape");
+        }
+        for (uint32_t k = 0; json_array_size(shape) == value->type.shape.rank && k < value->type.shape.rank; k++) {
+            uint32_t index;
+            const json_t *extent = json_array_get(shape, k);
+            if (sp_dim_is_symbol(model->dims, value->type.shape.dims[k], &index) && index == symbol &&
+                json_is_integer(extent) && json_integer_value(extent) >= 0)
+                return json_integer_value(extent);
+        }
+    }
+    return -1;
+}
+
 /* What a rank's dimension is: that of the original's input of the same name that has it, or as assumed. */
 static int64_t extent_of(const struct sp_verification *all, const struct sp_model *model, uint32_t symbol)
 {
     const struct sp_graph *own = model->graph, *whole = all->original.model != NULL ? all->original.model->graph : NULL;
+    const int64_t made = whole == own ? extent_when_made(all->request->inputs, model, symbol) : -1;
+    if (made >= 0)
+        return made;
     for (uint32_t i = 0; whole != NULL && i < own->input_count; i++) {
         const struct sp_shape *shape = &own->inputs[i]->type.shape;
         const struct sp_value *other = sp_original_value(all, own->inputs[i]->name);

@@ -131,6 +131,9 @@ struct sp_verify_request {
     uint32_t binding_count;                   /* --dim NAME=N */
     const char *const *binding_names;
     const int64_t *binding_values;
+    const json_t
+        *inputs; /* "inputs" of a manifest, or NULL: their shapes are what open dimensions were bound to when the
+                             ranks' models were made, and are here where no binding says otherwise */
     const struct sp_given *given;     /* --value INPUT=V: of the original (graph/given.h), or NULL */
     uint64_t hash_seed;               /* that no author of a model can guess, for the tables of names */
     size_t memory_budget;             /* bytes; 0: SP_DEFAULT_JOB_BYTES */

@@ -154,6 +154,15 @@ class Plans(Verify):
         for options in (), ("--batch", "16"), ("--dim", "batch=5"):
             self.assertEqual(self.plan(self.mlp(2, 64, "batch"), *options)["proof"]["state"], "proved", options)
 
+    def test_a_manifest_says_what_open_dimensions_were(self):
+        """Models of devices are made for the sizes of the plan; the original's sizes are those, unless told."""
+        model, out = self.mlp(2, 64, "batch"), self.path("emitted")
+        manifest = os.path.join(out, "manifest.json")
+        self.plan(model, "--dim", "batch=8", "--replicas", "1", "--emit", out)
+        self.assertEqual(self.json("verify", model, "--manifest", manifest)["verdict"], "proved")
+        self.assertEqual(self.json("verify", model, "--manifest", manifest, "--dim", "batch=8")["verdict"], "proved")
+        self.assertEqual(test_cli.run("verify", model, "--manifest", manifest, "--dim", "batch=6").returncode, REFUTED)
+
     def test_what_is_undecided_says_why(self):
         graph = [make.graph_input("x", [4, 8]), make.node("Bernoulli", ["x"], ["y"]), make.graph_output("y", [4, 8])]
         path = self.file("random.onnx", bytes_of(*graph))

@@ -88,6 +88,7 @@ static enum sp_status find_programs(struct sp_verified *verified, const struct s
         question->manifest != NULL ? find_manifest(verified, original, question, &manifest, err) : SP_OK;
     if (status != SP_OK)
         return status;
+    verified->request.inputs = json_object_get(manifest, "inputs");
     if (manifest != NULL)
         return sp_verify_read_manifest(verified->arena, manifest, find_listed, (void *)(uintptr_t)listed,
                                        &verified->program_count, &verified->programs, err);
@@ -119,6 +120,7 @@ static enum sp_status verify_ranks(struct sp_verified *verified, const struct sp
                                                    .binding_count = sizes->dim_count,
                                                    .binding_names = sizes->dim_names,
                                                    .binding_values = sizes->dim_values,
+                                                   .inputs = verified->request.inputs,
                                                    .given = &sizes->given,
                                                    .weights = listed->question->weights ? &verified->weights : NULL,
                                                    .memory_budget = original->memory_budget,
