@@ -24,6 +24,10 @@ SIZES = {"layers": LAYERS, "hidden": 4096, "heads": 32, "kv_heads": 8, "inner": 
          "experts": EXPERTS, "chosen": CHOSEN}
 DIMS = {"batch_size": 32, "sequence_length": 1, "past_sequence_length": 256, "total_sequence_length": 257}
 LAYER = "layers.{}.experts"
+# So slow that even small layers are divided.
+SLOW = {"groups": [{"count": DEVICES, "device": {"name": "slow", "memory_bytes": 1e9, "memory_bandwidth": 1e7,
+                                                 "flops": {"float32": 1e8}}}],
+        "mesh": [{"size": DEVICES, "bandwidth": 1e10, "latency": 1e-8}], "launch_seconds": 1e-9, "runtime": "generic"}
 
 
 def schema(name):
@@ -40,6 +44,25 @@ def most(of, shards):
     """What the shard with most is sent, over the mean."""
     size = len(of) // shards
     return max(sum(of[i:i + size]) for i in range(0, len(of), size)) * shards / sum(of)
+
+
+def small_experts(tokens=23, hidden=16, inner=251):
+    """Two layers of experts alone, whose files are small; tokens and the inner size cannot be divided evenly."""
+    weights, nodes = [], []
+    for layer in range(2):
+        x = f"y{layer - 1}" if layer else "x"
+        for name, shape in ((f"router{layer}", [hidden, EXPERTS]), (f"fc1.{layer}", [EXPERTS, inner, hidden]),
+                            (f"fc2.{layer}", [EXPERTS, hidden, inner])):
+            count = shape[0] * shape[1] * (shape[2] if len(shape) > 2 else 1)
+            weights.append({"name": name, "dtype": "float32", "shape": shape, "data": [1.0] * count})
+        nodes.append({"name": f"router{layer}.product", "op": "MatMul", "inputs": [x, f"router{layer}"],
+                      "outputs": [f"scores{layer}"]})
+        nodes.append({"name": f"experts{layer}", "op": "MoE", "domain": "com.microsoft",
+                      "inputs": [x, f"scores{layer}", f"fc1.{layer}", "", f"fc2.{layer}"], "outputs": [f"y{layer}"],
+                      "attributes": {"k": CHOSEN, "normalize_routing_weights": 1, "activation_type": "relu"}})
+    return {"name": "experts", "opset": {"ai.onnx": 18, "com.microsoft": 1},
+            "inputs": [{"name": "x", "dtype": "float32", "shape": [tokens, hidden]}], "outputs": ["y1"],
+            "initializers": weights, "nodes": nodes}
 
 
 class Experts(test_cli.Case):
@@ -105,10 +128,14 @@ class Experts(test_cli.Case):
 
     def test_files_made_later_say_the_same(self):
         """A plan is made again of its JSON, with its load, and the manifest says which order its estimate is of."""
+        graph = self.file("small.json", json.dumps(small_experts()).encode())
+        cluster = self.file("slow.json", json.dumps(SLOW).encode())
         for order in ("model", "balanced"):
-            plan = self.service(expert_load={"zipf": ZIPF}, expert_order=order)
-            self.done("export", self.file("plan.json", json.dumps(plan).encode()), "--model", self.path("decoder.json"),
-                      "--format", "sessions", "-o", self.path(order))
+            workload = {"phases": [{"name": "all", "dims": {}}], "expert_load": {"zipf": ZIPF}, "expert_order": order}
+            plan = self.json("plan", graph, "--cluster", cluster, "--objective", "latency", "--strategy", "tensor", "--workload",
+                             self.file("workload.json", json.dumps(workload).encode()))
+            self.assertTrue(any(stage["experts"] for stage in plan["stages"]))
+            self.done("export", self.file("plan.json", json.dumps(plan).encode()), "--model", graph, "--format", "sessions", "-o", self.path(order))
             with open(self.path(f"{order}/manifest.json"), encoding="utf-8") as file:
                 manifest = json.load(file)
             schema("manifest").validate(manifest)
