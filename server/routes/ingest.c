@@ -23,7 +23,8 @@ struct ingest {
     struct errand inspection;
     char id[65];
     char *output;
-    bool known; /* stored before this request */
+    bool known;   /* stored before this request, with its file */
+    bool existed; /* it had its row */
     struct room *room;
 
     /* Where models are in an object store, a thread that may wait for it publishes the model before the request goes on. */
@@ -121,6 +122,7 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
         upload_keep(request->upload);
         enum store_added added = store_add_model(server->store, &row, &quota, problem);
         ok = added == STORE_ADDED || added == STORE_EXISTS;
+        ingest->existed = added == STORE_EXISTS;
         /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
         if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
             blobs_remove(server->blobs, row.id);
@@ -166,8 +168,10 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     enum store_found found = store_find_model(request->server->store, request->principal.tenant, ingest->id);
     if (found == STORE_ERROR)
         return store_is_away(request);
-    /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. */
-    ingest->known = found == STORE_DONE;
+    /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. So does what
+       the tenant has and whose file is not there: it is put back. */
+    ingest->known =
+        found == STORE_DONE && blobs_have_copy(request->server->blobs, ingest->id, upload_size(request->upload));
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         return step(request);
@@ -208,7 +212,8 @@ bool ingest_inspected(const struct request *request, const char **ret_id, struct
 bool ingest_publish(struct request *request, const char **ret_id, bool *ret_new, struct problem *problem)
 {
     struct ingest *ingest = request->ingest;
-    *ret_new = !ingest->known;
-    return ingest_inspected(request, ret_id, problem) &&
-           (ingest->known || ingest->was_published || publish(request, ingest, problem));
+    const bool ok = ingest_inspected(request, ret_id, problem) &&
+                    (ingest->known || ingest->was_published || publish(request, ingest, problem));
+    *ret_new = !ingest->known && !ingest->existed;
+    return ok;
 }

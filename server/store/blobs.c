@@ -73,6 +73,16 @@ static bool send_file(struct blobs *blobs, const char *id, const char *path, str
     return ok;
 }
 
+bool blobs_have_copy(const struct blobs *blobs, const char *id, uint64_t size)
+{
+    struct stat info;
+    char *path = files_blob(blobs->data, id);
+    const bool have =
+        path != NULL && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size == size;
+    free(path);
+    return have;
+}
+
 bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
 {
     return blobs->s3 == NULL || send_file(blobs, id, path, problem);

@@ -50,6 +50,9 @@ bool blobs_hold(struct blobs *blobs, const char *id, struct blob_hold *ret_hold,
 bool blobs_hold_copy(const struct blobs *blobs, const char *id, struct blob_hold *ret_hold); /* when it is there */
 void blobs_release(struct blob_hold *hold);
 
+/* Whether a file of this size is where files_blob() says it is: one that is gone or cut off is not. Quick. */
+bool blobs_have_copy(const struct blobs *blobs, const char *id, uint64_t size);
+
 /* Network: sends a file that is to be published to the object store. */
 bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem);
 

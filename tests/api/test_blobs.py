@@ -132,6 +132,9 @@ class Blobs(InS3):
         self.drop_copies()
         self.assertEqual(server.request("DELETE", f"{self.bucket}/{key_of(digest)}")[0], 204)
         self.problem("GET", f"/v1/models/{digest}/content", None, 500, "MODEL_DAMAGED")
+        self.assertEqual(self.daemon.upload(data).status, 200)  # sent again, it is put back
+        self.drop_copies()
+        self.assertEqual(self.content(digest).body, data)
 
     def test_large_object_in_parts(self):
         data = onnx_make.encode(onnx_make.big(130 << 20))

@@ -295,6 +295,26 @@ class Away(FolderCase):
         self.assertEqual(self.daemon.upload(model(900)).status, 201)
         self.check_back()
 
+    def test_the_same_model_sent_again_repairs_its_file(self):
+        """One that is gone or was cut off, also where plans refer to the model."""
+        data = model(901)
+        name = self.daemon.upload(data).json["id"]
+        plan = self.submit(name, Prefer="wait=50").json["id"]
+        path = self.path("blobs", name[:2], name[2:])
+
+        def cut():
+            os.truncate(path, len(data) - 1)
+
+        for damage in (lambda: os.unlink(path), cut, lambda: shutil.rmtree(self.path("blobs", name[:2]))):
+            damage()
+            self.assertEqual(self.daemon.upload(data).status, 200)
+            self.assertEqual(self.daemon.get(f"/v1/models/{name}/content").body, data)
+            self.assertEqual(self.daemon.get(f"/v1/models/{name}").status, 200)
+        self.assertEqual(self.daemon.get(f"/v1/plans/{plan}/model").status, 200)
+        self.assertEqual(self.daemon.request("DELETE", f"/v1/plans/{plan}").status, 204)
+        self.assertEqual(self.daemon.request("DELETE", f"/v1/models/{name}").status, 204)
+        self.check_back()
+
 
 class Database(FolderCase):
     """The file of SQLite."""
