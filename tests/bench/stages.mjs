@@ -1,6 +1,6 @@
 // How honest the cost model is: plans for two processor cores, carried out by ONNX Runtime.
 //
-//     node tests/bench/stages.mjs [--command build/api/cli/shardplan] [--data DIR] [--only NAME] [--requests 20] [--parts 'ranks speed memory'] [--device cpu-core]
+//     node tests/bench/stages.mjs [--command build/api/cli/shardplan] [--data DIR] [--only NAME] [--requests 20] [--parts 'ranks speed memory'] [--device cpu-core] [--alone DEVICE]
 //
 // For each large model of the test data (with weights made up, where its own are absent):
 //   ranks    the time of every node by the plan for one device (`cpu-core`, or the one given) against ONNX Runtime's profiler: Spearman's rank
@@ -15,6 +15,8 @@
 // For predictions of two processes that slow each other, describe the device as one of two at work:
 //     shardplan calibrate --emit set && node set/calibrate.mjs set --processes 2    (in tests/conformance)
 //     shardplan calibrate --from set --name this-core --memory 8e9 --threads 1 -o core.json    then --device core.json
+// and with another set, measured without --processes, one that has the machine for itself: --alone alone.json. The process that
+// the speed-up is over runs alone.
 // Nothing is asserted; times are of this machine. Needs two cores, taskset, and `npm ci` in tests/conformance.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -26,11 +28,11 @@ import { atEnd, need, needProgram } from './lacking.mjs';
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.join(here, '../..');
 const conformance = path.join(root, 'tests/conformance');
-const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '20', parts: 'ranks speed memory', device: 'cpu-core' };
+const options = { command: path.join(root, 'build/api/cli/shardplan'), data: path.join(root, '../shared/data'), only: '', requests: '20', parts: 'ranks speed memory', device: 'cpu-core', alone: '' };
 for (let i = 2; i < process.argv.length; i += 2) options[process.argv[i].slice(2)] = process.argv[i + 1];
 
 const MODELS = ['resnet50', 'bert_base', 'vit_b_16', 'swin_t'];
-for (const name of ['command', 'data', 'device']) if (fs.existsSync(options[name])) options[name] = path.resolve(options[name]);
+for (const name of ['command', 'data', 'device', 'alone']) if (fs.existsSync(options[name])) options[name] = path.resolve(options[name]);
 need(path.join(conformance, 'node_modules/onnxruntime-node'), 'install it first: npm ci --ignore-scripts in tests/conformance');
 need(options.command, 'build it first: meson setup build && ninja -C build');
 needProgram('taskset', 'util-linux');
@@ -172,7 +174,7 @@ for (const name of MODELS) {
     fs.copyFileSync(source, model);
     fillWeights(folder, model);
     const plans = Object.fromEntries(['one', 'pipeline', 'tensor'].map((strategy) => [strategy, path.join(folder, `${strategy}.json`)]));
-    shardplan('plan', model, '--devices', '1', '--device', options.device, '--plan', plans.one);
+    shardplan('plan', model, '--devices', '1', '--device', options.alone || options.device, '--plan', plans.one);
     if (options.parts.includes('ranks')) await compareTimes(name, plans.one, model);
     if (options.parts.includes('memory')) {
       shardplan('plan', model, '--devices', '2', '--device', options.device, '--strategy', 'pipeline', '--tolerance', '0', '--emit', emitted);
