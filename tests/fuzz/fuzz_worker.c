@@ -19,6 +19,7 @@
 #include "played_worker.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/folder.h"
 #include "util/text.h"
 
@@ -259,6 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
                                          .job_memory = 1u << 20,
                                          .lease_seconds = 15,
                                          .data = "/nowhere",
+                                         .blobs = "",
                                          .store = ""};
     struct server server = {.config = &config};
     struct plan_row row = {.state = PLAN_QUEUED};
@@ -274,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     store.queued = true;
     errands_done = 0;
     played_begin(bytes + 1, size - 1);
-    if (uv_loop_init(&loop) != 0)
+    if (uv_loop_init(&loop) != 0 || !blobs_open(&config, server.owner, NULL, &server.blobs, &problem))
         abort();
     struct jobs *jobs = server.metrics != NULL && server.folder != NULL ? jobs_create(&server, &loop) : NULL;
     if (jobs == NULL)
@@ -290,6 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     played_end();
     if (errands_done != sends || store.ends != store.claims)
         abort();
+    blobs_close(server.blobs);
     folder_destroy(server.folder);
     metrics_destroy(server.metrics);
     return 0;
