@@ -43,8 +43,9 @@ static enum sp_status read_model(struct sp_verification *all, struct sp_verify_r
 /* What a dimension of the original was when the ranks' models were made; -1 where no manifest says it. */
 static int64_t extent_when_made(const json_t *inputs, const struct sp_model *model, uint32_t symbol)
 {
-    for (uint32_t i = 0; i < model->graph->input_count; i++) {
-        const struct sp_value *value = model->graph->inputs[i];
+    const struct sp_graph *graph = model->graph;
+    for (uint32_t i = 0; graph != NULL && i < graph->input_count; i++) {
+        const struct sp_value *value = graph->inputs[i];
         const json_t *shape = NULL;
         size_t at;
         const json_t *input;
