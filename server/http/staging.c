@@ -19,8 +19,8 @@ static struct staging *tenants;
 static bool too_many(const struct staging *staging, const struct staging_limits *limits, struct problem *problem)
 {
     return problem_set_limit(
-        problem, 429, "QUOTA_STAGED", "--tenant-models", (int64_t)limits->uploads, (int64_t)staging->uploads + 1,
-        "This tenant may have %" PRIu64 " uploads under way and has %" PRIu64 "; wait for some to finish.",
+        problem, 429, "QUOTA_MODELS", "--tenant-models", (int64_t)limits->uploads, (int64_t)staging->uploads + 1,
+        "This tenant may store %" PRIu64 " models and has %" PRIu64 " uploads under way; wait for some to finish.",
         limits->uploads, staging->uploads);
 }
 

@@ -599,7 +599,8 @@ class Quotas(DaemonCase):
                 for connection in more:
                     send(connection, 10)
                 daemon.wait_for(lambda: len(files()) == 4, "four uploads")
-                self.assertEqual(refused(begin(first))["limit"], "--tenant-models")
+                problem = refused(begin(first))
+                self.assertEqual((problem["code"], problem["limit"]), ("QUOTA_MODELS", "--tenant-models"))
                 for connection in (held, *more):
                     connection.close()
                 daemon.wait_for(lambda: len(files()) == 1, "the end of the first tenant's uploads")

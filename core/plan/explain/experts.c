@@ -54,21 +54,6 @@ static bool read_layer(const struct sp_plan *plan, const struct sp_sharded_stage
     return true;
 }
 
-static void add(const struct sp_plan *plan, uint32_t stage, struct sums *sums)
-{
-    const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
-    const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
-    for (uint32_t i = 0; sharded != NULL && sharded->table != NULL && i < sharded->node_count; i++) {
-        struct layer layer;
-        if (!read_layer(plan, sharded, i, &layer))
-            continue;
-        sums->count++;
-        sums->in_model = fmax(sums->in_model, layer.in_model);
-        sums->balanced = fmax(sums->balanced, layer.balanced);
-        sp_arena_rewind(plan->arena, mark);
-    }
-}
-
 static bool is_balanced(const struct sp_plan *plan)
 {
     return plan->model->loads != NULL && plan->model->loads->is_balanced;
@@ -90,7 +75,8 @@ static void write_layer(const struct sp_plan *plan, const struct layer *layer, s
     sp_json_end_object(json);
 }
 
-static void write_layers(const struct sp_plan *plan, uint32_t stage, struct sp_json *json)
+/* Adds up the layers of a stage, and writes each where `json` is not NULL. */
+static void walk(const struct sp_plan *plan, uint32_t stage, struct sums *sums, struct sp_json *json)
 {
     const struct sp_sharded_stage *sharded = sp_plan_sharded(plan, stage);
     const struct sp_arena_mark mark = sp_arena_mark(plan->arena);
@@ -98,7 +84,11 @@ static void write_layers(const struct sp_plan *plan, uint32_t stage, struct sp_j
         struct layer layer;
         if (!read_layer(plan, sharded, i, &layer))
             continue;
-        write_layer(plan, &layer, json);
+        sums->count++;
+        sums->in_model = fmax(sums->in_model, layer.in_model);
+        sums->balanced = fmax(sums->balanced, layer.balanced);
+        if (json != NULL)
+            write_layer(plan, &layer, json);
         sp_arena_rewind(plan->arena, mark);
     }
 }
@@ -108,13 +98,13 @@ static void write_stages(const struct sp_plan *plan, uint32_t first, uint32_t en
 {
     struct sums sums = {0};
     for (uint32_t s = first; s < end; s++)
-        add(plan, s, &sums);
+        walk(plan, s, &sums, NULL);
     if (sums.count == 0)
         return;
     sp_json_key(json, "experts");
     sp_json_begin_array(json);
     for (uint32_t s = first; s < end; s++)
-        write_layers(plan, s, json);
+        walk(plan, s, &sums, json);
     sp_json_end_array(json);
 }
 
@@ -131,7 +121,7 @@ void sp_experts_write_manifest(const struct sp_plan *plan, struct sp_json *json)
 void sp_experts_say(const struct sp_plan *plan, uint32_t stage, struct sp_buf *buf)
 {
     struct sums sums = {0};
-    add(plan, stage, &sums);
+    walk(plan, stage, &sums, NULL);
     if (sums.count > 0)
         sp_buf_printf(buf, "; of %u layer%s of experts the device with most is sent %.2f times the mean", sums.count,
                       sums.count == 1 ? "" : "s", is_balanced(plan) ? sums.balanced : sums.in_model);
@@ -144,7 +134,7 @@ bool sp_note_experts(const struct sp_plan *plan, struct sp_bindings *bindings)
     if (plan->model == NULL || plan->model->loads == NULL)
         return true;
     for (uint32_t s = 0; s < plan->result->evaluation->stage_count; s++)
-        add(plan, s, &sums);
+        walk(plan, s, &sums, NULL);
     if (sums.count == 0)
         return true;
     sp_buf_init(&text, NOTE_BYTES);

@@ -55,17 +55,24 @@ int64_t sp_llm_step_past(const struct sp_llm *llm)
     return llround(llm->traffic->input.mean + sp_lengths_in_flight(&llm->traffic->output));
 }
 
-enum sp_status sp_llm_prompt_sizes(const struct sp_llm *llm, int64_t positions, struct sp_sizes *ret_sizes,
-                                   struct sp_error *err)
+/* A prompt of so many positions behind so many that are in the cache. */
+static enum sp_status bind_prompt(const struct sp_llm *llm, int64_t positions, int64_t past, struct sp_sizes *ret_sizes,
+                                  struct sp_error *err)
 {
-    const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
-    const int64_t past = has_past ? llround(llm->traffic->shared_prefix) : 0;
     return bind(llm,
                 (const int64_t[]){[SP_SYMBOL_BATCH] = 1,
                                   [SP_SYMBOL_POSITIONS] = positions,
                                   [SP_SYMBOL_PAST] = past,
                                   [SP_SYMBOL_TOTAL] = past + positions},
                 ret_sizes, err);
+}
+
+enum sp_status sp_llm_prompt_sizes(const struct sp_llm *llm, int64_t positions, struct sp_sizes *ret_sizes,
+                                   struct sp_error *err)
+{
+    const bool has_past = llm->symbols.dims[SP_SYMBOL_PAST] != NULL;
+    const int64_t past = has_past ? llround(llm->traffic->shared_prefix) : 0;
+    return bind_prompt(llm, positions, past, ret_sizes, err);
 }
 
 enum sp_status sp_llm_chunk_sizes(const struct sp_llm *llm, int64_t positions, int64_t past, struct sp_sizes *ret_sizes,
@@ -77,12 +84,7 @@ enum sp_status sp_llm_chunk_sizes(const struct sp_llm *llm, int64_t positions, i
             "The model has no past keys and values as inputs, so that a prompt cannot be computed in chunks.");
         return sp_error_at(err, "/workload/chunked_prefill");
     }
-    return bind(llm,
-                (const int64_t[]){[SP_SYMBOL_BATCH] = 1,
-                                  [SP_SYMBOL_POSITIONS] = positions,
-                                  [SP_SYMBOL_PAST] = past,
-                                  [SP_SYMBOL_TOTAL] = past + positions},
-                ret_sizes, err);
+    return bind_prompt(llm, positions, past, ret_sizes, err);
 }
 
 enum sp_status sp_llm_prefill_sizes(const struct sp_llm *llm, struct sp_sizes *ret_sizes, struct sp_error *err)
