@@ -132,6 +132,7 @@
 #define SPD_STORE_STOP_MS      5000u        /* a daemon that ends tells the store for so long how its plans ended */
 #define SPD_PROGRESS_MS        1000u        /* between what the store is told of a running plan */
 #define SPD_SWEEP_MS           3600000u     /* between sweeps of a shared data folder */
+#define SPD_SWEEP_RETRY_MS     30000u       /* until the next one when the object store did not answer */
 
 /* The object store. */
 #define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */

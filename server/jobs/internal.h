@@ -76,7 +76,7 @@ struct jobs {
     uint64_t sweep_ms;
     uint64_t patience_ms; /* until when jobs_stop() waits for the store */
     unsigned generation;  /* of the folder that the workers have rights on */
-    bool sweeping;
+    bool sweeping, swept_all;
     uv_work_t sweep;
 
     atomic_bool changed; /* there may be queued plans */

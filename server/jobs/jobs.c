@@ -122,9 +122,9 @@ static void look_at_all(struct jobs *jobs)
 
 static void sweep(uv_work_t *work)
 {
-    const struct jobs *jobs = work->data;
+    struct jobs *jobs = work->data;
     files_sweep(jobs->server->config->data, jobs->server->store, &jobs->sweep_stop);
-    blobs_sweep(jobs->server->blobs, &jobs->sweep_stop);
+    jobs->swept_all = blobs_sweep(jobs->server->blobs, &jobs->sweep_stop);
 }
 
 static void swept(uv_work_t *work, int status)
@@ -132,6 +132,8 @@ static void swept(uv_work_t *work, int status)
     struct jobs *jobs = work->data;
     (void)status;
     jobs->sweeping = false;
+    if (!jobs->swept_all)
+        jobs->sweep_ms = server_now_ms() + SPD_SWEEP_RETRY_MS;
 }
 
 /* What daemons that died left in the folder; a folder of one daemon is swept at its start. */

@@ -34,6 +34,7 @@ struct blobs {
     struct s3 *s3; /* NULL: all is in the folder, and the rest is not used */
     struct transfers *transfers;
     struct cache cache;
+    struct blobs_owner prefix;
     atomic_bool stop;
     atomic_uint_fast64_t hits, misses;
 
@@ -64,6 +65,8 @@ static bool send_file(struct blobs *blobs, const char *id, const char *path, str
 {
     char key[KEY_SIZE];
     uint64_t size = 0;
+    if (!blobs_own(&blobs->prefix, problem))
+        return false;
     int fd = files_open_read(path, &size);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Reading a file for the object store");
@@ -92,7 +95,7 @@ static bool is_stored(struct blobs *blobs, const char *id, const char *path, str
 {
     char key[KEY_SIZE];
     key_of(id, key);
-    enum s3_found found = s3_head(blobs->s3, key, problem);
+    enum s3_found found = blobs_own(&blobs->prefix, problem) ? s3_head(blobs->s3, key, problem) : S3_FAILED;
     return found == S3_FOUND || (found == S3_MISSING && send_file(blobs, id, path, problem));
 }
 
@@ -160,6 +163,8 @@ static bool fetch_to(struct blobs *blobs, const char *id, const char *path, stru
 {
     char key[KEY_SIZE];
     uint64_t size = 0;
+    if (!blobs_own(&blobs->prefix, problem))
+        return false;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Writing a copy of a model");
@@ -231,7 +236,7 @@ static void remove_orphan(struct blobs *blobs, const char *id)
 {
     char key[KEY_SIZE];
     struct problem problem = {0};
-    if (!store_lock_model(blobs->store, id, &problem))
+    if (!blobs_own(&blobs->prefix, &problem) || !store_lock_model(blobs->store, id, &problem))
         return; /* swept some time */
     key_of(id, key);
     if (store_find_model(blobs->store, NULL, id) == STORE_NOT_FOUND && !s3_delete(blobs->s3, key, &problem))
@@ -278,12 +283,16 @@ static bool sweep_object(void *context, const char *key)
     return !atomic_load(sweep->stop);
 }
 
-void blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
+bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
 {
     struct problem problem = {0};
     struct sweep sweep = {.blobs = blobs, .stop = stop};
-    if (blobs->s3 != NULL && !s3_list(blobs->s3, "blobs/", sweep_object, &sweep, &problem))
+    if (blobs->s3 == NULL)
+        return true;
+    bool ok = blobs_own(&blobs->prefix, &problem) && s3_list(blobs->s3, "blobs/", sweep_object, &sweep, &problem);
+    if (!ok)
         LOG(LOG_WARNING, "object store not swept", log_s("code", problem.code), log_s("detail", problem.detail));
+    return ok;
 }
 
 /* ---- life ---- */
@@ -302,7 +311,7 @@ static void run_look(struct transfer *transfer)
 {
     struct blobs *blobs = transfer->context;
     struct problem seen = {0};
-    (void)s3_ready(blobs->s3, &seen);
+    (void)(s3_ready(blobs->s3, &seen) && blobs_own(&blobs->prefix, &seen));
     (void)pthread_mutex_lock(&blobs->mutex);
     blobs->seen = seen;
     blobs->seen_ms = server_now_ms();
@@ -346,8 +355,10 @@ static bool open_remote(struct blobs *blobs, const struct config *config, struct
                                        .stop = &blobs->stop};
     if (!s3_open(&options, &blobs->s3, problem))
         return false;
+    blobs_owner_init(&blobs->prefix, blobs->s3, config->data);
     blobs->transfers = transfers_create(SPD_BLOB_THREADS);
-    return blobs->transfers != NULL ? blobs_take_prefix(blobs->s3, config->data, problem) : problem_no_memory(problem);
+    return blobs->transfers != NULL ? blobs_owner_start(&blobs->prefix, &blobs->seen, problem)
+                                    : problem_no_memory(problem);
 }
 
 bool blobs_open(const struct config *config, const char *owner, struct store *store, struct blobs **ret_blobs,

@@ -7,7 +7,9 @@
  *                   those that were used last, --blob-cache-bytes of them. Workers and answers read the copies
  *
  * Rows of the store stay the truth: an object comes before its row and goes after it. What a crash leaves is swept. A
- * prefix belongs to one data folder (its object owner/ID): another daemon's sweep would take its models for orphans.
+ * prefix belongs to one data folder (its object owner/ID): another daemon's sweep would take its models for orphans. Where
+ * the object store is away when the daemon starts, that is found out by the first call that reaches it; before that no
+ * call touches an object.
  *
  * A copy stays while somebody holds it: a hold is a lock on the file (flock), which other daemons of the same folder see.
  * Calls marked with "network" may take minutes, and are made in threads of blobs_send(); the others are quick. Any
@@ -25,7 +27,8 @@ struct blobs;
 struct config;
 struct store;
 
-/* As the configuration says. False with a problem, also when the object store cannot be asked whose the prefix is. */
+/* As the configuration says. False with a problem, also when the prefix is another folder's, or the object store
+   refuses; where it only does not answer, blobs_usable() says so. */
 bool blobs_open(const struct config *config, const char *owner, struct store *store, struct blobs **ret_blobs,
                 struct problem *problem);
 void blobs_stop(struct blobs *blobs);  /* calls over the network end with 503 STOPPING */
@@ -64,8 +67,8 @@ bool blobs_publish(struct blobs *blobs, const char *tenant, const char *id, cons
 /* Under the lock of the model, when no row has it any more: the file and its inspections go now, the object soon. */
 void blobs_remove(struct blobs *blobs, const char *id);
 
-/* Network: removes objects that no row has. Ends early when *stop becomes true. */
-void blobs_sweep(struct blobs *blobs, const atomic_bool *stop);
+/* Network: removes objects that no row has. Ends early when *stop becomes true. False when the object store failed. */
+bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop);
 
 /* What the object store answered last when it was asked whether it is there, which is some seconds ago; it is asked again
    meanwhile. True without one. */

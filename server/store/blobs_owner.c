@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "observe/log.h"
 #include "store/identity.h"
 #include "store/s3/request.h"
 
@@ -36,7 +37,7 @@ static bool put_name(struct s3 *s3, const char *key, struct problem *problem)
     return ok;
 }
 
-bool blobs_take_prefix(struct s3 *s3, const char *data, struct problem *problem)
+static bool take_prefix(struct s3 *s3, const char *data, struct problem *problem)
 {
     char name[IDENTITY_SIZE];
     struct owners owners = {0};
@@ -55,8 +56,43 @@ bool blobs_take_prefix(struct s3 *s3, const char *data, struct problem *problem)
     if (put)
         (void)s3_delete(s3, owners.own, &unused);
     return problem_set(
-        problem, 409, "BLOBS_IN_USE",
+        problem, 503, "BLOBS_IN_USE",
         "The prefix of --blobs belongs to another data folder; give another prefix, or remove the object "
         "%s below it if nobody uses that folder any more.",
         owners.other);
+}
+
+void blobs_owner_init(struct blobs_owner *owner, struct s3 *s3, const char *data)
+{
+    *owner = (struct blobs_owner){.s3 = s3, .data = data};
+    (void)pthread_mutex_init(&owner->asking, NULL);
+}
+
+bool blobs_own(struct blobs_owner *owner, struct problem *problem)
+{
+    if (atomic_load(&owner->is_own))
+        return true;
+    (void)pthread_mutex_lock(&owner->asking);
+    bool ok = atomic_load(&owner->is_own) || take_prefix(owner->s3, owner->data, problem);
+    atomic_store(&owner->is_own, ok);
+    (void)pthread_mutex_unlock(&owner->asking);
+    return ok;
+}
+
+bool blobs_owner_start(struct blobs_owner *owner, struct problem *ret_seen, struct problem *problem)
+{
+    static const char away[] = "BLOBS_UNAVAILABLE";
+    struct problem why = {0};
+    if (s3_ready(owner->s3, &why) || strcmp(why.code, away) != 0) { /* whose refusal has no reason */
+        why = (struct problem){0};
+        if (blobs_own(owner, &why))
+            return true;
+    }
+    if (strcmp(why.code, away) != 0) {
+        *problem = why;
+        return false;
+    }
+    *ret_seen = why;
+    LOG(LOG_WARNING, "object store is away", log_s("code", why.code), log_s("detail", why.detail));
+    return true;
 }

@@ -127,7 +127,8 @@ class Daemon:
             env=environment,
         )
 
-    def start(self):
+    def start(self, ready=200):
+        """`ready` is what /readyz is to say before the daemon counts as started."""
         self.process = self.spawn()
         atexit.register(self.process.kill)  # also when the tests are stopped from outside
         self.log = []
@@ -141,7 +142,7 @@ class Daemon:
             raise AssertionError(f"the daemon did not start: {self.log}")
         self.reader = threading.Thread(target=self._read_log, args=(self.process.stderr,), daemon=True)
         self.reader.start()
-        self.wait_for(lambda: self.raw_status("/readyz") == 200, "readiness")
+        self.wait_for(lambda: self.raw_status("/readyz") == ready, "readiness")
         if self.contract is None:
             self.contract = contract.Contract(self.request("GET", "/openapi.json", check=False).json)
 

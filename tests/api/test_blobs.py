@@ -219,6 +219,43 @@ class Away(InS3):
         self.assertEqual(self.daemon.finished(plan)["state"], "succeeded")
         self.assertEqual(self.content(digest).body, data)
 
+    def test_store_that_is_away_at_the_start(self):
+        """The daemon serves what it can, says why it is not ready, and is as soon as the store is there."""
+        data = model(73)
+        digest = self.store(data)
+        self.daemon.stop()
+        server.kill_gateway()
+        try:
+            self.daemon.start(ready=503)
+            self.daemon.wait_for(lambda: self.ask("GET", "/readyz", None, 503).json["code"] == "BLOBS_UNAVAILABLE", "workers")
+            self.assertIn("The object store does not answer at the moment", self.ask("GET", "/readyz", None, 503).text)
+            self.ask("GET", f"/v1/models/{digest}", None, 200)
+            self.problem("POST", "/v1/models", model(74), 503, "BLOBS_UNAVAILABLE")
+        finally:
+            server.start_gateway()
+        self.daemon.wait_for(lambda: self.daemon.raw_status("/readyz") == 200, "the object store")
+        self.store(model(74))
+        self.drop_copies()
+        self.assertEqual(self.content(digest).body, data)
+
+    def test_prefix_of_another_that_is_seen_late(self):
+        """What was not asked at the start is asked before anything is written."""
+        other = f"{self.bucket}/some/prefix/owner/{'0' * 32}"
+        self.daemon.stop()
+        server.request("PUT", other)
+        server.kill_gateway()
+        try:
+            self.daemon.start(ready=503)
+        finally:
+            server.start_gateway()
+        try:
+            self.problem("POST", "/v1/models", model(75), 503, "BLOBS_IN_USE")
+            self.daemon.wait_for(lambda: "BLOBS_IN_USE" in self.ask("GET", "/readyz", None, 503).text, "/readyz")
+            self.assertEqual(self.object_of(hashlib.sha256(model(75)).hexdigest())[0], 404)
+        finally:
+            server.request("DELETE", other)
+        self.daemon.wait_for(lambda: self.daemon.raw_status("/readyz") == 200, "the object store")
+
     def test_orphans_are_swept(self):
         digest = hashlib.sha256(b"an orphan").hexdigest()
         kept = self.store(model(72))
@@ -343,6 +380,20 @@ class Credentials(unittest.TestCase):
         daemon = self.daemon()
         os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"] = self.write(daemon, "token", "another\n")
         self.refuses(daemon, "BLOBS_CREDENTIALS", "InvalidIdentityToken")
+
+    def test_web_identity_whose_server_is_away_at_the_start(self):
+        port = s3.free_port()
+        daemon = self.daemon()
+        self.addCleanup(daemon.close)
+        self.environment(AWS_ROLE_ARN="arn:aws:iam::1:role/r", AWS_ENDPOINT_URL_STS=f"http://127.0.0.1:{port}/",
+                         AWS_WEB_IDENTITY_TOKEN_FILE=self.write(daemon, "token", "a.web+token\n"))
+        daemon.start(ready=503)
+        self.assertIn("STS: ", daemon.request("GET", "/readyz", check=False).text)
+        sts = http.server.ThreadingHTTPServer(("127.0.0.1", port), Sts)
+        threading.Thread(target=sts.serve_forever, daemon=True).start()
+        self.addCleanup(sts.server_close)
+        self.addCleanup(sts.shutdown)
+        daemon.wait_for(lambda: daemon.raw_status("/readyz") == 200, "keys")
 
     def test_prefix_of_another_folder(self):
         os.environ.update(KEYS)

@@ -44,7 +44,7 @@ mon_data_avail_warn = 1
 mon_data_avail_crit = 0
 osd_crush_chooseleaf_type = 0
 osd_objectstore = memstore
-memstore_device_bytes = 4294967296
+memstore_device_bytes = {bytes}
 run_dir = {folder}/run
 admin_socket = {folder}/run/$name.asok
 pid_file = {folder}/run/$name.pid
@@ -132,7 +132,9 @@ def published_example():
 class Server:
     key, secret = "testkey", "testsecret"
 
-    def __init__(self):
+    def __init__(self, size=4 << 30):
+        """`size`: bytes that it can keep, in memory."""
+        self.size = size
         self.folder = tempfile.TemporaryDirectory(prefix="shardplan-s3-")
         self.port, self.monitor = free_port(), free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
@@ -158,7 +160,7 @@ class Server:
         for name in ("mon", "osd", "rgw", "run", "log"):
             os.mkdir(os.path.join(folder, name))
         with open(self.settings, "w", encoding="ascii") as file:
-            file.write(SETTINGS.format(fsid=fsid, monitor=self.monitor, folder=folder, port=self.port))
+            file.write(SETTINGS.format(fsid=fsid, monitor=self.monitor, folder=folder, port=self.port, bytes=self.size))
         for name, rights in (("mon.", ("mon", "allow *")), ("client.admin", ("mon", "allow *", "osd", "allow *", "mgr", "allow *")),
                              ("client.rgw", ("mon", "allow rw", "osd", "allow rwx")),
                              ("osd.0", ("mon", "allow profile osd", "osd", "allow *"))):

@@ -192,7 +192,12 @@ bool credentials_open(const char *file, const char *region, const atomic_bool *s
     credentials->file = file;
     credentials->stop = stop;
     (void)pthread_mutex_init(&credentials->mutex, NULL);
-    bool ok = choose(credentials, region, problem) && credentials_get(credentials, &keys, problem);
+    struct problem why = {0};
+    bool ok = choose(credentials, region, problem);
+    if (ok && !credentials_get(credentials, &keys, &why) && strcmp(why.code, "BLOBS_UNAVAILABLE") != 0) {
+        *problem = why;
+        ok = false;
+    }
     explicit_bzero(&keys, sizeof keys);
     if (!ok) {
         credentials_close(credentials);

@@ -20,7 +20,7 @@
 
 struct credentials;
 
-/* Keys are got at once, so that a daemon that has none does not start. `file` is "" or a path; the strings must outlive
+/* Keys are got at once, so that a daemon that has none does not start; where STS does not answer, they are got later. `file` is "" or a path; the strings must outlive
    it. False with a problem that says what is missing. */
 bool credentials_open(const char *file, const char *region, const atomic_bool *stop,
                       struct credentials **ret_credentials, struct problem *problem);

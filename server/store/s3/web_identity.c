@@ -84,8 +84,11 @@ static bool ask(CURL *curl, const struct s3_request *request, const atomic_bool 
     if (ok)
         ok = read_answer(answer.body.data, ret_keys, ret_ends_at, problem);
     else if (answer.result != CURLE_OK)
-        (void)problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: STS: %s.",
+        (void)problem_set(problem, 503, "BLOBS_UNAVAILABLE", "Credentials for the object store: STS: %s.",
                           curl_easy_strerror(answer.result));
+    else if (answer.status >= 500)
+        (void)problem_set(problem, 503, "BLOBS_UNAVAILABLE", "Credentials for the object store: STS answered %d.",
+                          answer.status);
     else
         (void)problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: STS answered %d (%s).",
                           answer.status, xml_text(answer.body.data, "Code", code, sizeof code) ? code : "no code");

@@ -9,6 +9,7 @@ struct web_identity {
     const char *region;
 };
 
-/* *ret_ends_at is in milliseconds since 1970. Waits for the network, at most as request.h says. */
+/* *ret_ends_at is in milliseconds since 1970. Waits for the network, at most as request.h says. False with a problem,
+   BLOBS_UNAVAILABLE where STS does not answer. */
 bool web_identity_assume(const struct web_identity *identity, const atomic_bool *stop, struct s3_keys *ret_keys,
                          int64_t *ret_ends_at, struct problem *problem);
