@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "auth/auth.h"
 #include "http/record.h"
 #include "http/respond.h"
 #include "jobs/jobs.h"
@@ -75,7 +76,9 @@ static enum store_added add_plan(const struct request *request, struct submissio
     struct plan_row row = {.priority = submission->priority};
     unsigned char random[16];
     char print[65], question[65];
-    const struct store_quota quota = {.queued_plans = config->max_queued_plans, .tenant_plans = config->tenant_plans};
+    const struct store_quota quota = {.queued_plans = config->max_queued_plans,
+                                      .tenants = (int64_t)auth_tenants(request->server->auth),
+                                      .tenant_plans = config->tenant_plans};
     const struct store_question asked = {.key = request_header(request, "Idempotency-Key"),
                                          .fingerprint = print,
                                          .question = question,

@@ -82,3 +82,22 @@ bool postgres_open(const struct store_options *options, struct store **ret_store
 enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have);
 enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have);
+
+/*
+ * Who may queue one more plan. Half of the queue is divided into equal shares of the tenants, which nobody else can
+ * take; what a tenant has beyond its share is in the other half, which is common. A single tenant has all of it.
+ */
+struct store_queue_use {
+    int64_t tenants; /* that have a share: those told, or as many as there are */
+    int64_t own;     /* queued plans of the tenant that asks */
+    int64_t beyond;  /* what the others have beyond their shares, together */
+};
+
+/* Of one tenant, in plans. */
+int64_t store_queue_share(const struct store_quota *quota, int64_t tenants);
+bool store_queue_has_room(const struct store_quota *quota, const struct store_queue_use *use);
+/* With so few queued plans of all tenants there is room, whoever has them. */
+static inline bool store_queue_is_short(const struct store_quota *quota, int64_t queued)
+{
+    return quota->queued_plans == 0 || queued < quota->queued_plans - quota->queued_plans / 2;
+}

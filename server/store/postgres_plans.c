@@ -70,6 +70,27 @@ static enum store_added check_question(struct pg_call *call, struct plan_row *ro
     return result;
 }
 
+/* Whether the tenant may queue one more plan (internal.h); negative where that cannot be told. */
+static int queue_has_room(struct pg_call *call, const char *tenant, const struct store_quota *quota, int64_t queued)
+{
+    struct store_queue_use use = {0};
+    if (store_queue_is_short(quota, queued))
+        return 1;
+    const int64_t others = pg_number(PG_QUERY(
+        call, "SELECT count(DISTINCT tenant) FROM plans WHERE state = 'queued' AND tenant <> $1", pg_s(tenant)));
+    use.own =
+        pg_number(PG_QUERY(call, "SELECT count(*) FROM plans WHERE state = 'queued' AND tenant = $1", pg_s(tenant)));
+    if (others < 0 || use.own < 0)
+        return -1;
+    use.tenants = others + 1 > quota->tenants ? others + 1 : quota->tenants;
+    use.beyond = pg_number(PG_QUERY(call,
+                                    "SELECT coalesce(sum(more), 0)::bigint FROM (SELECT count(*) - $2 AS more FROM "
+                                    "plans WHERE state = 'queued' AND tenant <> $1 GROUP BY tenant) AS counts WHERE "
+                                    "more > 0",
+                                    pg_s(tenant), pg_i(store_queue_share(quota, use.tenants))));
+    return use.beyond < 0 ? -1 : store_queue_has_room(quota, &use);
+}
+
 /* Whether there is room for one more, and the model is the tenant's. */
 static enum store_added check_room(struct pg_call *call, const struct plan_row *row, const struct store_quota *quota)
 {
@@ -78,11 +99,12 @@ static enum store_added check_room(struct pg_call *call, const struct plan_row *
         call, "SELECT count(*) FROM plans WHERE state IN ('queued', 'running') AND tenant = $1", pg_s(row->tenant)));
     int64_t model = pg_count(PG_QUERY(call, "UPDATE models SET used_at = " PG_NOW " WHERE tenant = $1 AND id = $2",
                                       pg_s(row->tenant), pg_s(row->model)));
-    if (queued < 0 || own < 0 || model < 0)
+    int room = queued < 0 ? -1 : queue_has_room(call, row->tenant, quota, queued);
+    if (room < 0 || own < 0 || model < 0)
         return STORE_FAILED;
     if (model == 0)
         return STORE_NO_MODEL;
-    if (quota->queued_plans > 0 && queued >= quota->queued_plans)
+    if (room == 0)
         return STORE_FULL;
     if (quota->tenant_plans > 0 && own >= quota->tenant_plans)
         return store_over_plans(call->problem, quota, own);

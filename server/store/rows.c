@@ -66,3 +66,16 @@ void store_init(struct store *store, const struct store_ops *ops, const struct s
                             .context = options->context};
     memcpy(store->owner, options->owner, sizeof store->owner);
 }
+
+/* ---- the queue ---- */
+
+int64_t store_queue_share(const struct store_quota *quota, int64_t tenants)
+{
+    return tenants > 1 ? quota->queued_plans / 2 / tenants : quota->queued_plans;
+}
+
+bool store_queue_has_room(const struct store_quota *quota, const struct store_queue_use *use)
+{
+    const int64_t share = store_queue_share(quota, use->tenants), common = quota->queued_plans - share * use->tenants;
+    return use->own < share || use->own + 1 - share + use->beyond <= common;
+}

@@ -80,6 +80,30 @@ static enum store_added check_question(struct sqlite_store *store, struct plan_r
     return result;
 }
 
+/* Whether the tenant may queue one more plan (internal.h); negative where that cannot be told. */
+static int queue_has_room(struct sqlite_store *store, const char *tenant, const struct store_quota *quota,
+                          int64_t queued)
+{
+    struct store_queue_use use = {0};
+    if (store_queue_is_short(quota, queued))
+        return 1;
+    const int64_t others = sqlite_number(
+        store, "SELECT count(DISTINCT tenant) FROM plans WHERE state = 'queued' AND tenant <> ?1", tenant, NULL);
+    use.own = sqlite_number(store, "SELECT count(*) FROM plans WHERE state = 'queued' AND tenant = ?1", tenant, NULL);
+    if (others < 0 || use.own < 0)
+        return -1;
+    use.tenants = others + 1 > quota->tenants ? others + 1 : quota->tenants;
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "SELECT coalesce(sum(more), 0) FROM (SELECT count(*) - ?2 AS more FROM plans WHERE "
+                            "state = 'queued' AND tenant <> ?1 GROUP BY tenant) WHERE more > 0");
+    sqlite_text(statement, 1, tenant);
+    sqlite_int(statement, 2, store_queue_share(quota, use.tenants));
+    const bool ok = sqlite_row(store, statement, "counting") == STORE_DONE;
+    use.beyond = ok ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite_end(statement);
+    return ok ? store_queue_has_room(quota, &use) : -1;
+}
+
 /* Whether there is room for one more, and the model is the tenant's. */
 static enum store_added check_room(struct sqlite_store *store, const struct plan_row *row,
                                    const struct store_quota *quota, struct problem *problem)
@@ -92,11 +116,12 @@ static enum store_added check_room(struct sqlite_store *store, const struct plan
     sqlite_text(statement, 2, row->model);
     sqlite_int(statement, 3, times_now());
     int model = sqlite_run(store, statement, "adding a plan", problem);
-    if (queued < 0 || own < 0 || model < 0)
+    int room = queued < 0 ? -1 : queue_has_room(store, row->tenant, quota, queued);
+    if (room < 0 || own < 0 || model < 0)
         return STORE_FAILED;
     if (model == 0)
         return STORE_NO_MODEL;
-    if (quota->queued_plans > 0 && queued >= quota->queued_plans)
+    if (room == 0)
         return STORE_FULL;
     if (quota->tenant_plans > 0 && own >= quota->tenant_plans)
         return store_over_plans(problem, quota, own);

@@ -125,7 +125,8 @@ enum store_changed {
 
 /* What a tenant, and all together, may have. 0: no limit. */
 struct store_quota {
-    int64_t queued_plans; /* of all tenants */
+    int64_t queued_plans; /* of all tenants; half of it is shares of theirs, as far as there are several */
+    int64_t tenants;      /* that have a share although they may have nothing queued */
     int64_t tenant_plans; /* queued and running */
     int64_t tenant_models;
     int64_t tenant_bytes; /* of its models */

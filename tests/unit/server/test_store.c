@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "open_store.h"
 
 /* What every store does. The tenant of what names none is "". */
@@ -80,6 +81,44 @@ BOTH_STORES(plans_need_their_model_and_room)
     cr_expect_eq(ADD_PLAN(id, .number = 4, .tenant = "team", .quota = three), STORE_FULL);
     must_claim(store, "00000000000000000000000000000001", 1);
     cr_expect_eq(ADD_PLAN(id, .number = 4, .quota = three), STORE_ADDED, "a running plan does not count as queued");
+}
+
+/* Whether the rule of the queue has room for one more of `own`, counted anew: what each tenant has beyond its share has to
+   fit into what is left when all shares are taken off. */
+static bool fits(const unsigned *queued, unsigned tenants, unsigned own, unsigned most)
+{
+    const unsigned share = most / 2 / tenants;
+    unsigned taken = 0;
+    for (unsigned i = 0; i < tenants; i++) {
+        const unsigned have = queued[i] + (i == own);
+        taken += have > share ? have - share : 0;
+    }
+    return queued[own] < share || taken <= most - share * tenants;
+}
+
+BOTH_STORES(tenants_have_shares_of_the_queue)
+{
+    static const char *const tenants[] = {"a", "b", "c"};
+    const struct store_quota quota = {.queued_plans = 13, .tenants = 3};
+    unsigned queued[3] = {0}, full = 0, number = 0;
+    char id[STORE_ID_SIZE];
+    for (unsigned i = 0; i < 3; i++)
+        ADD_MODEL(tenants[i], model_a);
+    uint64_t random = 5;
+    for (unsigned i = 0; i < 200; i++) {
+        struct plan_row row;
+        if (sp_random_below(&random, 4) == 0 && store_claim(store, &row) == STORE_DONE) {
+            queued[row.tenant[0] - 'a']--;
+            store_release_plan(&row);
+        }
+        const unsigned own = (unsigned)sp_random_below(&random, 4) % 3; /* the first asks more often */
+        const enum store_added added = ADD_PLAN(id, .number = (int)++number, .tenant = tenants[own], .quota = quota);
+        cr_assert_eq(added, fits(queued, 3, own, 13) ? STORE_ADDED : STORE_FULL, "step %u, tenant %s, %u %u %u", i,
+                     tenants[own], queued[0], queued[1], queued[2]);
+        queued[own] += added == STORE_ADDED;
+        full += added == STORE_FULL;
+    }
+    cr_expect_gt(full, 20U);
 }
 
 BOTH_STORES(an_idempotency_key_names_one_request)
