@@ -30,6 +30,7 @@ struct server {
     struct folder *folder; /* of the data */
     struct store *store;
     struct blobs *blobs;
+    struct uploads *uploads;
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

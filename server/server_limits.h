@@ -68,6 +68,14 @@
 #define SPD_MAX_INDEX_LINE        (64u * 1024) /* what a list of plans reads of an index */
 #define SPD_READ_BLOCK            (64u * 1024) /* bytes per read of a streamed answer */
 
+/* Uploads by parts. */
+#define SPD_MAX_TENANT_UPLOADS  256u                 /* of one tenant at a time */
+#define SPD_UPLOAD_KEEP_MS      (24ll * 3600 * 1000) /* one expires after that, */
+#define SPD_UPLOAD_RATE         (64ll * 1024)        /* and the time that its bytes take at so many per second */
+#define SPD_UPLOAD_THREADS      2u                   /* that compare complete ones with their digests, */
+#define SPD_UPLOAD_BLOCK        ((size_t)1 << 20)    /* reading so much at a time */
+#define SPD_MAX_REFERENCE_BYTES 4096u                /* of a body that says where a model is */
+
 /* Compressed bodies and answers. */
 #define SPD_MAX_CODINGS      2u           /* in one Content-Encoding */
 #define SPD_CODING_BLOCK     (64u * 1024) /* bytes that a decoder hands on at a time */

@@ -3,6 +3,7 @@
 #include "http/coding.h"
 #include "http/digest.h"
 #include "http/upload.h"
+#include "uploads/part.h"
 
 static const char *limit_name(const struct request *request)
 {
@@ -40,6 +41,8 @@ static bool keep(void *context, const void *bytes, size_t size, struct problem *
     struct request *request = context;
     if (request->body_kind == BODY_MODEL)
         return upload_write(request->upload, bytes, size, problem);
+    if (request->body_kind == BODY_PART)
+        return part_write(request->part, bytes, size, problem);
     uint64_t would_be = request->body.size + size;
     sp_buf_append(&request->body, bytes, size);
     if (!sp_buf_failed(&request->body))
@@ -69,8 +72,18 @@ bool body_end(struct request *request, struct problem *problem)
     if (request->decoder != NULL && !decoder_finish(request->decoder, problem))
         return false;
     bool ok = request->digest == NULL || digest_finish(request->digest, problem);
+    if (!ok && request->part != NULL) {
+        part_undo(request->part);
+        body_end_part(request);
+    }
     body_release(request); /* megabytes, and the answer may take long */
     return ok;
+}
+
+void body_end_part(struct request *request)
+{
+    part_close(request->part);
+    request->part = NULL;
 }
 
 void body_release(struct request *request)

@@ -16,4 +16,6 @@ bool body_end(struct request *request, struct problem *problem);
 /* The 413 of a body that is kept in memory. Returns false. */
 bool body_too_large(const struct request *request, uint64_t actual, struct problem *problem);
 
+/* The part of an upload, if there is one, ends before the answer: the next one may come as soon as that has arrived. */
+void body_end_part(struct request *request);
 void body_release(struct request *request);

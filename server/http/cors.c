@@ -10,10 +10,11 @@
 /* What a page may send and read, beside what it always may. */
 #define REQUEST_HEADERS                                                                                                \
     "Accept, Authorization, Cache-Control, Content-Digest, Content-Encoding, Content-Type, Idempotency-Key, "          \
-    "If-Match, If-None-Match, If-Range, Last-Event-ID, Prefer, Range, Repr-Digest, Traceparent, X-Request-Id"
+    "If-Match, If-None-Match, If-Range, Last-Event-ID, Prefer, Range, Repr-Digest, Traceparent, Upload-Offset, "       \
+    "X-Request-Id"
 #define ANSWER_HEADERS                                                                                                 \
     "Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Repr-Digest, "             \
-    "Retry-After, WWW-Authenticate, X-Request-Id"
+    "Retry-After, Upload-Length, Upload-Offset, WWW-Authenticate, X-Request-Id"
 
 bool cors_allows(const char *origins, const char *origin)
 {

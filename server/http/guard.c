@@ -9,8 +9,9 @@
 
 /* Headers that may occur once. */
 static const char *const singletons[] = {
-    "Content-Length", "Transfer-Encoding", "Host",   "Content-Type", "Content-Encoding", "Authorization",
-    "Content-Range",  "Idempotency-Key",   "Expect", "Range",        "X-Request-Id",
+    "Content-Length",   "Transfer-Encoding", "Host",          "Content-Type",
+    "Content-Encoding", "Authorization",     "Content-Range", "Idempotency-Key",
+    "Expect",           "Upload-Offset",     "Range",         "X-Request-Id",
 };
 #define SINGLETON_COUNT (sizeof singletons / sizeof singletons[0])
 

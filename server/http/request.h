@@ -34,6 +34,7 @@ enum body_kind {
     BODY_JSON,     /* collected in `body` */
     BODY_SHARDING, /* as BODY_JSON, but larger, and not looked into here */
     BODY_MODEL,    /* streamed to disk by `upload` */
+    BODY_PART,     /* appended to an upload by `part` */
     BODY_EITHER,   /* BODY_JSON or BODY_MODEL, by Content-Type */
 };
 
@@ -47,6 +48,7 @@ struct decoder;
 struct digest;
 struct held;
 struct ingest;
+struct part;
 struct request;
 struct upload;
 
@@ -93,6 +95,7 @@ struct request {
     struct decoder *decoder; /* of a compressed body */
     struct digest *digest;   /* that the body must have */
     struct upload *upload;
+    struct part *part;     /* of an upload by parts */
     struct held *held;     /* files that it needs, see routes/held.h */
     struct ingest *ingest; /* of a model's upload, see ingest.h */
 

@@ -23,6 +23,7 @@ static void request_free(struct request *request)
 {
     ingest_destroy(request->ingest);
     upload_destroy(request->upload);
+    body_end_part(request);
     body_release(request);
     sp_buf_release(&request->body);
     if (request->free_state != NULL)
@@ -127,10 +128,13 @@ static enum verdict request_body(struct request *request, const char *bytes, siz
     if (elapsed > SPD_SLOW_BODY_SECONDS * 1000 && request->received < elapsed / 1000 * SPD_SLOW_BODY_RATE) {
         (void)problem_set(&problem, 408, "BODY_TOO_SLOW", "The body came at less than %d bytes per second.",
                           SPD_SLOW_BODY_RATE);
+        body_end_part(request);
         return respond_raw(request, &problem);
     }
-    if (!body_take(request, bytes, size, &problem))
+    if (!body_take(request, bytes, size, &problem)) {
+        body_end_part(request);
         return respond_raw(request, &problem);
+    }
     return VERDICT_GO_ON;
 }
 

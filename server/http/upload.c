@@ -22,6 +22,7 @@ struct upload {
     struct staging_limits limits;
     uint64_t staged; /* bytes that count there */
     bool kept;
+    char source[33], digest[65]; /* of one that came by parts */
 };
 
 static struct staging_limits limits_of(const struct config *config)
@@ -60,6 +61,37 @@ struct upload *upload_create(const struct config *config, const char *owner, con
     return upload;
 }
 
+struct upload *upload_adopt(const struct config *config, const char *owner, const char *id, const char *digest,
+                            struct problem *problem)
+{
+    struct upload *upload = calloc(1, sizeof *upload);
+    if (upload == NULL) {
+        (void)problem_no_memory(problem);
+        return NULL;
+    }
+    (void)snprintf(upload->source, sizeof upload->source, "%s", id);
+    (void)snprintf(upload->digest, sizeof upload->digest, "%s", digest);
+    char *from = files_upload(config->data, id);
+    upload->path = files_temporary(config->data, owner);
+    bool ok = (from != NULL && upload->path != NULL) || problem_no_memory(problem);
+    if (ok && link(from, upload->path) != 0)
+        ok = problem_from_errno(problem, errno, "Taking the file of the upload");
+    upload->fd = ok ? files_open_read(upload->path, &upload->size) : -1;
+    if (ok && upload->fd < 0)
+        ok = problem_from_errno(problem, errno, "Opening the file of the upload");
+    free(from);
+    if (!ok) {
+        upload_destroy(upload);
+        return NULL;
+    }
+    return upload;
+}
+
+const char *upload_source(const struct upload *upload)
+{
+    return upload->source[0] != '\0' ? upload->source : NULL;
+}
+
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem)
 {
     if (size > upload->max_bytes - upload->size)
@@ -95,8 +127,12 @@ bool upload_write(struct upload *upload, const void *bytes, size_t size, struct 
 bool upload_finish(struct upload *upload, char ret_id[65], struct problem *problem)
 {
     unsigned char digest[32];
-    gnutls_hash_output(upload->hash, digest);
-    text_to_hex(digest, sizeof digest, ret_id);
+    if (upload->hash != NULL) {
+        gnutls_hash_output(upload->hash, digest);
+        text_to_hex(digest, sizeof digest, ret_id);
+    } else {
+        (void)snprintf(ret_id, sizeof upload->digest, "%s", upload->digest);
+    }
     int fd = upload->fd;
     upload->fd = -1;
     if (close(fd) != 0)

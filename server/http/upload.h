@@ -20,6 +20,14 @@ struct upload;
 struct upload *upload_create(const struct config *config, const char *owner, const char *tenant,
                              struct problem *problem);
 
+/* An upload by parts that is complete, `id` with this SHA-256: a second name of its file in tmp, so that it is still there
+   when the model is refused. It counts where it is stored. NULL with a problem. */
+struct upload *upload_adopt(const struct config *config, const char *owner, const char *id, const char *digest,
+                            struct problem *problem);
+
+/* The upload by parts that it was, or NULL. */
+const char *upload_source(const struct upload *upload);
+
 /* Appends. False with a problem: 413 over the maximum, 429 over the tenant's quota, 507 when the disk is full. */
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem);
 

@@ -25,6 +25,7 @@
 #include "store/folder.h"
 #include "store/identity.h"
 #include "store/store.h"
+#include "uploads/uploads.h"
 #include "util/json_memory.h"
 #include "util/text.h"
 
@@ -81,6 +82,8 @@ static void stop_jobs(struct daemon *daemon, uint64_t now)
     daemon->phase = PHASE_STOPPING;
     daemon->deadline_ms = now + LAST_ANSWER_MS;
     blobs_stop(daemon->server.blobs);
+    if (daemon->server.uploads != NULL)
+        uploads_stop(daemon->server.uploads);
     jobs_stop(daemon->server.jobs);
 }
 
@@ -102,7 +105,8 @@ static void end(struct daemon *daemon)
    of a killed worker has been reported when there are none. */
 static void go_on_stopping(struct daemon *daemon, uint64_t now)
 {
-    bool quiet = jobs_quiet(daemon->server.jobs) && blobs_quiet(daemon->server.blobs),
+    bool quiet = jobs_quiet(daemon->server.jobs) && blobs_quiet(daemon->server.blobs) &&
+                 uploads_quiet(daemon->server.uploads),
          answered = daemon->http == NULL || http_active(daemon->http) == 0;
     if (daemon->phase == PHASE_LEAVING && now >= daemon->deadline_ms)
         drain(daemon, now);
@@ -177,6 +181,8 @@ static void ticked(uv_timer_t *timer)
         http_tick(daemon->http, now);
     if (daemon->phase < PHASE_STOPPING)
         jobs_tick(daemon->server.jobs, now);
+    if (daemon->phase < PHASE_STOPPING)
+        uploads_tick(daemon->server.uploads, now);
     jobs_stats(daemon->server.jobs, &stats);
     if (daemon->phase == PHASE_STARTING && stats.workers > 0) {
         daemon->phase = PHASE_SERVING;
@@ -279,7 +285,8 @@ static bool start_parts(struct daemon *daemon, struct problem *problem)
     if (!start_handles(daemon, problem))
         return false;
     server->connections = connections_create(&daemon->loop);
-    server->jobs = server->connections != NULL ? jobs_create(server, &daemon->loop) : NULL;
+    server->uploads = uploads_create(server);
+    server->jobs = server->connections != NULL && server->uploads != NULL ? jobs_create(server, &daemon->loop) : NULL;
     if (server->jobs == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     atomic_store(&daemon->has_jobs, true);
@@ -343,6 +350,7 @@ static int run(struct daemon *daemon)
         (void)uv_loop_close(&daemon->loop);
         connections_destroy(daemon->server.connections);
     }
+    uploads_destroy(daemon->server.uploads);
     blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */
     jobs_destroy(daemon->server.jobs);

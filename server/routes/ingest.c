@@ -17,6 +17,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
+#include "uploads/uploads.h"
 #include "util/text.h"
 
 struct ingest {
@@ -109,11 +110,15 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
     const struct config *config = server->config;
     const struct store_quota quota = {.tenant_models = config->tenant_models,
                                       .tenant_bytes = (int64_t)config->tenant_bytes};
+    const char *source = upload_source(request->upload);
     struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
-                            .bytes = (int64_t)upload_size(request->upload)};
+                            .bytes = (int64_t)upload_size(request->upload),
+                            .upload = source};
     memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
     memcpy(row.id, ingest->id, sizeof row.id);
-    if (!room_take(server, &row, &ingest->room, problem) ||
+    struct model_row place = row;
+    place.bytes = source == NULL ? row.bytes : 0; /* an upload by parts has its place */
+    if (!room_take(server, &place, &ingest->room, problem) ||
         !blobs_upload(server->blobs, row.id, upload_path(request->upload), problem) ||
         !store_lock_model(server->store, row.id, problem))
         return false;
@@ -123,6 +128,8 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
         enum store_added added = store_add_model(server->store, &row, &quota, problem);
         ok = added == STORE_ADDED || added == STORE_EXISTS;
         ingest->existed = added == STORE_EXISTS;
+        if (ok && source != NULL)
+            uploads_remove_file(server->uploads, source);
         /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
         if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
             blobs_remove(server->blobs, row.id);
@@ -174,6 +181,8 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         found == STORE_DONE && blobs_have_copy(request->server->blobs, ingest->id, upload_size(request->upload));
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
+        if (upload_source(request->upload) != NULL)
+            (void)uploads_remove(request->server->uploads, upload_source(request->upload));
         return step(request);
     }
     ingest->output = files_temporary(request->server->config->data, request->server->owner);

@@ -9,6 +9,7 @@
 #include "routes/ask.h"
 #include "routes/held.h"
 #include "routes/ingest.h"
+#include "routes/reference.h"
 #include "routes/routes.h"
 #include "store/blobs.h"
 #include "store/files.h"
@@ -66,7 +67,8 @@ enum verdict models_upload_begin(struct request *request)
 
 enum verdict models_upload_finish(struct request *request)
 {
-    return ingest_finish(request, upload_done, true);
+    const enum verdict verdict = reference_take(request);
+    return verdict == VERDICT_GO_ON ? ingest_finish(request, upload_done, true) : verdict;
 }
 
 /* ---- GET /v1/models ---- */

@@ -45,6 +45,14 @@ enum verdict model_delete_finish(struct request *request);
 enum verdict model_content_finish(struct request *request);
 enum verdict model_inspect_finish(struct request *request);
 
+/* uploads.c */
+enum verdict uploads_create_finish(struct request *request);
+enum verdict uploads_list_finish(struct request *request);
+enum verdict upload_get_finish(struct request *request);
+enum verdict upload_delete_finish(struct request *request);
+enum verdict upload_part_begin(struct request *request);
+enum verdict upload_part_finish(struct request *request);
+
 /* submit.c */
 enum verdict plans_submit_begin(struct request *request);
 enum verdict plans_submit_finish(struct request *request);

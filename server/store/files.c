@@ -45,6 +45,11 @@ char *files_inspection(const char *data, const char *tenant, const char *id)
     return path_of("%s/blobs/%.2s/%s%s%s.json", data, id, id + 2, *tenant != '\0' ? "-" : "", print);
 }
 
+char *files_upload(const char *data, const char *id)
+{
+    return path_of("%s/uploads/%s", data, id);
+}
+
 char *files_plan_folder(const char *data, const char *id)
 {
     return path_of("%s/plans/%s", data, id);
@@ -103,7 +108,7 @@ bool files_make_temporary(const char *data, const char *owner, struct problem *p
 bool files_open(const char *data, bool is_shared, int *ret_lock, struct problem *problem)
 {
     if (!make_sub_folder(data, "tmp", problem) || !make_sub_folder(data, "blobs", problem) ||
-        !make_sub_folder(data, "plans", problem))
+        !make_sub_folder(data, "plans", problem) || !make_sub_folder(data, "uploads", problem))
         return false;
     char *path = path_of("%s/lock", data);
     if (path == NULL)
@@ -231,6 +236,16 @@ static void sweep_plan(void *context, const char *path, const char *name)
     }
 }
 
+static void sweep_upload(void *context, const char *path, const char *name)
+{
+    const struct sweep *sweep = context;
+    struct upload_row row;
+    if (is_stopped(sweep) || store_get_upload(sweep->store, NULL, name, &row) != STORE_NOT_FOUND)
+        return;
+    LOG(LOG_INFO, "orphan removed", log_s("upload", name));
+    (void)unlink(path);
+}
+
 /* A blob, or its inspection with something behind the name. The lock holds off who would publish it just now. */
 static void sweep_blob(void *context, const char *path, const char *name)
 {
@@ -263,10 +278,13 @@ void files_sweep(const char *data, struct store *store, const atomic_bool *stop)
 {
     struct sweep sweep = {.data = data, .store = store, .stop = stop};
     char *tmp = path_of("%s/tmp", data), *plans = path_of("%s/plans", data), *blobs = path_of("%s/blobs", data);
+    char *uploads = path_of("%s/uploads", data);
     for_each_entry(tmp, sweep_temporary, &sweep);
+    for_each_entry(uploads, sweep_upload, &sweep);
     for_each_entry(plans, sweep_plan, &sweep);
     for_each_entry(blobs, sweep_blob_folder, &sweep);
     free(tmp);
+    free(uploads);
     free(plans);
     free(blobs);
 }

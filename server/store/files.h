@@ -5,6 +5,7 @@
  *   DATA/lock                 held by the one daemon that uses the folder, or shared by all daemons of one PostgreSQL
  *   DATA/shardplan.db         models and plans (store.h), unless PostgreSQL has them
  *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
+ *   DATA/uploads/ID           what has come of an upload by parts (uploads/uploads.h)
  *   DATA/blobs/ab/abcdef..    model files by SHA-256, or copies of those in an object store (blobs.h); behind the same
  *                             name the inspection of each tenant that has it
  *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
@@ -36,6 +37,7 @@ void files_sweep(const char *data, struct store *store, const atomic_bool *stop)
 /* Paths, malloc'ed; NULL without memory. `id` must be checked to be hexadecimal. */
 char *files_blob(const char *data, const char *id);
 char *files_inspection(const char *data, const char *tenant, const char *id);
+char *files_upload(const char *data, const char *id);
 char *files_plan_folder(const char *data, const char *id);
 char *files_attempt_folder(const char *data, const char *id, int64_t attempt);
 char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name);

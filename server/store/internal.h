@@ -28,6 +28,15 @@ struct store_ops {
     bool (*tenant_bytes)(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
                          void *context);
 
+    enum store_added (*add_upload)(struct store *store, struct upload_row *row, int64_t keep_ms,
+                                   const struct store_quota *quota, struct problem *problem);
+    enum store_found (*get_upload)(struct store *store, const char *tenant, const char *id, struct upload_row *ret_row);
+    bool (*list_uploads)(struct store *store, const char *tenant, int64_t before, int limit,
+                         void (*each)(void *context, const struct upload_row *row), void *context);
+    enum store_found (*complete_upload)(struct store *store, const char *id, const char *digest);
+    enum store_found (*delete_upload)(struct store *store, const char *tenant, const char *id);
+    bool (*expire_uploads)(struct store *store, int limit, void (*each)(void *context, const char *id), void *context);
+
     enum store_added (*add_plan)(struct store *store, struct plan_row *row, const struct store_question *question,
                                  const struct store_quota *quota, struct problem *problem);
     enum store_found (*find_plan)(struct store *store, const char *tenant, const char *id);
@@ -80,6 +89,7 @@ bool postgres_open(const struct store_options *options, struct store **ret_store
 
 /* The refusals that both make alike; they return STORE_QUOTA. */
 enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have);
+enum store_added store_over_uploads(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have);
 enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have);
 

@@ -190,6 +190,23 @@ bool pg_unused_models(struct store *base, const char *tenant, int limit,
                       void (*each)(void *context, const struct model_row *row), void *context);
 bool pg_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes), void *context);
 
+/* Of one tenant, $1: models, files beside them, and what uploads by parts are to have. */
+#define PG_TENANT_BYTES                                                                                                \
+    "coalesce((SELECT sum(bytes) FROM (SELECT bytes FROM models WHERE tenant = $1 UNION ALL SELECT bytes FROM files "  \
+    "WHERE tenant = $1 UNION ALL SELECT bytes FROM uploads WHERE tenant = $1) AS had), 0)::bigint"
+
+/* ---- postgres_uploads.c ---- */
+
+enum store_added pg_add_upload(struct store *base, struct upload_row *row, int64_t keep_ms,
+                               const struct store_quota *quota, struct problem *problem);
+enum store_found pg_get_upload(struct store *base, const char *tenant, const char *id, struct upload_row *ret_row);
+bool pg_list_uploads(struct store *base, const char *tenant, int64_t before, int limit,
+                     void (*each)(void *context, const struct upload_row *row), void *context);
+enum store_found pg_complete_upload(struct store *base, const char *id, const char *digest);
+enum store_found pg_delete_upload(struct store *base, const char *tenant, const char *id);
+bool pg_expire_uploads(struct store *base, int limit, void (*each)(void *context, const char *id), void *context);
+bool pg_drop_upload(struct pg_call *call, const char *tenant, const char *id); /* in a transaction */
+
 /* ---- postgres_plans.c ---- */
 
 enum store_added pg_add_plan(struct store *base, struct plan_row *row, const struct store_question *question,

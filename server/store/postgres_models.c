@@ -33,7 +33,7 @@ static enum store_added check_quota(struct pg_call *call, const struct model_row
 {
     int64_t have = 0, bytes = 0;
     PGresult *rows =
-        PG_QUERY(call, "SELECT count(*), coalesce(sum(bytes), 0) FROM models WHERE tenant = $1", pg_s(row->tenant));
+        PG_QUERY(call, "SELECT count(*), " PG_TENANT_BYTES " FROM models WHERE tenant = $1", pg_s(row->tenant));
     if (rows == NULL)
         return STORE_FAILED;
     have = pg_int_at(rows, 0, 0);
@@ -53,17 +53,20 @@ enum store_added pg_add_model(struct store *base, const struct model_row *row, c
     enum store_added result = STORE_FAILED;
     if (pg_begin(&call, base, "adding a model", problem) && pg_transaction(&call) &&
         pg_lock_tenant(&call, row->tenant)) {
-        int64_t known = count_rows(&call, row->tenant, row->id);
+        int64_t known = row->upload == NULL || pg_drop_upload(&call, row->tenant, row->upload)
+                            ? count_rows(&call, row->tenant, row->id)
+                            : -1;
         if (known == 0)
             result = check_quota(&call, row, quota);
         else if (known > 0)
             result = STORE_EXISTS;
         if (result == STORE_ADDED &&
-            (pg_count(PG_QUERY(&call,
-                               "INSERT INTO models (tenant, id, name, bytes, created_at, used_at) "
-                               "VALUES ($1, $2, $3, $4, " PG_NOW ", " PG_NOW ")",
-                               pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes))) < 0 ||
-             !pg_commit(&call)))
+            pg_count(PG_QUERY(&call,
+                              "INSERT INTO models (tenant, id, name, bytes, created_at, used_at) "
+                              "VALUES ($1, $2, $3, $4, " PG_NOW ", " PG_NOW ")",
+                              pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes))) < 0)
+            result = STORE_FAILED;
+        if ((result == STORE_ADDED || (result == STORE_EXISTS && row->upload != NULL)) && !pg_commit(&call))
             result = STORE_FAILED;
     }
     if (!pg_end(&call))
@@ -154,7 +157,9 @@ bool pg_tenant_bytes(struct store *base, void (*each)(void *context, const char 
     struct pg_call call;
     PGresult *rows = NULL;
     if (pg_begin(&call, base, "counting bytes of tenants", NULL))
-        rows = PG_QUERY(&call, "SELECT tenant, sum(bytes)::bigint FROM models GROUP BY tenant");
+        rows = PG_QUERY(&call, "SELECT tenant, sum(bytes)::bigint FROM (SELECT tenant, bytes FROM models UNION ALL "
+                               "SELECT tenant, bytes FROM files UNION ALL SELECT tenant, bytes FROM uploads) AS had "
+                               "GROUP BY tenant");
     (void)pg_end(&call);
     for (int i = 0; rows != NULL && i < PQntuples(rows); i++)
         each(context, pg_text_at(rows, i, 0), pg_int_at(rows, i, 1));

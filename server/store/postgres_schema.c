@@ -78,6 +78,30 @@ static const char *const migrations[] = {
 
     /* What a store keeps for all daemons under a name. */
     "CREATE TABLE settings (name " TEXT " PRIMARY KEY, value text NOT NULL);",
+
+    /* Uploads by parts, and the files beside models. */
+    "CREATE TABLE uploads ("
+    " seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " tenant " TEXT " NOT NULL,"
+    " id " TEXT " NOT NULL UNIQUE,"
+    " bytes bigint NOT NULL,"
+    " digest " TEXT " NOT NULL,"
+    " is_complete boolean NOT NULL DEFAULT false,"
+    " created_at bigint NOT NULL,"
+    " expires_at bigint NOT NULL"
+    ");"
+    "CREATE INDEX uploads_by_tenant ON uploads (tenant, bytes);"
+    "CREATE INDEX uploads_by_end ON uploads (expires_at);"
+    "CREATE TABLE files ("
+    " tenant " TEXT " NOT NULL,"
+    " model " TEXT " NOT NULL,"
+    " location " TEXT " NOT NULL,"
+    " blob " TEXT " NOT NULL,"
+    " bytes bigint NOT NULL,"
+    " PRIMARY KEY (tenant, model, location),"
+    " FOREIGN KEY (tenant, model) REFERENCES models (tenant, id) ON DELETE CASCADE"
+    ");"
+    "CREATE INDEX files_by_blob ON files (blob, bytes);",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

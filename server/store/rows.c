@@ -41,6 +41,15 @@ enum store_added store_over_models(struct problem *problem, const struct store_q
     return STORE_QUOTA;
 }
 
+enum store_added store_over_uploads(struct problem *problem, const struct store_quota *quota, int64_t have)
+{
+    (void)problem_set_limit(problem, 429, "QUOTA_UPLOADS", "SPD_MAX_TENANT_UPLOADS", quota->tenant_uploads, have + 1,
+                            "This tenant may have %lld uploads by parts and has %lld; finish or delete some first, GET "
+                            "/v1/uploads has them.",
+                            (long long)quota->tenant_uploads, (long long)have);
+    return STORE_QUOTA;
+}
+
 enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have)
 {
     (void)problem_set_limit(problem, 429, "QUOTA_BYTES", "--tenant-bytes", quota->tenant_bytes, would_have,

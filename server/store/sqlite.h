@@ -11,7 +11,7 @@
 
 #include "store/internal.h"
 
-#define SQLITE_STATEMENTS 48
+#define SQLITE_STATEMENTS 72
 
 /* Which file it is, whatever it is called. */
 struct sqlite_file {
@@ -88,6 +88,22 @@ bool sqlite_unused_models(struct store *base, const char *tenant, int limit,
                           void (*each)(void *context, const struct model_row *row), void *context);
 bool sqlite_tenant_bytes(struct store *base, void (*each)(void *context, const char *tenant, int64_t bytes),
                          void *context);
+
+/* Of one tenant, ?1: models, files beside them, and what uploads by parts are to have. */
+#define SQLITE_TENANT_BYTES                                                                                            \
+    "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM models WHERE tenant = ?1 UNION ALL "                       \
+    "SELECT bytes FROM files WHERE tenant = ?1 UNION ALL SELECT bytes FROM uploads WHERE tenant = ?1)"
+
+/* sqlite_uploads.c */
+enum store_added sqlite_add_upload(struct store *base, struct upload_row *row, int64_t keep_ms,
+                                   const struct store_quota *quota, struct problem *problem);
+enum store_found sqlite_get_upload(struct store *base, const char *tenant, const char *id, struct upload_row *ret_row);
+bool sqlite_list_uploads(struct store *base, const char *tenant, int64_t before, int limit,
+                         void (*each)(void *context, const struct upload_row *row), void *context);
+enum store_found sqlite_complete_upload(struct store *base, const char *id, const char *digest);
+enum store_found sqlite_delete_upload(struct store *base, const char *tenant, const char *id);
+bool sqlite_expire_uploads(struct store *base, int limit, void (*each)(void *context, const char *id), void *context);
+bool sqlite_drop_upload(struct sqlite_store *store, const char *tenant, const char *id); /* in a transaction */
 
 /* sqlite_plans.c */
 enum store_added sqlite_add_plan(struct store *base, struct plan_row *row, const struct store_question *question,

@@ -98,6 +98,30 @@ static const char *const migrations[] = {
 
     /* What a store keeps for all daemons under a name. */
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;",
+
+    /* Uploads by parts, and the files beside models. */
+    "CREATE TABLE uploads ("
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " tenant TEXT NOT NULL,"
+    " id TEXT NOT NULL UNIQUE,"
+    " bytes INTEGER NOT NULL,"
+    " digest TEXT NOT NULL,"
+    " is_complete INTEGER NOT NULL DEFAULT 0,"
+    " created_at INTEGER NOT NULL,"
+    " expires_at INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX uploads_by_tenant ON uploads (tenant, bytes);"
+    "CREATE INDEX uploads_by_end ON uploads (expires_at);"
+    "CREATE TABLE files ("
+    " tenant TEXT NOT NULL,"
+    " model TEXT NOT NULL,"
+    " location TEXT NOT NULL,"
+    " blob TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL,"
+    " PRIMARY KEY (tenant, model, location),"
+    " FOREIGN KEY (tenant, model) REFERENCES models (tenant, id) ON DELETE CASCADE"
+    ") STRICT;"
+    "CREATE INDEX files_by_blob ON files (blob, bytes);",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

@@ -26,8 +26,7 @@ static enum store_added check_quota(struct sqlite_store *store, const struct mod
                                     const struct store_quota *quota, struct problem *problem)
 {
     int64_t have = sqlite_number(store, "SELECT count(*) FROM models WHERE tenant = ?1", row->tenant, NULL);
-    int64_t bytes =
-        sqlite_number(store, "SELECT coalesce(sum(bytes), 0) FROM models WHERE tenant = ?1", row->tenant, NULL);
+    int64_t bytes = sqlite_number(store, SQLITE_TENANT_BYTES, row->tenant, NULL);
     if (have < 0 || bytes < 0) {
         (void)sqlite_fail(store, "adding a model", problem);
         return STORE_FAILED;
@@ -64,7 +63,9 @@ enum store_added sqlite_add_model(struct store *base, const struct model_row *ro
     enum store_added result = STORE_FAILED;
     struct sqlite_store *store = sqlite_lock(base);
     if (sqlite_begin_transaction(store, "adding a model", problem)) {
-        int64_t known = count_rows(store, row->tenant, row->id);
+        int64_t known = row->upload == NULL || sqlite_drop_upload(store, row->tenant, row->upload)
+                            ? count_rows(store, row->tenant, row->id)
+                            : -1;
         if (known == 0)
             result = check_quota(store, row, quota, problem);
         else if (known > 0)
@@ -73,7 +74,8 @@ enum store_added sqlite_add_model(struct store *base, const struct model_row *ro
             (void)sqlite_fail(store, "adding a model", problem);
         if (result == STORE_ADDED)
             result = insert_model(store, row, problem);
-        if (!sqlite_commit(store, result == STORE_ADDED, "adding a model", problem) && result == STORE_ADDED)
+        const bool changed = result == STORE_ADDED || (result == STORE_EXISTS && row->upload != NULL);
+        if (!sqlite_commit(store, changed, "adding a model", problem) && changed)
             result = STORE_FAILED;
     }
     sqlite_unlock(store);
@@ -157,7 +159,9 @@ bool sqlite_tenant_bytes(struct store *base, void (*each)(void *context, const c
                          void *context)
 {
     struct sqlite_store *store = sqlite_lock(base);
-    sqlite3_stmt *statement = sqlite_begin(store, "SELECT tenant, sum(bytes) FROM models GROUP BY tenant");
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "SELECT tenant, sum(bytes) FROM (SELECT tenant, bytes FROM models UNION ALL SELECT tenant, "
+                            "bytes FROM files UNION ALL SELECT tenant, bytes FROM uploads) GROUP BY tenant");
     enum store_found found;
     while ((found = sqlite_row(store, statement, "counting bytes of tenants")) == STORE_DONE)
         each(context, sqlite_column(statement, 0), sqlite3_column_int64(statement, 1));

@@ -119,6 +119,38 @@ bool store_tenant_bytes(struct store *store, void (*each)(void *context, const c
     CALL(bool, tenant_bytes, !result, false, store, each, context);
 }
 
+enum store_added store_add_upload(struct store *store, struct upload_row *row, int64_t keep_ms,
+                                  const struct store_quota *quota, struct problem *problem)
+{
+    CALL(enum store_added, add_upload, result == STORE_FAILED, not_added(problem), store, row, keep_ms, quota, problem);
+}
+
+enum store_found store_get_upload(struct store *store, const char *tenant, const char *id, struct upload_row *ret_row)
+{
+    CALL(enum store_found, get_upload, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_row);
+}
+
+bool store_list_uploads(struct store *store, const char *tenant, int64_t before, int limit,
+                        void (*each)(void *context, const struct upload_row *row), void *context)
+{
+    CALL(bool, list_uploads, !result, false, store, tenant, before, limit, each, context);
+}
+
+enum store_found store_complete_upload(struct store *store, const char *id, const char *digest)
+{
+    CALL(enum store_found, complete_upload, result == STORE_ERROR, STORE_ERROR, store, id, digest);
+}
+
+enum store_found store_delete_upload(struct store *store, const char *tenant, const char *id)
+{
+    CALL(enum store_found, delete_upload, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+bool store_expire_uploads(struct store *store, int limit, void (*each)(void *context, const char *id), void *context)
+{
+    CALL(bool, expire_uploads, !result, false, store, limit, each, context);
+}
+
 enum store_added store_add_plan(struct store *store, struct plan_row *row, const struct store_question *question,
                                 const struct store_quota *quota, struct problem *problem)
 {

@@ -54,6 +54,18 @@ struct model_row {
     char id[65];
     char *name; /* what the client called the model, may be "" */
     int64_t bytes, created_at, used_at;
+    const char *upload; /* of one that is added: the upload that it was, whose row goes; NULL: none */
+};
+
+/* An upload by parts (uploads/uploads.h). How much of it has come is the size of its file. */
+struct upload_row {
+    int64_t seq;
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    char id[STORE_ID_SIZE];
+    int64_t bytes;    /* that it is to have */
+    char digest[65];  /* SHA-256: that it must have, and when it is complete has; "" when nobody has said */
+    bool is_complete; /* all bytes are there, and were compared with the digest */
+    int64_t created_at, expires_at;
 };
 
 /* What a running plan last said of itself. */
@@ -129,7 +141,8 @@ struct store_quota {
     int64_t tenants;      /* that have a share although they may have nothing queued */
     int64_t tenant_plans; /* queued and running */
     int64_t tenant_models;
-    int64_t tenant_bytes; /* of its models */
+    int64_t tenant_uploads; /* by parts */
+    int64_t tenant_bytes;   /* of its models, and of uploads by parts what they are to have */
 };
 
 /* What makes two submissions the same one. */
@@ -187,9 +200,25 @@ bool store_list_models(struct store *store, const char *tenant, int64_t before, 
 bool store_unused_models(struct store *store, const char *tenant, int limit,
                          void (*each)(void *context, const struct model_row *row), void *context);
 
-/* The bytes of each tenant's models, whoever else has them. */
+/* The bytes of each tenant's models and uploads by parts, whoever else has them. */
 bool store_tenant_bytes(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
                         void *context);
+
+/* ---- uploads by parts ---- */
+
+/* Adds a row of row->tenant, row->id, row->bytes, row->digest, which expires after so many milliseconds; fills in the
+   times. With STORE_QUOTA and STORE_FAILED `problem` is set. */
+enum store_added store_add_upload(struct store *store, struct upload_row *row, int64_t keep_ms,
+                                  const struct store_quota *quota, struct problem *problem);
+enum store_found store_get_upload(struct store *store, const char *tenant, const char *id, struct upload_row *ret_row);
+/* As store_list_models(). */
+bool store_list_uploads(struct store *store, const char *tenant, int64_t before, int limit,
+                        void (*each)(void *context, const struct upload_row *row), void *context);
+/* It is complete, and has this digest. */
+enum store_found store_complete_upload(struct store *store, const char *id, const char *digest);
+enum store_found store_delete_upload(struct store *store, const char *tenant, const char *id);
+/* Deletes up to `limit` that have expired; `each` gets the ids, after the commit. */
+bool store_expire_uploads(struct store *store, int limit, void (*each)(void *context, const char *id), void *context);
 
 /* ---- plans ---- */
 

@@ -21,6 +21,10 @@ ABOUT_ONE = {
     ("POST", "/v1/models/{id}/inspect"): [("", b"", {}), ("", b'{"values":true}', JSON), ("", b"{", JSON)],
     ("POST", "/v1/models/{id}/check"): [("", b"{}", JSON), ("", b'{"device":"none"}', JSON)],
     ("POST", "/v1/models/{id}/infer"): [("", b"{}", JSON), ("", b"{}", {**JSON, "Accept": "application/octet-stream"})],
+    ("GET", "/v1/uploads/{id}"): PLAIN,
+    ("HEAD", "/v1/uploads/{id}"): PLAIN,
+    ("PATCH", "/v1/uploads/{id}"): [("", b"x", {"Upload-Offset": "0"}), ("", b"", {"Upload-Offset": "9"}), ("", b"x", {})],
+    ("DELETE", "/v1/uploads/{id}"): [("", None, {})],
     ("GET", "/v1/plans/{id}"): PLAIN,
     ("HEAD", "/v1/plans/{id}"): PLAIN,
     ("DELETE", "/v1/plans/{id}"): [("", None, {}), ("", None, {"If-Match": "*"})],
@@ -41,6 +45,7 @@ ABOUT_ONE = {
 }
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
 ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary"), ("POST", "/v1/models"), ("POST", "/v1/plans"),
+             ("GET", "/v1/uploads"), ("POST", "/v1/uploads"),
              ("POST", "/v1/replan"), ("POST", "/v1/verify")}
 ABOUT_NONE = {
     ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
@@ -69,6 +74,7 @@ class Tenants(DaemonCase):
         cls.daemon.start()
         cls.data = model(500)
         cls.model = cls.by("alpha", "POST", "/v1/models?name=secret", cls.data, 201).json["id"]
+        cls.upload = cls.by("alpha", "POST", "/v1/uploads", {"bytes": 10}, 201).json["id"]
         cls.plan = cls.by("alpha", "POST", "/v1/plans", {"model": cls.model, "cluster": CLUSTER}, 200, Prefer="wait=60").json["id"]
 
     @classmethod
@@ -90,9 +96,12 @@ class Tenants(DaemonCase):
         known = {key for key in ABOUT_ONE if key[0] != "HEAD"} | ABOUT_ALL | ABOUT_NONE
         self.assertEqual(served, known)
 
+    def name_for(self, path):
+        return self.model if "/models/{id}" in path else self.upload if "/uploads/{id}" in path else self.plan
+
     def test_what_belongs_to_another_is_not_there(self):
         for (method, path), requests in ABOUT_ONE.items():
-            name = self.model if "/models/{id}" in path else self.plan
+            name = self.name_for(path)
             other = hashlib.sha256(name.encode()).hexdigest()[: len(name)]
             for more, body, headers in requests:
                 def ask(who):
@@ -131,7 +140,7 @@ class Tenants(DaemonCase):
 
         self.assertIn("get_plan", calls())
         for (method, path), requests in ABOUT_ONE.items():
-            name = self.model if "/models/{id}" in path else self.plan
+            name = self.name_for(path)
             for _ in range(5):  # the daemon itself may look at a plan that has just ended
                 seen = []
                 for who in (name, hashlib.sha256(name.encode()).hexdigest()[: len(name)]):
@@ -147,6 +156,7 @@ class Tenants(DaemonCase):
 
     def test_lists(self):
         self.assertEqual(self.by("beta", "GET", "/v1/plans", expect=200).json, {"plans": []})
+        self.assertEqual(self.by("beta", "GET", "/v1/uploads", expect=200).json, {"uploads": []})
         self.assertEqual(self.by("beta", "GET", f"/v1/plans?model={self.model}", expect=200).json, {"plans": []})
         self.assertEqual(self.by("beta", "GET", "/v1/summary", expect=200).json, {"plans": []})
         for who, tenants in (("alpha", {None}), ("chief", {"alpha"})):
@@ -158,7 +168,7 @@ class Tenants(DaemonCase):
             self.by("alpha", "POST", "/v1/models", model(510 + number), 201)
         token = self.by("alpha", "GET", "/v1/models?page_size=1", expect=200).json["next_page_token"]
         self.assertEqual(self.by("delta", "GET", f"/v1/models?page_token={token}", expect=400).json["code"], "BAD_PAGE_TOKEN")
-        for kind in ("models", "plans"):
+        for kind in ("models", "plans", "uploads"):
             for item in self.by("alpha", "GET", f"/v1/{kind}", expect=200).json[kind]:
                 self.assertNotIn("tenant", item)
             listed = self.by("chief", "GET", f"/v1/{kind}", expect=200).json[kind]

@@ -55,7 +55,7 @@ NOT_IN_CORE = re.compile(
 # of crashes, ends of sessions at an object store, and ids of events, which are never smaller than the one before.
 WALL_CLOCK = {"server/util/times.c", "server/util/times.h", "server/observe/log.c", "server/observe/metrics.c",
               "server/store/sqlite.c", "server/store/sqlite_file.c", "server/store/sqlite_models.c", "server/store/sqlite_plans.c",
-              "server/store/sqlite_queue.c", "server/http/identify.c", "server/auth/token_command.c",
+              "server/store/sqlite_queue.c", "server/store/sqlite_uploads.c", "server/http/identify.c", "server/auth/token_command.c",
               "server/jobs/crashes.c", "server/jobs/events.c", "server/store/s3/credentials.c"}
 
 

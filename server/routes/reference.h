@@ -1,0 +1,10 @@
+#pragma once
+/*
+ * reference - a body that says where a model is, instead of being it: {"upload": ID}, an upload by parts that is
+ * complete.
+ */
+#include "http/request.h"
+
+/* For a route that takes models, when the body is there: what it refers to becomes the request's upload, and a body that
+   is a model itself stays that. VERDICT_GO_ON, or a refusal. */
+enum verdict reference_take(struct request *request);
