@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "worker/sandbox.h"
 
 struct route;
 
@@ -26,6 +27,7 @@ struct route;
 struct server {
     const struct config *config;
     const struct route *routes; /* all that is served (http/router.h) */
+    struct sandbox_walls walls; /* of the workers, as this kernel and this build have them */
     struct auth *auth;
     struct folder *folder; /* of the data */
     struct store *store;

@@ -179,6 +179,8 @@
 #define SPD_ADDRESS_SPACE_SLACK  (256ull << 20) /* code, stacks and libraries on top of file and budget */
 #define SPD_MAX_RESULT_BYTES     (4ull << 30)   /* one file that a worker writes */
 #define SPD_MAX_TEXT_BYTES       (64u << 20)    /* an answer as text */
+#define SPD_MADE_BYTES           (64u << 20)    /* what a worker adds to a model: so much, and */
+#define SPD_MADE_PER_BYTE        8u             /* for each byte of the model so many, up to SPD_MAX_LOADED_SPLICES */
 
 /* Disk. */
 #define SPD_MIN_FREE_BYTES  (64ull << 20) /* below that the daemon is not ready */

@@ -104,12 +104,13 @@ static void take_flags(struct config_reader *reader, int argc, char **argv, bool
             continue;
         }
         (void)snprintf(origin, sizeof origin, "--%s", option->name);
-        if (value == NULL && i + 1 == argc) {
+        const bool is_switch = option->kind == OPTION_SWITCH;
+        if (value == NULL && !is_switch && i + 1 == argc) {
             if (!only_file)
                 config_wrong(reader, "%s: a value must follow.", origin);
             return;
         }
-        value = value != NULL ? value + 1 : argv[++i];
+        value = value != NULL ? value + 1 : is_switch ? "yes" : argv[++i];
         if ((option == &config_options[CONFIG_OPTION_FILE]) == only_file)
             config_apply(reader, option, value, origin);
     }

@@ -39,6 +39,7 @@ struct config {
     uint64_t max_upload;
     uint64_t job_memory;
     unsigned job_seconds;
+    bool require_sandbox;      /* do not start when a wall of the workers is missing */
     unsigned max_queued_plans; /* accepted and not started, of all tenants */
     unsigned keep_seconds;     /* a finished plan is deleted so long after; 0: never */
 

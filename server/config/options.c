@@ -67,6 +67,8 @@ const struct option config_options[CONFIG_OPTIONS] = {
      "time of one job", NULL},
     {"max-queued-plans", OPTION_COUNT, MEMBER(max_queued_plans), 1, MAX_QUEUE, SPD_DEFAULT_QUEUED_PLANS, NULL, "N",
      "plans that wait, of all tenants", NULL},
+    {"require-sandbox", OPTION_SWITCH, MEMBER(require_sandbox), 0, 0, 0, "no", "",
+     "do not start where the kernel lacks a wall around the workers", NULL},
     {"tenant-plans", OPTION_COUNT, MEMBER(tenant_plans), 0, MAX_QUEUE, 0, NULL, "N",
      "plans of one tenant that wait and run; 0: no limit", NULL},
     {"tenant-models", OPTION_COUNT, MEMBER(tenant_models), 0, MAX_OBJECTS, 0, NULL, "N",

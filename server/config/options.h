@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_BYTES,   /* uint64_t; K, M, G and T are powers of 1024 */
     OPTION_FORMAT,  /* bool: json, not text */
     OPTION_LEVEL,   /* int, of enum log_level */
+    OPTION_SWITCH,  /* bool: yes or no; a flag without a value says yes */
 };
 
 struct option {
@@ -36,7 +37,7 @@ struct option {
     const char *section; /* of --help, on the first option of each */
 };
 
-#define CONFIG_OPTIONS     32 /* entries of the table */
+#define CONFIG_OPTIONS     33 /* entries of the table */
 #define CONFIG_OPTION_FILE 0  /* the entry of --config, which the file itself cannot have */
 #define CONFIG_PREFIX      "SHARDPLAND_"
 

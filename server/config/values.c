@@ -164,6 +164,11 @@ bool option_set(const struct option *option, const char *text, struct config *co
         return true;
     case OPTION_LEVEL:
         return parse_level(text, member(option, config));
+    case OPTION_SWITCH:
+        if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+            return false;
+        *(bool *)member(option, config) = text[0] == 'y';
+        return true;
     case OPTION_PATH:
     case OPTION_TEXT:
         if (!is_line(text))
@@ -211,6 +216,7 @@ void option_expected(const struct option *option, struct sp_buf *buf)
         [OPTION_BYTES] = "a number of bytes, like 2000000 or 16G,",
         [OPTION_FORMAT] = "text or json",
         [OPTION_LEVEL] = "debug, info, warning or error",
+        [OPTION_SWITCH] = "yes or no",
     };
     sp_buf_text(buf, texts[option->kind]);
     if (!is_number(option))
@@ -240,6 +246,9 @@ void option_write(const struct option *option, const struct config *config, stru
         break;
     case OPTION_FORMAT:
         sp_buf_text(buf, *(const bool *)at ? "json" : "text");
+        break;
+    case OPTION_SWITCH:
+        sp_buf_text(buf, *(const bool *)at ? "yes" : "no");
         break;
     case OPTION_LEVEL:
         sp_buf_text(buf, level_names[*(const int *)at]);

@@ -225,7 +225,8 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     jobs->ledger = jobs->events != NULL ? ledger_create(server, wake_up, jobs) : NULL;
     /* The running program itself, even when its file was replaced by an update meanwhile. */
     if (jobs->ledger != NULL)
-        jobs->pool = pool_create(loop, "/proc/self/exe", server->config->data, server->config->workers + 1, &callbacks);
+        jobs->pool = pool_create(loop, "/proc/self/exe", server->config->data, server->config->job_memory,
+                                 server->config->workers + 1, &callbacks);
     if (jobs->pool == NULL) {
         uv_close((uv_handle_t *)&jobs->wake, NULL);
         return NULL;

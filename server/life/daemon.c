@@ -324,9 +324,34 @@ static bool open_folder(struct server *server, struct problem *problem)
     return server->folder != NULL || problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
 }
 
+/* What workers are locked up behind. Before there are threads. */
+static bool look_at_walls(struct server *server, struct problem *problem)
+{
+    char missing[SANDBOX_TEXT_SIZE];
+    if (!sandbox_try(&server->walls))
+        return problem_set(problem, 500, "SANDBOX_FAILED", "Workers cannot be locked up here.");
+    if (sandbox_is_whole(&server->walls) || !server->config->require_sandbox)
+        return true;
+    sandbox_describe(&server->walls, false, missing);
+    return problem_set(problem, 500, "SANDBOX_INCOMPLETE",
+                       "This kernel or build lacks walls that workers are locked up behind (%s), and --require-sandbox "
+                       "asks for all.",
+                       missing);
+}
+
+static void tell_walls(const struct sandbox_walls *walls)
+{
+    char up[SANDBOX_TEXT_SIZE], missing[SANDBOX_TEXT_SIZE];
+    sandbox_describe(walls, true, up);
+    sandbox_describe(walls, false, missing);
+    LOG(sandbox_is_whole(walls) ? LOG_INFO : LOG_WARNING, "sandbox", log_s("walls", up), log_s("missing", missing));
+}
+
 static bool start(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
+    if (!look_at_walls(&daemon->server, problem))
+        return false;
     daemon->server.metrics = metrics_create();
     daemon->server.answers = answers_create();
     daemon->server.indexes = indexes_create();
@@ -342,6 +367,8 @@ static int run(struct daemon *daemon)
 {
     struct problem problem = {0};
     bool started = start(daemon, &problem);
+    if (started)
+        tell_walls(&daemon->server.walls);
     /* Jobs that began in a start that failed are stopped as any others are: their threads use everything else. */
     if (!started && daemon->server.jobs != NULL)
         stop_jobs(daemon, server_now_ms());

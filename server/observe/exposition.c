@@ -260,6 +260,15 @@ static void write_store(struct server *server, struct sp_buf *buf)
     gauge(buf, "shardplan_store_bytes", "Their bytes.", (double)counts.blob_bytes);
 }
 
+static void write_walls(const struct sandbox_walls *walls, struct sp_buf *buf)
+{
+    head(buf, "shardplan_sandbox_walls", "gauge",
+         "1 for each wall that workers are locked up behind, 0: missing here.");
+    for (int i = 0; i < SANDBOX_WALLS; i++)
+        sp_buf_printf(buf, "shardplan_sandbox_walls{wall=\"%s\"} %d\n", sandbox_wall_name((enum sandbox_wall)i),
+                      walls->up[i]);
+}
+
 static void write_gauges(struct server *server, struct sp_buf *buf)
 {
     struct job_stats stats;
@@ -267,6 +276,7 @@ static void write_gauges(struct server *server, struct sp_buf *buf)
     gauge(buf, "shardplan_workers", "Worker processes that run.", stats.workers);
     gauge(buf, "shardplan_workers_wanted", "Worker processes that should run.", server->config->workers + 1);
     gauge(buf, "shardplan_workers_busy", "Worker processes that have a job.", stats.busy);
+    write_walls(&server->walls, buf);
     gauge(buf, "shardplan_requests_waiting", "Requests that wait for a worker.", stats.waiting);
     gauge(buf, "shardplan_http_connections", "Open connections.", connections_count(server->connections));
     gauge(buf, "shardplan_http_connections_max", "How many may be open.", connections_allowed(server->connections));

@@ -80,6 +80,17 @@ static bool digest(const char *model, const void *bytes, size_t size, char *ret_
     return ok;
 }
 
+/* A worker that was taken over may have saved anything: what is larger than it can be is not read. */
+static bool is_plausible(int fd, uint64_t size, uint64_t blob_size)
+{
+    char magic[8];
+    uint64_t most = SPD_MAX_LOADED_SPLICES;
+    if (blob_size < (most - SPD_MADE_BYTES) / SPD_MADE_PER_BYTE)
+        most = SPD_MADE_BYTES + blob_size * SPD_MADE_PER_BYTE;
+    return size >= sizeof magic && size <= most && files_read_at(fd, 0, magic, sizeof magic) &&
+           (memcmp(magic, "SPRECIP1", sizeof magic) == 0 || memcmp(magic, "SPSPLIC1", sizeof magic) == 0);
+}
+
 /* What a worker saved, by its first bytes. False without a problem when it is damaged. */
 static bool load(struct derived *derived, const void *bytes, size_t size, uint64_t blob_size, struct problem *problem)
 {
@@ -99,9 +110,13 @@ static bool load(struct derived *derived, const void *bytes, size_t size, uint64
 static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, const char *model,
                       char *ret_digest, struct problem *problem)
 {
+    if (!is_plausible(fd, size, blob_size)) {
+        LOG(LOG_ERROR, "stored result damaged", log_s("model", model), log_i("bytes", (int64_t)size));
+        return false;
+    }
     size_t held = atomic_fetch_add(&derived->server->loaded_splice_bytes, (size_t)size) + (size_t)size;
     derived->counted = (size_t)size;
-    if (held > SPD_MAX_LOADED_SPLICES && held > size)
+    if (held > SPD_MAX_LOADED_SPLICES)
         return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_LOADED_SPLICES", SPD_MAX_LOADED_SPLICES, (int64_t)held,
                                  "Too many downloads of large plans run at this moment; try again later.");
     void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);

@@ -132,6 +132,16 @@ static void look_at_blobs(struct server *server, struct conditions *conditions)
         not_ready(conditions, "blobs", problem.code, "%s", problem.detail);
 }
 
+/* Missing ones are no reason not to serve: who wants that says --require-sandbox. */
+static void look_at_walls(const struct sandbox_walls *walls, struct conditions *conditions)
+{
+    char text[SANDBOX_TEXT_SIZE];
+    const bool is_whole = sandbox_is_whole(walls);
+    sandbox_describe(walls, is_whole, text);
+    good(conditions, "sandbox",
+         is_whole ? "Workers are locked up: %s." : "Workers lack walls that they should have: %s.", text);
+}
+
 static void look_at_queue(const struct store_state *store, unsigned most, struct conditions *conditions)
 {
     if (store->queued < (int64_t)most)
@@ -157,6 +167,7 @@ static void look(struct server *server, bool verbose, struct conditions *conditi
         not_ready(conditions, "workers", "NO_WORKERS", "No worker process runs at this moment.");
     else
         good(conditions, "workers", "%u of %u worker processes run.", stats.workers, config->workers + 1);
+    look_at_walls(&server->walls, conditions);
     look_at_disk(server, conditions);
     look_at_blobs(server, conditions);
     if (store.writable && store.counted)

@@ -102,7 +102,7 @@ static bool reserve(struct indexes *indexes, uint64_t size, struct problem *prob
     (void)pthread_mutex_lock(&indexes->mutex);
     make_room(indexes, size);
     const uint64_t held = indexes->bytes + size;
-    const bool fits = held <= SPD_SHEETS_BYTES || indexes->bytes == 0;
+    const bool fits = held <= SPD_SHEETS_BYTES;
     indexes->bytes += fits ? size : 0;
     (void)pthread_mutex_unlock(&indexes->mutex);
     return fits || problem_set_limit(problem, 503, "BUSY", "SPD_SHEETS_BYTES", SPD_SHEETS_BYTES, (int64_t)held,
@@ -113,8 +113,6 @@ static void release(struct indexes *indexes, struct kept *kept)
 {
     (void)pthread_mutex_lock(&indexes->mutex);
     give_up(indexes, kept);
-    if (indexes->bytes > SPD_SHEETS_BYTES) /* one that is larger than all may be */
-        make_room(indexes, 0);
     (void)pthread_mutex_unlock(&indexes->mutex);
 }
 
@@ -155,9 +153,30 @@ static enum index_found load(struct kept *kept, int fd, const struct index_of *o
     return INDEX_MISSING;
 }
 
+/* A worker that was taken over may have left anything: a file is read when its head is one of an index. */
+static bool has_head(int fd, uint64_t size)
+{
+    char head[SP_INDEX_HEAD_BYTES];
+    struct sp_index_row place;
+    return size >= sizeof head && files_read_at(fd, 0, head, sizeof head) &&
+           sp_index_find_line(head, size, &place, NULL) == SP_OK;
+}
+
 static enum index_found read_file(struct indexes *indexes, const struct index_of *of, int fd, uint64_t size,
                                   const struct sp_index **ret_index, struct problem *problem)
 {
+    if (!has_head(fd, size)) {
+        LOG(LOG_WARNING, "stored sheet damaged or of another version", log_s("plan", of->plan),
+            log_i("bytes", (int64_t)size));
+        return INDEX_MISSING;
+    }
+    if (size > SPD_SHEETS_BYTES) {
+        (void)problem_set_limit(problem, 422, "PLAN_TOO_LARGE", "SPD_SHEETS_BYTES", SPD_SHEETS_BYTES, (int64_t)size,
+                                "What is shown of this plan has %llu bytes, more than the %u that are read; the plan "
+                                "itself can be had.",
+                                (unsigned long long)size, SPD_SHEETS_BYTES);
+        return INDEX_REFUSED;
+    }
     struct kept *kept = calloc(1, sizeof *kept);
     if (kept == NULL) {
         (void)problem_no_memory(problem);

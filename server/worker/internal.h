@@ -34,7 +34,7 @@ struct work {
 };
 
 /* report.c: lines to the daemon; false when nobody can be told. work_phase() says that the job is in this phase now. */
-void work_send_ready(const char *walls);
+void work_send_ready(void);
 void work_send_started(const struct work *work);
 bool work_send_progress(struct work *work, const char *phase, double fraction);
 bool work_send_outcome(const struct work *work, struct problem *problem);
@@ -48,8 +48,10 @@ enum sp_status work_write_text(struct output *output, struct sp_buf *buf, enum s
 /* An output as the sink of a splice. */
 struct sp_sink work_sink(struct output *output);
 
-/* limits.c: sets the limits of the process for this job and what is mapped for it. */
+/* limits.c: sets the limits of the process for this job and what is mapped for it. They can be raised for the next one,
+   up to what the process may have at all: the memory that a job with this budget is given. */
 void work_limit(const struct work *work);
+uint64_t work_most_memory(uint64_t budget);
 
 /* worker.c: one job in this process, which is locked up in `folder` before. Returns as worker_replay(). */
 int work_again(const char *folder, const char *line, const char *body, size_t body_size);

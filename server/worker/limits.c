@@ -13,6 +13,11 @@ static void set_limit(int resource, uint64_t value)
     (void)setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
+uint64_t work_most_memory(uint64_t budget)
+{
+    return budget + budget / 4 + SPD_ADDRESS_SPACE_SLACK;
+}
+
 /* A second wall behind the library's own budget and clock: the kernel's. */
 void work_limit(const struct work *work)
 {
@@ -21,6 +26,6 @@ void work_limit(const struct work *work)
         set_limit(RLIMIT_CPU, (uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec + work->seconds +
                                   SPD_JOB_GRACE_SECONDS);
 #if !SPD_SANITIZED /* their shadow memory alone is terabytes */
-    set_limit(RLIMIT_AS, work->memory + work->memory / 4 + work->size + work->beside + SPD_ADDRESS_SPACE_SLACK);
+    set_limit(RLIMIT_AS, work_most_memory(work->memory) + work->size + work->beside);
 #endif
 }

@@ -30,8 +30,9 @@ struct worker {
 struct pool {
     uv_loop_t *loop;
     const char *program, *data;
+    uint64_t job_memory;
     struct pool_callbacks callbacks;
-    bool stopping, told_walls;
+    bool stopping;
     unsigned size;
     char read_buffer[64 * 1024];
     struct worker workers[];
@@ -164,27 +165,18 @@ static void process_ended(uv_process_t *process, int64_t status, int signal_numb
 
 /* ---- what it says ---- */
 
-/* The first line of every worker; all have the same walls. */
-static bool take_ready(struct worker *worker, const json_t *message)
+/* The first line of every worker. */
+static bool is_ready(const json_t *message)
 {
     const char *event = json_string_value(json_object_get(message, "event"));
-    if (event == NULL || strcmp(event, "ready") != 0)
-        return false;
-    if (!worker->pool->told_walls) {
-        const char *walls = json_string_value(json_object_get(message, "walls"));
-        bool all = walls != NULL && strstr(walls, "landlock") != NULL && strstr(walls, "seccomp") != NULL;
-        worker->pool->told_walls = true;
-        LOG(LOG_INFO, "sandbox", log_s("walls", walls != NULL ? walls : ""),
-            log_s("note", all ? "workers are locked up" : "this kernel or build lacks some of the walls"));
-    }
-    return true;
+    return event != NULL && strcmp(event, "ready") == 0;
 }
 
 static void take_line(struct worker *worker)
 {
     json_t *message = worker->line.size > 0 ? json_loadb(worker->line.data, worker->line.size, 0, NULL) : NULL;
     sp_buf_clear(&worker->line);
-    if (take_ready(worker, message)) {
+    if (is_ready(message)) {
         json_decref(message);
         return;
     }
@@ -232,9 +224,10 @@ static void output_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 static void spawn(struct worker *worker)
 {
     struct pool *pool = worker->pool;
-    char parent[32], name[] = "shardpland", option[] = "--worker", *data = (char *)(uintptr_t)pool->data;
+    char parent[32], memory[32], name[] = "shardpland", option[] = "--worker", *data = (char *)(uintptr_t)pool->data;
     (void)snprintf(parent, sizeof parent, "%ld", (long)getpid());
-    char *arguments[] = {name, option, parent, data, NULL};
+    (void)snprintf(memory, sizeof memory, "%llu", (unsigned long long)pool->job_memory);
+    char *arguments[] = {name, option, parent, memory, data, NULL};
     uv_stdio_container_t stdio[3] = {
         {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE), .data.stream = (uv_stream_t *)&worker->input},
         {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_WRITABLE_PIPE), .data.stream = (uv_stream_t *)&worker->output},
@@ -265,7 +258,7 @@ static void spawn(struct worker *worker)
         pool->callbacks.idle(pool->callbacks.context);
 }
 
-struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, unsigned size,
+struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, uint64_t job_memory, unsigned size,
                          const struct pool_callbacks *callbacks)
 {
     struct pool *pool = calloc(1, sizeof *pool + size * sizeof pool->workers[0]);
@@ -274,6 +267,7 @@ struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data,
     pool->loop = loop;
     pool->program = program;
     pool->data = data;
+    pool->job_memory = job_memory;
     pool->callbacks = *callbacks;
     pool->size = size;
     for (unsigned i = 0; i < size; i++) {

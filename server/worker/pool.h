@@ -26,8 +26,8 @@ struct pool_callbacks {
 };
 
 /* NULL without memory. Starts the workers at once. `program` is the path to execute, `data` the data folder; both must
-   outlive the pool. */
-struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, unsigned size,
+   outlive the pool. `job_memory` is what every job is given. */
+struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, uint64_t job_memory, unsigned size,
                          const struct pool_callbacks *callbacks);
 
 /* Kills all workers and starts no more; their jobs are reported gone. Destroy after the loop has run dry. */

@@ -113,9 +113,8 @@ void work_send_started(const struct work *work)
     (void)send_message();
 }
 
-void work_send_ready(const char *walls)
+void work_send_ready(void)
 {
     begin_message(NULL, "ready");
-    sp_json_member_string(&message.json, "walls", walls);
     (void)send_message();
 }

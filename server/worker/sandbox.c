@@ -10,11 +10,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "util/sanitized.h"
 
 #define MAX_DESCRIPTORS 16
+#define STACK_BYTES     (8u << 20)
 
 /* ---- limits ---- */
 
@@ -32,7 +34,8 @@ static bool limit(__rlimit_resource_t resource, rlim_t value)
 static bool set_limits(const struct sandbox *sandbox)
 {
     return limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, sandbox->file_bytes) &&
-           (SPD_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0)));
+           (SPD_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0) &&
+                              limit(RLIMIT_DATA, sandbox->memory_bytes) && limit(RLIMIT_STACK, STACK_BYTES)));
 }
 
 /* ---- landlock: the system calls have no functions in the C library ---- */
@@ -247,13 +250,20 @@ static bool add_when(scmp_filter_ctx filter, int call, struct scmp_arg_cmp condi
     return call < 0 || seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition) == 0;
 }
 
+/* No code is made, and no memory that counts in no limit since it is shared. */
+static bool add_mmap(scmp_filter_ctx filter)
+{
+    const struct scmp_arg_cmp conditions[] = {SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
+                                              SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE)};
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2, conditions) == 0;
+}
+
 /* Calls that only do no harm with some arguments. */
 static bool add_conditions(scmp_filter_ctx filter)
 {
     const unsigned plain[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
     const int self = getpid();
-    bool ok = add_when(filter, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
-              add_when(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
+    bool ok = add_mmap(filter) && add_when(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
               add_when(filter, SCMP_SYS(prlimit64), SCMP_A0_32(SCMP_CMP_EQ, 0)) &&
               add_when(filter, SCMP_SYS(kill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self)) &&
               add_when(filter, SCMP_SYS(tgkill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self));
@@ -286,26 +296,62 @@ bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_wall
     (void)close_range(STDERR_FILENO + 1, ~0u, 0);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return false;
-    ret_walls->no_new_privs = true;
-    if (!SPD_SANITIZED && !raise_landlock(sandbox, &ret_walls->landlock))
+    ret_walls->up[SANDBOX_NO_NEW_PRIVS] = true;
+    if (!SPD_SANITIZED && !raise_landlock(sandbox, &ret_walls->up[SANDBOX_LANDLOCK]))
         return false;
-    ret_walls->limits = set_limits(sandbox);
-    return ret_walls->limits && raise_seccomp(&ret_walls->seccomp);
+    ret_walls->up[SANDBOX_LIMITS] = set_limits(sandbox);
+    return ret_walls->up[SANDBOX_LIMITS] && raise_seccomp(&ret_walls->up[SANDBOX_SECCOMP]);
 }
 
-void sandbox_describe(const struct sandbox_walls *walls, char *ret, int size)
+/* ---- which there are ---- */
+
+#define TRIED (1 << SANDBOX_WALLS) /* in the exit status, beside a bit for each wall that is up */
+
+static _Noreturn void enter_and_tell(void)
 {
-    const struct {
-        bool is_up;
-        const char *name;
-    } all[] = {{walls->no_new_privs, "no_new_privs"},
-               {walls->limits, "limits"},
-               {walls->landlock, "landlock"},
-               {walls->seccomp, "seccomp"}};
-    int used = 0;
+    const struct sandbox nothing = {.file_bytes = 0, .memory_bytes = RLIM_INFINITY};
+    struct sandbox_walls walls;
+    int status = sandbox_enter(&nothing, &walls) ? TRIED : 0;
+    for (int i = 0; i < SANDBOX_WALLS; i++)
+        status |= walls.up[i] ? 1 << i : 0;
+    _exit(status);
+}
+
+bool sandbox_try(struct sandbox_walls *ret_walls)
+{
+    int status = 0;
+    *ret_walls = (struct sandbox_walls){0};
+    const pid_t child = fork();
+    if (child == 0)
+        enter_and_tell();
+    if (child < 0 || TEMP_FAILURE_RETRY(waitpid(child, &status, 0)) != child || !WIFEXITED(status))
+        return false;
+    for (int i = 0; i < SANDBOX_WALLS; i++)
+        ret_walls->up[i] = (WEXITSTATUS(status) >> i & 1) != 0;
+    return (WEXITSTATUS(status) & TRIED) != 0;
+}
+
+const char *sandbox_wall_name(enum sandbox_wall wall)
+{
+    static const char *const names[SANDBOX_WALLS] = {"no_new_privs", "limits", "landlock", "seccomp"};
+    return names[wall];
+}
+
+bool sandbox_is_whole(const struct sandbox_walls *walls)
+{
+    bool is_whole = true;
+    for (int i = 0; i < SANDBOX_WALLS; i++)
+        is_whole = is_whole && walls->up[i];
+    return is_whole;
+}
+
+void sandbox_describe(const struct sandbox_walls *walls, bool up, char ret[SANDBOX_TEXT_SIZE])
+{
+    size_t used = 0;
     *ret = '\0';
-    for (size_t i = 0; i < sizeof all / sizeof all[0] && used < size; i++) {
-        if (all[i].is_up)
-            used += snprintf(ret + used, (size_t)(size - used), "%s%s", used > 0 ? " " : "", all[i].name);
+    for (int i = 0; i < SANDBOX_WALLS && used < SANDBOX_TEXT_SIZE; i++) {
+        if (walls->up[i] == up)
+            used += (size_t)snprintf(ret + used, SANDBOX_TEXT_SIZE - used, "%s%s", used > 0 ? " " : "",
+                                     sandbox_wall_name((enum sandbox_wall)i));
     }
 }

@@ -5,13 +5,16 @@
  * Walls, each where the kernel has it, and one behind the other:
  *
  *   no_new_privs  no program that is executed could give more rights
- *   limits        16 descriptors, no processes or threads, no core files, files of at most `file_bytes`
+ *   limits        16 descriptors, no processes or threads, no core files, files of at most `file_bytes`, memory of at
+ *                 most `memory_bytes`; none of them can be raised again
  *   landlock      files are opened below the given folders only
  *   seccomp       system calls that planning, reading and writing need; any other ends the process with SIGSYS, but for
  *                 those that libraries try and can do without: they fail with EPERM
  *
- * Time and memory are limited job by job, by the worker (worker.c). Under the sanitizers, whose run-time needs more
- * files, memory and system calls, landlock and the limit of processes are left out and seccomp lets more pass.
+ * Memory is what a process can write to: pages of a model that is mapped for reading do not count, and memory that is
+ * shared is none that it gets. What one job may have is limited further (limits.c), and who started the process kills it
+ * when its time is over. Under the sanitizers, whose run-time needs more files, memory and system calls, landlock and
+ * the limits of processes and memory are left out and seccomp lets more pass.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,15 +25,26 @@ struct sandbox {
     const char *reads[SANDBOX_FOLDERS];  /* folders that may be read with all that is below them; NULL: no more */
     const char *writes[SANDBOX_FOLDERS]; /* read and changed: files and folders made, renamed, removed */
     uint64_t file_bytes;                 /* of one written file */
+    uint64_t memory_bytes;
 };
 
+enum sandbox_wall { SANDBOX_NO_NEW_PRIVS, SANDBOX_LIMITS, SANDBOX_LANDLOCK, SANDBOX_SECCOMP, SANDBOX_WALLS };
+
 struct sandbox_walls {
-    bool no_new_privs, limits, landlock, seccomp;
+    bool up[SANDBOX_WALLS];
 };
 
 /* Closes all descriptors but 0, 1 and 2, and raises the walls; there is no way back. What the kernel lacks is missing
  *in ret_walls. False with errno when a wall that the kernel has could not be raised: the process must end then. */
 bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_walls);
 
-/* The walls that are up, with blanks between them, for a log. */
-void sandbox_describe(const struct sandbox_walls *walls, char *ret, int size);
+/* Which walls a process could raise here: tried by a child that ends at once. Before there are threads. False when that
+   cannot be found out, or a wall that the kernel has could not be raised. */
+bool sandbox_try(struct sandbox_walls *ret_walls);
+
+const char *sandbox_wall_name(enum sandbox_wall wall);
+bool sandbox_is_whole(const struct sandbox_walls *walls);
+
+/* The walls that are up, or those that are not, with blanks between them. */
+#define SANDBOX_TEXT_SIZE 64
+void sandbox_describe(const struct sandbox_walls *walls, bool up, char ret[SANDBOX_TEXT_SIZE]);

@@ -68,10 +68,10 @@ static bool tick(void *context, const char *phase, double fraction, double best_
 }
 
 /* The folders that a job's paths lie in. */
-static bool lock_up(const char *data, const char *const *reads, const char *const *writes, char *walls, int size)
+static bool lock_up(const char *data, const char *const *reads, const char *const *writes, uint64_t memory)
 {
     char *paths[2 * SANDBOX_FOLDERS] = {0};
-    struct sandbox sandbox = {.file_bytes = SPD_MAX_RESULT_BYTES};
+    struct sandbox sandbox = {.file_bytes = SPD_MAX_RESULT_BYTES, .memory_bytes = work_most_memory(memory)};
     struct sandbox_walls up;
     const struct sigaction stop = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
     bool ok = true;
@@ -89,8 +89,6 @@ static bool lock_up(const char *data, const char *const *reads, const char *cons
     (void)sigaction(SIGALRM, &stop, NULL);
     last_words_set_up();
     ok = ok && sandbox_enter(&sandbox, &up);
-    if (ok)
-        sandbox_describe(&up, walls, size);
     for (int i = 0; i < 2 * SANDBOX_FOLDERS; i++)
         free(paths[i]);
     return ok;
@@ -288,19 +286,18 @@ static bool take_bytes(struct inbox *inbox, const char *bytes, size_t size)
     return sent;
 }
 
-int worker_main(long parent, const char *data)
+int worker_main(long parent, uint64_t memory, const char *data)
 {
     static const char *const reads[] = {"blobs", "plans", "tmp", NULL}, *const writes[] = {"plans", "tmp", NULL};
-    char walls[128];
     (void)signal(SIGINT, SIG_IGN); /* a terminal's ^C reaches the whole group; the daemon decides */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (pid_t)parent)
         return 0; /* the daemon died before the line above */
-    if (!lock_up(data, reads, writes, walls, sizeof walls)) {
+    if (!lock_up(data, reads, writes, memory)) {
         (void)fprintf(stderr, "the worker could not give up its rights: %s\n", strerrordesc_np(errno));
         return 4;
     }
-    work_send_ready(walls);
+    work_send_ready();
     struct inbox inbox = {0};
     init_inbox(&inbox);
     static char buffer[64 * 1024];
@@ -319,13 +316,12 @@ int work_again(const char *folder, const char *line, const char *body, size_t bo
 {
     static const char *const reads[] = {".", NULL}, *const writes[] = {"replay", NULL};
     struct work work;
-    char walls[128];
     bool done = false;
     if (!read_work(line, strlen(line), &work) || work.body_size != body_size) {
         (void)fprintf(stderr, "shardpland: the kept job makes no sense\n");
         return 2;
     }
-    if (!lock_up(folder, reads, writes, walls, sizeof walls)) {
+    if (!lock_up(folder, reads, writes, work.memory)) {
         (void)fprintf(stderr, "shardpland: the process could not give up its rights: %s\n", strerrordesc_np(errno));
         return 2;
     }

@@ -6,7 +6,7 @@
  *       "form":"json", "text" or "model","sync":bool,"body":N}, then N bytes: a client's JSON
  *   <- {"job":ID,"kind":"plan",..,"out":FOLDER,"request":{"cluster" or "sweep":..,"objective":..,"options":..}}
  *      and of a plan that follows another one "past": PATH of the JSON of that, and "from" in the request
- *   -> {"event":"ready","walls":"no_new_privs limits .."}                 once, before the first job; see sandbox.h
+ *   -> {"event":"ready"}                                                  once, before the first job: it is locked up
  *   -> {"job":ID,"event":"started"}
  *   -> {"job":ID,"event":"progress","phase":..,"fraction":..,"best_seconds":..,"lower_bound_seconds":..}
  *   -> {"job":ID,"event":"done","stopped":bool}
@@ -27,13 +27,15 @@
  * (last_words.h) before it dies of it.
  */
 #include <signal.h>
+#include <stdint.h>
 
 #include "util/problem.h"
 
 #define WORKER_STOP_SIGNAL SIGUSR1
 
-/* Runs until the input ends; returns the exit status. `parent` is the daemon's process, `data` its data folder. */
-int worker_main(long parent, const char *data);
+/* Runs until the input ends; returns the exit status. `parent` is the daemon's process, `data` its data folder, `memory`
+   the bytes that every job is given. */
+int worker_main(long parent, uint64_t memory, const char *data);
 
 /* Does the job whose worker died, as it was kept in DATA/crashes (jobs/crashes.h), once more in this process, locked up
    as a worker is. 0: done, 1: it failed with a problem, 2: there is no such job. Or the process dies as the worker

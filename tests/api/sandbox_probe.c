@@ -26,6 +26,8 @@
 #include "worker/last_words.h"
 #include "worker/sandbox.h"
 
+#define MEMORY_BYTES (128u << 20)
+
 static bool try_socket(void)
 {
     return socket(AF_INET, SOCK_STREAM, 0) >= 0;
@@ -96,6 +98,25 @@ static bool try_make_code(void)
 static bool try_limits(void)
 {
     return setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}) == 0;
+}
+
+/* A limit of memory that can be raised is none: whoever took the process over raises it first. */
+static bool try_memory(void)
+{
+    (void)setrlimit(RLIMIT_DATA, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+    (void)setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+    return mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+}
+
+static bool try_made_writable(void)
+{
+    void *pages = mmap(NULL, MEMORY_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages != MAP_FAILED && mprotect(pages, MEMORY_BYTES, PROT_READ | PROT_WRITE) == 0;
+}
+
+static bool try_shared_memory(void)
+{
+    return mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
 }
 
 static bool try_memory_file(void)
@@ -239,6 +260,9 @@ static const struct {
     {"code", try_code},
     {"make_code", try_make_code},
     {"limits", try_limits},
+    {"memory", try_memory},
+    {"made_writable", try_made_writable},
+    {"shared_memory", try_shared_memory},
     {"memory_file", try_memory_file},
     {"bpf", try_bpf},
     {"passwd", try_passwd},
@@ -270,8 +294,8 @@ static int report(bool could)
 
 int main(int argc, char **argv)
 {
-    char walls[128];
-    struct sandbox sandbox = {.reads = {"in"}, .writes = {"out"}, .file_bytes = 1u << 20};
+    char walls[SANDBOX_TEXT_SIZE];
+    struct sandbox sandbox = {.reads = {"in"}, .writes = {"out"}, .file_bytes = 1u << 20, .memory_bytes = MEMORY_BYTES};
     struct sandbox_walls up;
     if (argc != 3 || chdir(argv[1]) != 0)
         return 99;
@@ -279,7 +303,7 @@ int main(int argc, char **argv)
     last_words_set_up();
     if (!sandbox_enter(&sandbox, &up))
         return 99;
-    sandbox_describe(&up, walls, sizeof walls);
+    sandbox_describe(&up, true, walls);
     if (strcmp(argv[2], "walls") == 0)
         return puts(walls) < 0;
     for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {

@@ -310,7 +310,7 @@ class Readiness(unittest.TestCase):
                         self.assertEqual(daemon.get("/readyz?verbose").status, status)
                 lines = daemon.get("/readyz?verbose").text.splitlines()
                 self.assertEqual([line.split(":")[0] for line in lines],
-                                 ["[+] life", "[+] workers", "[+] disk", "[+] store", "[+] queue"])
+                                 ["[+] life", "[+] workers", "[+] sandbox", "[+] disk", "[+] store", "[+] queue"])
                 public, daemon.port, daemon.token = daemon.port, admin, None
                 self.assertEqual(daemon.get("/readyz?verbose").text.splitlines()[0], lines[0])
                 exposition = Exposition(daemon.get("/metrics").text)
@@ -345,7 +345,7 @@ class Readiness(unittest.TestCase):
             self.assertIn("1 of 1 plans", full.json["detail"])
             self.assertNotIn("worker", full.json["detail"])
             listed = daemon.get("/readyz?verbose").json["detail"].splitlines()
-            self.assertEqual([line[:3] for line in listed], ["[+]"] * 4 + ["[-]"], listed)
+            self.assertEqual([line[:3] for line in listed], ["[+]"] * 5 + ["[-]"], listed)
             daemon.thaw(workers)
             daemon.wait_for(lambda: daemon.get("/readyz").status == 200, "readiness")
             other = sqlite3.connect(os.path.join(daemon.data, "shardplan.db"), isolation_level=None)

@@ -1,11 +1,13 @@
 """What workers have given up: seen from outside, and tried from inside by a program that enters the same sandbox."""
 
+import functools
 import json
 import os
 import signal
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import daemon as harness
 from cases import CLUSTER, TINY
@@ -13,13 +15,18 @@ from daemon import Daemon
 
 PROBE = os.environ.get("SANDBOX_PROBE", os.path.join(harness.TOP, "build/sanitized/tests/api/sandbox_probe"))
 
+WITHOUT_CALL = os.environ.get("WITHOUT_CALL", os.path.join(harness.TOP, "build/sanitized/tests/api/without_call"))
+
 # What the kernel kills for, and what it refuses with which error (landlock(7), seccomp(2), write(2), open(2)).
 KILLED = ["socket", "unix_socket", "execve", "fork", "thread", "ptrace", "mount", "kill_other", "kill_all", "code",
-          "make_code", "memory_file", "bpf"]
-REFUSED = {"limits": "EPERM", "passwd": "EACCES", "environment": "EACCES", "root": "EACCES", "above": "EACCES",
+          "make_code", "memory_file", "shared_memory", "bpf"]
+REFUSED = {"limits": "EPERM", "memory": "ENOMEM", "made_writable": "ENOMEM", "passwd": "EACCES", "environment": "EACCES", "root": "EACCES", "above": "EACCES",
            "link": "EACCES", "write_outside": "EACCES", "write_input": "EACCES", "change_input": "EACCES",
            "remove_input": "EACCES", "move_out": "EACCES", "descriptors": "EMFILE", "inherited": "EBADF",
            "large_file": "EFBIG", "harmless": "EPERM"}
+
+
+WALLS = ["no_new_privs", "limits", "landlock", "seccomp"]
 
 
 def is_sanitized():
@@ -75,9 +82,11 @@ class Workers(unittest.TestCase):
         self.each_worker(lambda pid: sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"], "few descriptors")
 
     def test_limits(self):
+        memory = str((2 << 30) * 5 // 4 + (256 << 20))  # --job-memory, a quarter, SPD_ADDRESS_SPACE_SLACK
         wanted = {"Max core file size": ["0", "0"], "Max file size": [str(4 << 30)] * 2}  # SPD_MAX_RESULT_BYTES
         if not is_sanitized():
-            wanted.update({"Max open files": ["16", "16"], "Max processes": ["0", "0"]})
+            wanted.update({"Max open files": ["16", "16"], "Max processes": ["0", "0"],
+                           "Max data size": [memory] * 2, "Max stack size": [str(8 << 20)] * 2})
         self.each_worker(lambda pid: wanted.items() <= limits(pid).items(), f"the limits {wanted}")
 
     def test_log(self):
@@ -87,6 +96,20 @@ class Workers(unittest.TestCase):
         for wall in ["no_new_privs", "limits", "seccomp"] + ([] if is_sanitized() else ["landlock"]):
             self.assertIn(wall, walls)
 
+    def test_what_operators_see(self):
+        """The same in the log, in the metrics and in /readyz?verbose."""
+        missing = {"landlock"} if is_sanitized() else set()
+        up = [wall for wall in WALLS if wall not in missing]
+        event, = [event for event in map(json.loads, self.daemon.log) if event["event"] == "sandbox"]
+        self.assertEqual((event["walls"].split(), event["missing"].split()), (up, sorted(missing)))
+        self.assertEqual(event["level"], "warning" if missing else "info")
+        lines = self.daemon.get("/metrics").text.splitlines()
+        for wall in WALLS:
+            self.assertIn(f'shardplan_sandbox_walls{{wall="{wall}"}} {int(wall not in missing)}', lines)
+        conditions = self.daemon.get("/readyz?verbose").text.splitlines()
+        self.assertIn("[+] sandbox: Workers lack walls that they should have: landlock." if missing else
+                      "[+] sandbox: Workers are locked up: no_new_privs limits landlock seccomp.", conditions)
+
     def test_memory_and_time_of_a_job(self):
         """Whoever worked on something has limits of memory and processor time."""
         if is_sanitized():
@@ -94,6 +117,56 @@ class Workers(unittest.TestCase):
         found = [limits(pid) for pid in self.daemon.workers()]
         self.assertTrue(any(entry["Max address space"][0] != "unlimited" for entry in found), found)
         self.assertTrue(any(entry["Max cpu time"][0] != "unlimited" for entry in found), found)
+
+
+class Required(unittest.TestCase):
+    """--require-sandbox, on this kernel and on one that lacks Landlock."""
+
+    def ended(self, *before):
+        """How a daemon ends that is told --require-sandbox, and the last event of its log. It is not left running."""
+        with tempfile.TemporaryDirectory(prefix="shardpland-sandbox-") as folder:
+            process = subprocess.Popen(
+                [*before, harness.PROGRAM, "--listen", "127.0.0.1:0", "--data", os.path.join(folder, "data"),
+                 "--log-format", "json", "--require-sandbox"], stderr=subprocess.PIPE)
+            events = []
+            for line in process.stderr:
+                events.append(json.loads(line))
+                if events[-1]["event"] == "listening":
+                    process.terminate()
+            process.stderr.close()
+            return process.wait(timeout=60), events
+
+    def test_all_walls(self):
+        status, events = self.ended()
+        if is_sanitized():
+            self.assertEqual((status, events[-1]["code"]), (4, "SANDBOX_INCOMPLETE"))
+        else:
+            self.assertEqual((status, [event["event"] for event in events][-1]), (0, "stopped"))
+
+    def test_a_missing_wall(self):
+        if not os.path.exists(WITHOUT_CALL):
+            self.skipTest(f"{WITHOUT_CALL} is not built")
+        status, events = self.ended(WITHOUT_CALL, "landlock_create_ruleset")
+        self.assertEqual((status, events[-1]["event"], events[-1]["code"]), (4, "not started", "SANDBOX_INCOMPLETE"))
+        self.assertIn("(landlock)", events[-1]["detail"])
+        self.assertNotIn("listening", [event["event"] for event in events])
+
+    def test_a_warning_without_the_option(self):
+        if not os.path.exists(WITHOUT_CALL):
+            self.skipTest(f"{WITHOUT_CALL} is not built")
+        with mock.patch.object(subprocess, "Popen", functools.partial(self.on_another_kernel, subprocess.Popen)), \
+                Daemon() as daemon:
+            event, = daemon.wait_for(lambda: [event for event in map(json.loads, list(daemon.log))
+                                              if event["event"] == "sandbox"], "what the log says of walls")
+            self.assertEqual((event["level"], event["missing"]), ("warning", "landlock"))
+            self.assertIn('shardplan_sandbox_walls{wall="landlock"} 0', daemon.get("/metrics").text.splitlines())
+            self.assertIn("[+] sandbox: Workers lack walls that they should have: landlock.",
+                          daemon.get("/readyz?verbose").text)
+            self.assertEqual(daemon.get("/readyz").status, 200)
+
+    @staticmethod
+    def on_another_kernel(start, words, **options):
+        return start([WITHOUT_CALL, "landlock_create_ruleset", *words], **options)
 
 
 class Tries(unittest.TestCase):

@@ -328,6 +328,22 @@ Test(config, every_option_from_every_source)
     }
 }
 
+/* A switch is on by its name alone; what follows is the next option. */
+Test(config, switches)
+{
+    struct reading *reading = read_words(WORDS("--require-sandbox", "--workers=3"), WORDS());
+    cr_expect(reading->config.require_sandbox && reading->config.workers == 3, "%s", errors_of(reading));
+    release(reading);
+    reading = read_words(WORDS("--require-sandbox=no"), WORDS("SHARDPLAND_REQUIRE_SANDBOX=yes"));
+    cr_expect_not(reading->config.require_sandbox);
+    release(reading);
+    reading = read_words(WORDS("--workers=3"), WORDS("SHARDPLAND_REQUIRE_SANDBOX=yes"));
+    cr_expect(reading->config.require_sandbox);
+    release(reading);
+    wrong(WORDS("--require-sandbox", "no"), WORDS(), "no: there is no such option");
+    wrong(WORDS("--require-sandbox=maybe"), WORDS(), "'maybe' is wrong; expected yes or no");
+}
+
 Test(config, what_does_not_go_together)
 {
     wrong(WORDS("--tls-certificate", "/c"), WORDS(), "--tls-certificate and --tls-key only work together");
