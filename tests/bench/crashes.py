@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
 """Kills what serves while clients work, again and again, and looks at what is left; TAP on standard output.
 
-    crashes.py [--rounds 200] [--store sqlite|postgres|both] [--clients 10] [--seed N] [--program FILE]
+    crashes.py [--rounds 200] [--store sqlite|postgres|both] [--blobs folder|s3|both] [--clients 10] [--seed N] [--program FILE]
 
 Clients submit plans of small models all the time: some with an Idempotency-Key, which they send again until they know the answer,
 some that ask what others ask, some for a plan of their own; they cancel some and delete some, and models come and go. In each round
 something dies by kill -9 at a random moment and is started again: a worker, the daemon, the daemon and its workers, or PostgreSQL
-(which two daemons share). At the end, and every --look rounds:
+(which two daemons share). With `--blobs s3` models are in an object store, of which the folder keeps few copies, and some rounds are
+bad weather there instead, which goes on while others die: its server is killed and started again, answers late, says that it is full,
+answers 500 and 503, loses answers or cuts them off. At the end, and every --look rounds:
 
   every plan that was accepted has ended: it succeeded, or it failed because its worker was killed too often, or it was cancelled
   because somebody asked for that; nothing waits or runs any more, also of what nobody was told of
   one key has one plan, one question one computation
   after a restart each plan has the files of its last attempt and nothing else, complete; each model has its file, with the right
-  hash, and nothing lies about that no row knows
+  hash, and nothing lies about that no row knows; the object store has the objects of the models, and no part of an upload
 """
 
 import argparse
 import collections
+import concurrent.futures
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import random
@@ -37,11 +41,16 @@ import daemon as harness  # noqa: E402
 import lacking  # noqa: E402
 import onnx_make  # noqa: E402
 import postgres  # noqa: E402
+import s3  # noqa: E402
+import s3_proxy  # noqa: E402
 
 OPEN_AT_A_TIME = 5  # plans of one client that it knows not to have ended
 KEPT_MODELS, FLEETING_MODELS = 8, 6
 HONEST = {"WORKER_CRASHED", "INTERRUPTED_TOO_OFTEN"}
 PATIENCE = 120
+PREFIX = "some/prefix/"
+CACHE = 20000  # bytes of copies: less than the models have
+LONGEST_WEATHER = 4  # seconds
 
 
 def model(number):
@@ -166,7 +175,8 @@ class Client(threading.Thread):
 
     def come_and_go(self):
         """A model that others may upload, use and delete meanwhile."""
-        data = model(100 + self.rng.randrange(FLEETING_MODELS))
+        large = self.world.objects is not None and self.rng.random() < 0.05
+        data = self.world.large if large else model(100 + self.rng.randrange(FLEETING_MODELS))
         status, answer = self.ask("POST", "/v1/models", data)
         if status in (200, 201):
             self.ask("POST", "/v1/plans", {"model": answer["id"], "cluster": {"device": "h100-sxm-80gb", "count": 2}})
@@ -175,6 +185,65 @@ class Client(threading.Thread):
                 raise AssertionError(f"{status} {answer}")
         elif status not in (0, 429, 503):
             raise AssertionError(f"{status} {answer}")
+
+
+class Objects:
+    """An object store with its weather."""
+
+    KINDS = ("away", "slow", "full", "errors", "lost answers")
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.server = s3.Server()
+        self.server.start()
+        self.bucket = self.server.make_bucket()
+        self.proxy = s3_proxy.Proxy(self.server)
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)  # whose thread stays: its processes die with it
+        self.passing = None
+
+    def options(self):
+        os.environ.update(AWS_ACCESS_KEY_ID=self.server.key, AWS_SECRET_ACCESS_KEY=self.server.secret)
+        return ["--blobs", f"s3://{self.bucket}/{PREFIX}", "--blobs-endpoint", self.proxy.endpoint, "--blob-cache-bytes", str(CACHE)]
+
+    def worsen(self):
+        """What it is now; what was before ends first."""
+        self.calm()
+        kind = self.rng.choice(self.KINDS)
+        self.passing = self.pool.submit(self.pass_over, kind, self.rng.random() * LONGEST_WEATHER)
+        return kind
+
+    def pass_over(self, kind, seconds):
+        if kind == "away":
+            self.server.kill_gateway()
+            time.sleep(seconds)
+            self.server.start_gateway()
+            return
+        self.proxy.weather = getattr(self, "when_" + kind.replace(" ", "_"))
+        time.sleep(seconds)
+        self.proxy.weather = None
+
+    def when_slow(self, *_):
+        time.sleep(random.random() * 2)
+
+    def when_full(self, method, _):
+        return random.choice(((507, "InsufficientCapacity"), (403, "QuotaExceeded"))) if method in ("PUT", "POST") else None
+
+    def when_errors(self, *_):
+        return random.choice(((500, "InternalError"), (503, "SlowDown"), (503, "ServiceUnavailable"), None))
+
+    def when_lost_answers(self, *_):
+        return random.choice(("lost", "cut", None))
+
+    def calm(self):
+        if self.passing is not None:
+            self.passing.result()
+            self.passing = None
+
+    def close(self):
+        self.calm()
+        self.proxy.close()
+        self.server.close()
+        self.pool.shutdown()
 
 
 class World:
@@ -188,16 +257,21 @@ class World:
         self.counts = collections.Counter()
         self.failures = []
         self.server = None
+        self.objects = None
         self.daemons = []
         self.data = os.path.join(folder, "data")
 
-    def start(self, arguments, store):
+    def start(self, arguments, store, blobs):
+        if blobs == "s3":
+            self.objects = Objects(self.rng)
+            self.large = onnx_make.encode(onnx_make.mlp(2, 1600, name="large"))  # in parts
         if store == "postgres":
             self.server = postgres.Server()
             self.server.start()
             self.database = self.server.new_database()
         url = self.server.url(self.database) if self.server else None
-        self.daemons = [harness.Daemon("--workers", "2", data=self.data, store=url) for _ in range(2 if self.server else 1)]
+        options = self.objects.options() if self.objects else []
+        self.daemons = [harness.Daemon("--workers", "2", *options, data=self.data, store=url) for _ in range(2 if self.server else 1)]
         for one in self.daemons:
             one.start()
         self.models = [one[1]["id"] for one in
@@ -234,7 +308,10 @@ class World:
 
     def die(self):
         victims = ["worker", "daemon", "daemon and workers"] + (["PostgreSQL"] * 2 if self.server else [])
-        victim = self.rng.choice(victims)
+        victim = self.rng.choice(victims + (["object store"] * 3 if self.objects else []))
+        if victim == "object store":
+            self.counts[f"object store: {self.objects.worsen()}"] += 1
+            return
         one = self.rng.choice(self.daemons)
         self.counts[f"killed: {victim}"] += 1
         if victim == "PostgreSQL":
@@ -272,6 +349,8 @@ class World:
     def look(self):
         """Lets everything end, then looks at all of it."""
         self.gate.clear()
+        if self.objects:
+            self.objects.calm()
         deadline = time.monotonic() + PATIENCE
         while True:
             left = self.rows("SELECT id, state FROM plans WHERE state IN ('queued', 'running')")
@@ -337,6 +416,8 @@ class World:
         if self.server:  # as when ten leases have passed: daemons that died are known to be dead
             self.server.query("UPDATE shardplan.daemons SET beat_at = beat_at - 11 * lease_ms", self.database)
         self.daemons[0].start()  # sweeps
+        if self.objects:
+            self.check_objects()
         self.check_files()
         self.daemons[0].stop()
         if self.server:
@@ -350,6 +431,8 @@ class World:
             one.kill()
         if self.server and self.server.process is not None:  # not closed yet
             self.server.close()
+        if self.objects:
+            self.objects.close()
 
     def check_files(self):
         rows = {row[0]: row for row in self.rows("SELECT id, state, attempts, has_result FROM plans")}
@@ -365,13 +448,36 @@ class World:
             for name in os.listdir(os.path.join(self.data, "blobs", prefix)):
                 path = os.path.join(self.data, "blobs", prefix, name)
                 self.check_blob(path, prefix + name, models, blobs)
-        if blobs != models:
+        if blobs != models and not self.objects:  # whose folder has copies
             self.fail(f"{len(models - blobs)} models have no file")
         self.counts["models at the end"] = len(models)
         tmp = os.path.join(self.data, "tmp")
         left = [os.path.join(owner, name) for owner in os.listdir(tmp) for name in os.listdir(os.path.join(tmp, owner))]
         if left or len(os.listdir(tmp)) > 1:
             self.fail(f"temporary files are left: {left[:3]} in {len(os.listdir(tmp))} folders")
+
+    def check_objects(self):
+        """The sweep is under way."""
+        server, bucket = self.objects.server, self.objects.bucket
+        models = {row[0] for row in self.rows("SELECT DISTINCT id FROM models")}
+        wanted = {f"{PREFIX}blobs/{name[:2]}/{name[2:]}" for name in models}
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            keys = {key for key in server.keys(bucket) if not key.startswith(PREFIX + "owner/")}
+            unfinished = server.unfinished(bucket)
+            if (keys == wanted and not unfinished) or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        if wanted - keys:
+            self.fail(f"{len(wanted - keys)} models have no object")
+        if keys - wanted or unfinished:
+            self.fail(f"objects are orphans: {sorted(keys - wanted)[:3]}, unfinished uploads {unfinished[:3]}")
+        for key in keys & wanted:
+            if hashlib.sha256(server.request("GET", f"{bucket}/{key}")[1]).hexdigest() != key[len(PREFIX) + 6:].replace("/", ""):
+                self.fail(f"object {key} has other bytes")
+        if self.objects.proxy.wrong:
+            self.fail(f"requests are not signed as they should be: {self.objects.proxy.wrong[:3]}")
+        self.counts["requests to the object store"] = len(self.objects.proxy.seen)
 
     def check_plan_folder(self, plan, state, attempts, has_result):
         folder = os.path.join(self.data, "plans", plan)
@@ -410,13 +516,13 @@ class World:
                 self.fail(f"inspection {name}: {error}")
 
 
-def run(arguments, store):
+def run(arguments, store, blobs):
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shardpland-crashes-", ignore_cleanup_errors=True) as folder:
         world = World(arguments, folder)
         try:
-            world.start(arguments, store)
-            return rounds_of(world, arguments, store, started)
+            world.start(arguments, store, blobs)
+            return rounds_of(world, arguments, f"{store}, {blobs}", started)
         finally:
             world.abandon()
 
@@ -446,6 +552,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--store", choices=("sqlite", "postgres", "both"), default="both")
+    parser.add_argument("--blobs", choices=("folder", "s3", "both"), default="folder")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--pause", type=float, default=0.6, help="most seconds between deaths")
     parser.add_argument("--look", type=int, default=25, help="rounds between looks")
@@ -457,12 +564,14 @@ def main():
     lacking.need_built(harness.PROGRAM)
     harness.STORE = "sqlite"  # the others are told
     good = True
-    for store in ("sqlite", "postgres"):
-        if arguments.store in (store, "both"):
-            if store == "postgres" and postgres.missing():
-                print(f"ok crashes: postgres # SKIP {postgres.missing()}")
+    lacks = {"postgres": postgres.missing(), "s3": s3.missing()}
+    for store, blobs in itertools.product(("sqlite", "postgres"), ("folder", "s3")):
+        if arguments.store in (store, "both") and arguments.blobs in (blobs, "both"):
+            lack = lacks.get(store) or lacks.get(blobs)
+            if lack:
+                print(f"ok crashes: {store}, {blobs} # SKIP {lack}")
             else:
-                good = run(arguments, store) and good
+                good = run(arguments, store, blobs) and good
     sys.exit(0 if good else 1)
 
 

@@ -227,6 +227,13 @@ class Server:
             raise AssertionError(f"no list: {status} {body!r}")
         return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
 
+    def unfinished(self, bucket):
+        """The keys of uploads in parts that were neither completed nor aborted."""
+        status, body = self.request("GET", bucket, "uploads=")
+        if status != 200:
+            raise AssertionError(f"no list: {status} {body!r}")
+        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+
 
 if __name__ == "__main__":
     for is_signature, should_be in published_example().items():

@@ -5,6 +5,8 @@ is asked (method, target) and says how the request fails, or None. The first tha
     "lost"               the server does it, and its answer is lost
     "cut"                the server's answer ends in the middle
     "error in 200"       an <Error> with the status 200, which completing an upload may have
+
+`weather` is a function like these that stays, asked for each request that none of them fails; it may wait before it says something.
 """
 
 import http.client
@@ -84,6 +86,7 @@ class Proxy:
         self.signer = s3.Signer(server.key, server.secret)
         self.lock = threading.Lock()
         self.fail = []
+        self.weather = None
         self.seen = []  # (method, target, headers) of all requests
         self.wrong = []  # those that were not signed as they should be
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -101,7 +104,8 @@ class Proxy:
                 if said is not None:
                     self.fail.remove(rule)
                     return said
-        return None
+            weather = self.weather
+        return weather(method, target) if weather is not None else None
 
     def close(self):
         self.http.shutdown()
