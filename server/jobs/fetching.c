@@ -12,7 +12,7 @@ static void fetch(struct transfer *transfer)
 {
     struct task *task = transfer->context;
     struct jobs *jobs = task->jobs;
-    (void)blobs_hold(jobs->server->blobs, task->order->row.model, &task->hold, &task->problem);
+    (void)blobs_hold(jobs->server->blobs, task->order->blob, &task->hold, &task->problem);
     (void)pthread_mutex_lock(&jobs->mutex);
     task->next_fetched = jobs->fetched;
     jobs->fetched = task;
@@ -22,7 +22,7 @@ static void fetch(struct transfer *transfer)
 
 void jobs_fetch(struct jobs *jobs, struct task *task)
 {
-    if (blobs_hold_copy(jobs->server->blobs, task->order->row.model, &task->hold)) {
+    if (blobs_hold_copy(jobs->server->blobs, task->order->blob, &task->hold)) {
         task->state = TASK_READY;
         return;
     }

@@ -181,6 +181,7 @@ static void claim(struct ledger *ledger, struct order *order)
     if (store_get_model(ledger->server->store, order->row.tenant, order->row.model, &model) == STORE_DONE) {
         order->name = model.name; /* what to call the model in the plan: nothing else depends on it */
         model.name = NULL;
+        memcpy(order->blob, model.blob, sizeof order->blob);
     }
     store_release_model(&model);
 }

@@ -49,8 +49,9 @@ struct order {
 
     /* ORDER_CLAIM and ORDER_LOOK */
     enum store_found found;
-    struct plan_row row; /* owned when found */
-    char *name;          /* owned */
+    struct plan_row row;        /* owned when found */
+    char *name;                 /* owned */
+    char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
 
     struct job_progress progress; /* ORDER_PROGRESS */
 };

@@ -184,7 +184,7 @@ static char *plan_line(const struct jobs *jobs, const struct order *claim)
 {
     const struct config *config = jobs->server->config;
     const struct plan_row *plan = &claim->row;
-    char *model = files_blob(config->data, plan->model),
+    char *model = files_blob(config->data, claim->blob),
          *folder = files_attempt_folder(config->data, plan->id, plan->attempts);
     char *text = NULL;
     json_t *line = model != NULL && folder != NULL ? job_line(config, plan->id, "plan", model, plan->model,
@@ -292,7 +292,7 @@ void jobs_claimed(struct jobs *jobs, struct order *order)
         order_release(order);
         return;
     }
-    struct task *task = calloc(1, sizeof *task);
+    struct task *task = order->blob[0] != '\0' ? calloc(1, sizeof *task) : NULL;
     if (task == NULL) {
         order->kind = ORDER_END;
         order->requeue = true;
@@ -506,7 +506,7 @@ static void keep_crash(struct jobs *jobs, const struct task *task, int signal_nu
 {
     const struct errand *errand = task->errand;
     const struct config *config = jobs->server->config;
-    char *model = errand != NULL ? NULL : files_blob(config->data, task->order->row.model);
+    char *model = errand != NULL ? NULL : files_blob(config->data, task->order->blob);
     crashes_keep(config->data, &(struct crash){
                                    .job = errand != NULL ? errand->request : task->plan,
                                    .kind = errand != NULL ? errand->kind : "plan",

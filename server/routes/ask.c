@@ -201,7 +201,7 @@ static enum verdict ask_stored(struct request *request, const struct ask *ask, s
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
     (void)snprintf(asking->id, sizeof asking->id, "%s", id);
-    asking->model = files_blob(request->server->config->data, id);
+    asking->model = files_blob(request->server->config->data, asking->row.blob);
     return asking->model != NULL ? hand_on(request, ask, asking, asking->model, asking->row.name) : no_memory(request);
 }
 
@@ -242,7 +242,7 @@ enum verdict ask_for_file(struct request *request, const char *kind, const char 
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
     (void)snprintf(asking->id, sizeof asking->id, "%s", model);
-    asking->model = files_blob(request->server->config->data, model);
+    asking->model = files_blob(request->server->config->data, asking->row.blob);
     if (asking->model == NULL)
         return no_memory(request);
     return send_errand(request, kind, ANSWER_MODEL, asking, asking->model, asking->row.name);

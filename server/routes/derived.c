@@ -144,7 +144,13 @@ bool derived_open(struct server *server, const char *model, const char *path, co
     if (derived == NULL)
         return problem_no_memory(problem);
     derived->server = server;
-    char *blob = files_blob(server->config->data, model);
+    char name[STORE_BLOB_SIZE];
+    if (store_find_blob(server->store, NULL, model, name) == STORE_ERROR) {
+        free(derived);
+        return problem_set(problem, 503, "STORE_UNAVAILABLE",
+                           "The store does not answer at the moment; try again later.");
+    }
+    char *blob = files_blob(server->config->data, name);
     derived->blob = files_open_read(blob, &blob_size);
     int error = errno;
     free(blob);

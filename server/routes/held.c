@@ -14,7 +14,7 @@ struct held {
     struct problem problem;
     size_t count;
     struct held_file {
-        char id[65];
+        char blob[STORE_BLOB_SIZE];
         struct blob_hold hold;
     } files[];
 };
@@ -41,9 +41,10 @@ static struct held *new_held(struct request *request, struct errand *errand, siz
     return held;
 }
 
+/* A model that is gone has no file: whoever reads it will see. */
 static void add_file(struct held *held, const char *id)
 {
-    (void)snprintf(held->files[held->count++].id, sizeof held->files[0].id, "%s", id);
+    (void)store_find_blob(held->request->server->store, NULL, id, held->files[held->count++].blob);
 }
 
 static void hand_on(struct request *request, struct errand *errand, struct problem *problem)
@@ -61,7 +62,7 @@ static void bring_all(struct transfer *transfer)
     struct request *request = held->request;
     bool ok = true;
     for (size_t i = 0; ok && i < held->count; i++)
-        ok = blobs_hold(request->server->blobs, held->files[i].id, &held->files[i].hold, &held->problem);
+        ok = blobs_hold(request->server->blobs, held->files[i].blob, &held->files[i].hold, &held->problem);
     if (held->errand != NULL)
         hand_on(request, held->errand, &held->problem);
     else
@@ -100,7 +101,7 @@ enum verdict held_bring(struct request *request, const char *id)
     struct held *held = request->held;
     if (!blobs_are_remote(request->server->blobs))
         return VERDICT_GO_ON;
-    if (held != NULL && held->count == 1 && strcmp(held->files[0].id, id) == 0)
+    if (held != NULL && held->count == 1 && strncmp(held->files[0].blob, id, 64) == 0)
         return held->problem.status == 0 ? VERDICT_GO_ON : respond_problem(request, &held->problem);
     if (store_find_model(request->server->store, request_view(request), id) != STORE_DONE)
         return VERDICT_GO_ON;
@@ -108,7 +109,7 @@ enum verdict held_bring(struct request *request, const char *id)
     if (held == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     add_file(held, id);
-    if (blobs_hold_copy(request->server->blobs, id, &held->files[0].hold))
+    if (blobs_hold_copy(request->server->blobs, held->files[0].blob, &held->files[0].hold))
         return VERDICT_GO_ON;
     enum verdict verdict = request_suspend(request, request->route->finish);
     begin(held);

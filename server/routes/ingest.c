@@ -103,40 +103,68 @@ enum verdict ingest_begin(struct request *request)
     return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
 }
 
-/* Moves the files to their places and adds the row, as one step for everybody else. */
-static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
+/* Whether the rows of the model name a blob that is not there, or not whole. */
+static bool look_at_blob(struct server *server, const struct model_row *row, bool *ret_replaces,
+                         struct problem *problem)
+{
+    char blob[STORE_BLOB_SIZE];
+    bool have = false;
+    const enum store_found found = store_find_blob(server->store, NULL, row->id, blob);
+    if (found == STORE_ERROR)
+        return problem_set(problem, 503, "STORE_UNAVAILABLE",
+                           "The store does not answer at the moment; try again later.");
+    *ret_replaces = false;
+    if (found != STORE_DONE)
+        return true;
+    const bool ok = blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
+    *ret_replaces = !have;
+    return ok;
+}
+
+/* Moves the files to their places, under a number that nobody else has, and adds the row that names them. *ret_leaves:
+   some are not of use, these or older ones. */
+static bool add_files(struct request *request, struct ingest *ingest, struct model_row *row, bool *ret_leaves,
+                      struct problem *problem)
 {
     struct server *server = request->server;
     const struct config *config = server->config;
     const struct store_quota quota = {.tenant_models = config->tenant_models,
                                       .tenant_bytes = (int64_t)config->tenant_bytes};
-    const char *source = upload_source(request->upload);
+    char name[STORE_BLOB_SIZE];
+    bool replaces = false;
+    store_blob_name(row->id, row->number, name);
+    if (!look_at_blob(server, row, &replaces, problem) ||
+        !blobs_publish(server->blobs, name, upload_path(request->upload), ingest->output, problem))
+        return false;
+    upload_keep(request->upload);
+    enum store_added added = store_add_model(server->store, row, replaces, &quota, problem);
+    ingest->existed = added == STORE_EXISTS;
+    *ret_leaves = added != STORE_ADDED || replaces || strcmp(row->blob, name) != 0;
+    return added == STORE_ADDED || added == STORE_EXISTS;
+}
+
+static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
+{
+    struct server *server = request->server;
     struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
                             .bytes = (int64_t)upload_size(request->upload),
-                            .upload = source};
+                            .upload = upload_source(request->upload)};
     memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
     memcpy(row.id, ingest->id, sizeof row.id);
     struct model_row place = row;
-    place.bytes = source == NULL ? row.bytes : 0; /* an upload by parts has its place */
+    place.bytes = row.upload == NULL ? row.bytes : 0; /* an upload by parts has its place */
     if (!room_take(server, &place, &ingest->room, problem) ||
-        !blobs_upload(server->blobs, row.id, upload_path(request->upload), problem) ||
-        !store_lock_model(server->store, row.id, problem))
+        !store_reserve(server->store, row.id, &row.number, problem))
         return false;
-    bool ok = blobs_publish(server->blobs, row.tenant, row.id, upload_path(request->upload), ingest->output, problem);
-    if (ok) {
-        upload_keep(request->upload);
-        enum store_added added = store_add_model(server->store, &row, &quota, problem);
-        ok = added == STORE_ADDED || added == STORE_EXISTS;
-        ingest->existed = added == STORE_EXISTS;
-        if (ok && source != NULL)
-            uploads_remove_file(server->uploads, source);
-        /* When the store does not tell whether somebody has it, the files stay for a sweep to judge. */
-        if (!ok && store_find_model(server->store, NULL, row.id) == STORE_NOT_FOUND)
-            blobs_remove(server->blobs, row.id);
-        else if (!ok && store_find_model(server->store, row.tenant, row.id) == STORE_NOT_FOUND)
-            files_remove_inspection(config->data, row.tenant, row.id);
-    }
-    store_unlock_model(server->store, row.id);
+    bool leaves = true;
+    const bool ok = add_files(request, ingest, &row, &leaves, problem);
+    if (ok && row.upload != NULL)
+        uploads_remove_file(server->uploads, row.upload);
+    /* Whether it was added may not be known: the store says it when it is asked for the files. */
+    if (!ok)
+        store_unreserve(server->store, row.number);
+    if (leaves)
+        blobs_tidy(server->blobs, row.id);
     room_stop_counting(ingest->room);
     return ok;
 }
@@ -172,13 +200,13 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     if (!upload_finish(request->upload, ingest->id, &problem))
         return respond_problem(request, &problem);
     metrics_upload(request->server->metrics, upload_size(request->upload));
-    enum store_found found = store_find_model(request->server->store, request->principal.tenant, ingest->id);
+    char blob[STORE_BLOB_SIZE];
+    enum store_found found = store_find_blob(request->server->store, request->principal.tenant, ingest->id, blob);
     if (found == STORE_ERROR)
         return store_is_away(request);
     /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. So does what
        the tenant has and whose file is not there: it is put back. */
-    ingest->known =
-        found == STORE_DONE && blobs_have_copy(request->server->blobs, ingest->id, upload_size(request->upload));
+    ingest->known = found == STORE_DONE && blobs_have_copy(request->server->blobs, blob, upload_size(request->upload));
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         if (upload_source(request->upload) != NULL)

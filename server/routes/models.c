@@ -32,11 +32,10 @@ static enum verdict stored_unreadable(struct request *request, int error, const 
 }
 
 /* Sends the stored inspection of this tenant. */
-static enum verdict send_inspection(struct request *request, int status, const char *tenant, const char *id,
-                                    const char *etag)
+static enum verdict send_inspection(struct request *request, int status, const struct model_row *row, const char *etag)
 {
     uint64_t size;
-    char *path = files_inspection(request->server->config->data, tenant, id);
+    char *path = files_inspection(request->server->config->data, row->tenant, row->inspection);
     int fd = files_open_read(path, &size);
     const int error = errno;
     free(path);
@@ -50,12 +49,18 @@ static enum verdict send_inspection(struct request *request, int status, const c
 static enum verdict upload_done(struct request *request)
 {
     struct problem problem = {0};
+    struct model_row row;
     const char *id;
     bool is_new;
     if (!ingest_publish(request, &id, &is_new, &problem))
         return respond_problem(request, &problem);
+    enum store_found found = store_get_model(request->server->store, request->principal.tenant, id, &row);
+    if (found != STORE_DONE)
+        return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
     request_add_header(request, "Location", "/v1/models/%s", id);
-    return send_inspection(request, is_new ? 201 : 200, request->principal.tenant, id, NULL);
+    enum verdict verdict = send_inspection(request, is_new ? 201 : 200, &row, NULL);
+    store_release_model(&row);
+    return verdict;
 }
 
 enum verdict models_upload_begin(struct request *request)
@@ -114,7 +119,7 @@ enum verdict model_get_finish(struct request *request)
     char etag[MODEL_ETAG_SIZE];
     write_etag(&row, etag);
     request->modified = row.created_at;
-    enum verdict verdict = send_inspection(request, 200, row.tenant, row.id, etag);
+    enum verdict verdict = send_inspection(request, 200, &row, etag);
     store_release_model(&row);
     return verdict;
 }
@@ -134,7 +139,7 @@ enum verdict model_content_finish(struct request *request)
     enum verdict verdict = held_bring(request, request->id);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    char *path = files_blob(request->server->config->data, request->id);
+    char *path = files_blob(request->server->config->data, row.blob);
     int fd = files_open_read(path, &size);
     const int error = errno;
     free(path);
@@ -199,23 +204,12 @@ static enum verdict model_in_use(struct request *request)
 enum verdict model_delete_finish(struct request *request)
 {
     struct server *server = request->server;
-    struct problem problem = {0};
-    bool is_last = false;
-    if (!store_lock_model(server->store, request->id, &problem))
-        return respond_problem(request, &problem);
     enum verdict verdict = check_conditions(request);
-    enum store_found found = STORE_DONE;
-    if (verdict == VERDICT_GO_ON)
-        found = store_delete_model(server->store, request_view(request), request->id, &is_last);
-    if (verdict == VERDICT_GO_ON && found == STORE_DONE && is_last)
-        blobs_remove(server->blobs, request->id);
-    else if (verdict == VERDICT_GO_ON && found == STORE_DONE)
-        files_remove_inspection(server->config->data, request->principal.tenant, request->id);
-    store_unlock_model(server->store, request->id);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    switch (found) {
+    switch (store_delete_model(server->store, request_view(request), request->id)) {
     case STORE_DONE:
+        blobs_tidy(server->blobs, request->id);
         return respond_empty(request, 204);
     case STORE_NOT_FOUND:
         return model_missing(request);

@@ -146,19 +146,11 @@ static void add_candidate(void *context, const struct model_row *row)
 /* Removes the tenant's model; false when a plan came to refer to it, or it is gone. */
 static bool evict(struct server *server, const struct candidate *candidate)
 {
-    struct problem problem = {0};
-    bool is_last = false;
-    if (!store_lock_model(server->store, candidate->id, &problem))
+    if (store_delete_model(server->store, candidate->tenant, candidate->id) != STORE_DONE)
         return false;
-    const bool removed = store_delete_model(server->store, candidate->tenant, candidate->id, &is_last) == STORE_DONE;
-    if (removed && is_last)
-        blobs_remove(server->blobs, candidate->id);
-    else if (removed)
-        files_remove_inspection(server->config->data, candidate->tenant, candidate->id);
-    store_unlock_model(server->store, candidate->id);
-    if (removed)
-        LOG(LOG_INFO, "model evicted", log_s("model", candidate->id), log_i("bytes", candidate->bytes));
-    return removed;
+    blobs_tidy(server->blobs, candidate->id);
+    LOG(LOG_INFO, "model evicted", log_s("model", candidate->id), log_i("bytes", candidate->bytes));
+    return true;
 }
 
 /* The tenant's own models first, and only then those of others who have more than their share. */

@@ -128,7 +128,7 @@ static bool prepare(const struct request *request, struct slicing *slicing, cons
     char *path = file_of(request, sliced, "plan.json");
     json_t *json = path != NULL ? json_pack("{s:s}", "plan", path) : NULL;
     slicing->body = json != NULL ? json_memory_text(json, JSON_COMPACT) : NULL;
-    slicing->model = files_blob(data, sliced->row.model);
+    slicing->model = files_blob(data, slicing->model_row.blob);
     slicing->output = files_temporary(data, request->server->owner);
     json_decref(json);
     free(path);

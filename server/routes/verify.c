@@ -51,7 +51,11 @@ static bool name_ranks(const struct request *request, const struct sp_verify_que
             return no_id(problem, id);
         if (json_object_get(naming->files, id) != NULL)
             continue;
-        char *path = files_blob(request->server->config->data, id);
+        char blob[STORE_BLOB_SIZE];
+        if (store_find_blob(request->server->store, request_view(request), id, blob) == STORE_ERROR)
+            return problem_set(problem, 503, "STORE_UNAVAILABLE",
+                               "The store does not answer at the moment; try again later.");
+        char *path = files_blob(request->server->config->data, blob);
         ok = path != NULL && json_object_set_new(naming->files, id, json_string(path)) == 0;
         free(path);
         memcpy(naming->ids[naming->count++], id, ID_SIZE);

@@ -20,12 +20,12 @@
 #include "store/store.h"
 #include "util/text.h"
 
-#define KEY_SIZE 80
+#define KEY_SIZE (STORE_BLOB_SIZE + 8)
 
 /* A model that is being fetched; another thread that wants it waits for that. */
 struct fetching {
     struct fetching *next;
-    const char *id;
+    const char *blob;
 };
 
 struct blobs {
@@ -47,88 +47,97 @@ struct blobs {
     struct transfer look;
 };
 
-/* A transfer that removes an object. */
+/* A transfer that removes the objects of a model that the store does not name. */
 struct removal {
     struct transfer transfer;
     struct blobs *blobs;
     char id[65];
 };
 
-static void key_of(const char *id, char ret[KEY_SIZE])
+static void key_of(const char *blob, char ret[KEY_SIZE])
 {
-    (void)snprintf(ret, KEY_SIZE, "blobs/%.2s/%s", id, id + 2);
+    (void)snprintf(ret, KEY_SIZE, "blobs/%.2s/%s", blob, blob + 2);
+}
+
+/* The hash of its bytes. */
+static void id_of(const char *blob, char ret[65])
+{
+    (void)snprintf(ret, 65, "%.64s", blob);
 }
 
 /* ---- sending ---- */
 
-static bool send_file(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
+static bool send_file(struct blobs *blobs, const char *blob, const char *path, struct problem *problem)
 {
-    char key[KEY_SIZE];
+    char key[KEY_SIZE], id[65];
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
         return false;
     int fd = files_open_read(path, &size);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Reading a file for the object store");
-    key_of(id, key);
+    key_of(blob, key);
+    id_of(blob, id);
     bool ok = s3_put(blobs->s3, key, fd, size, id, problem);
     (void)close(fd);
     return ok;
 }
 
-bool blobs_have_copy(const struct blobs *blobs, const char *id, uint64_t size)
+bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
 {
     struct stat info;
-    char *path = files_blob(blobs->data, id);
+    char *path = files_blob(blobs->data, blob);
     const bool have =
         path != NULL && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size == size;
     free(path);
     return have;
 }
 
-bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
-{
-    return blobs->s3 == NULL || send_file(blobs, id, path, problem);
-}
-
-static bool is_stored(struct blobs *blobs, const char *id, const char *path, struct problem *problem)
+bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem)
 {
     char key[KEY_SIZE];
-    key_of(id, key);
-    enum s3_found found = blobs_own(&blobs->prefix, problem) ? s3_head(blobs->s3, key, problem) : S3_FAILED;
-    return found == S3_FOUND || (found == S3_MISSING && send_file(blobs, id, path, problem));
+    if (blobs->s3 == NULL) {
+        *ret_have = blobs_have_copy(blobs, blob, size);
+        return true;
+    }
+    key_of(blob, key);
+    const enum s3_found found = blobs_own(&blobs->prefix, problem) ? s3_head(blobs->s3, key, problem) : S3_FAILED;
+    *ret_have = found == S3_FOUND;
+    return found != S3_FAILED;
 }
 
-bool blobs_publish(struct blobs *blobs, const char *tenant, const char *id, const char *upload, const char *inspection,
+bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
                    struct problem *problem)
 {
     struct stat info = {0};
     if (blobs->s3 == NULL)
-        return files_publish(blobs->data, tenant, id, upload, inspection, problem);
+        return files_publish(blobs->data, name, upload, inspection, problem);
     (void)stat(upload, &info);
-    if (!is_stored(blobs, id, upload, problem) || !files_publish(blobs->data, tenant, id, upload, inspection, problem))
+    if (!send_file(blobs, name, upload, problem) || !files_publish(blobs->data, name, upload, inspection, problem))
         return false;
     cache_added(&blobs->cache, (uint64_t)info.st_size);
     return true;
 }
 
 /* For the cache: a copy goes when the object is there, and is sent when it is not. */
-static bool may_go(void *context, const char *id)
+static bool may_go(void *context, const char *blob)
 {
     struct blobs *blobs = context;
     struct problem problem = {0};
-    char *path = files_blob(blobs->data, id);
-    bool ok = path != NULL && is_stored(blobs, id, path, &problem);
+    bool have = false;
+    char *path = files_blob(blobs->data, blob);
+    bool ok =
+        path != NULL && blobs_have(blobs, blob, 0, &have, &problem) && (have || send_file(blobs, blob, path, &problem));
     free(path);
     return ok;
 }
 
 /* ---- fetching ---- */
 
-static bool is_being_fetched(const struct blobs *blobs, const char *id)
+static bool is_being_fetched(const struct blobs *blobs, const char *blob)
 {
     for (const struct fetching *fetching = blobs->fetching; fetching != NULL; fetching = fetching->next) {
-        if (strcmp(fetching->id, id) == 0)
+        if (strcmp(fetching->blob, blob) == 0)
             return true;
     }
     return false;
@@ -138,7 +147,7 @@ static bool is_being_fetched(const struct blobs *blobs, const char *id)
 static void begin_fetch(struct blobs *blobs, struct fetching *fetching)
 {
     (void)pthread_mutex_lock(&blobs->mutex);
-    while (is_being_fetched(blobs, fetching->id))
+    while (is_being_fetched(blobs, fetching->blob))
         (void)pthread_cond_wait(&blobs->fetched, &blobs->mutex);
     fetching->next = blobs->fetching;
     blobs->fetching = fetching;
@@ -158,22 +167,23 @@ static void end_fetch(struct blobs *blobs, const struct fetching *fetching)
 
 /* The copy is held before it has its place, so that it cannot go at once. It may outlive the machine's next start, so it
    is whole before it has its name. */
-static bool fetch_to(struct blobs *blobs, const char *id, const char *path, struct blob_hold *ret_hold,
+static bool fetch_to(struct blobs *blobs, const char *blob, const char *path, struct blob_hold *ret_hold,
                      struct problem *problem)
 {
-    char key[KEY_SIZE];
+    char key[KEY_SIZE], id[65];
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
         return false;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Writing a copy of a model");
-    key_of(id, key);
+    key_of(blob, key);
+    id_of(blob, id);
     enum s3_found found = s3_get(blobs->s3, key, fd, id, &size, problem);
     if (found == S3_MISSING)
         (void)problem_set(problem, 500, "MODEL_DAMAGED", "The object store does not have the file of this model.");
     bool ok = found == S3_FOUND;
-    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place_blob(blobs->data, id, path)))
+    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place_blob(blobs->data, blob, path)))
         ok = problem_from_errno(problem, errno, "Writing a copy of a model");
     if (!ok) {
         (void)unlink(path);
@@ -185,39 +195,39 @@ static bool fetch_to(struct blobs *blobs, const char *id, const char *path, stru
     return true;
 }
 
-static bool fetch(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem)
+static bool fetch(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem)
 {
     char *path = files_temporary(blobs->data, blobs->owner);
     if (path == NULL)
         return problem_no_memory(problem);
-    bool ok = fetch_to(blobs, id, path, ret_hold, problem);
+    bool ok = fetch_to(blobs, blob, path, ret_hold, problem);
     free(path);
     if (!ok)
-        LOG(LOG_WARNING, "model not fetched", log_s("model", id), log_s("code", problem->code),
+        LOG(LOG_WARNING, "model not fetched", log_s("model", blob), log_s("code", problem->code),
             log_s("detail", problem->detail));
     return ok;
 }
 
-bool blobs_hold_copy(const struct blobs *blobs, const char *id, struct blob_hold *ret_hold)
+bool blobs_hold_copy(const struct blobs *blobs, const char *blob, struct blob_hold *ret_hold)
 {
     if (blobs->s3 == NULL)
         return true;
-    int fd = cache_hold(&blobs->cache, id);
+    int fd = cache_hold(&blobs->cache, blob);
     if (fd >= 0)
         *ret_hold = (struct blob_hold){true, fd};
     return fd >= 0;
 }
 
-bool blobs_hold(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem)
+bool blobs_hold(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem)
 {
-    struct fetching fetching = {.id = id};
-    if (blobs_hold_copy(blobs, id, ret_hold)) {
+    struct fetching fetching = {.blob = blob};
+    if (blobs_hold_copy(blobs, blob, ret_hold)) {
         (void)atomic_fetch_add(&blobs->hits, blobs->s3 != NULL);
         return true;
     }
     (void)atomic_fetch_add(&blobs->misses, 1);
     begin_fetch(blobs, &fetching);
-    bool ok = blobs_hold_copy(blobs, id, ret_hold) || fetch(blobs, id, ret_hold, problem);
+    bool ok = blobs_hold_copy(blobs, blob, ret_hold) || fetch(blobs, blob, ret_hold, problem);
     end_fetch(blobs, &fetching);
     return ok;
 }
@@ -231,29 +241,48 @@ void blobs_release(struct blob_hold *hold)
 
 /* ---- removing ---- */
 
-/* Removes the object, unless somebody has the model again. The lock holds off who would publish it just now. */
-static void remove_orphan(struct blobs *blobs, const char *id)
+struct sweep {
+    struct blobs *blobs;
+    const char *id; /* of the only model that matters, or NULL */
+    const atomic_bool *stop;
+};
+
+/* An object that the store does not name goes: no row will ever name it. */
+static bool sweep_object(void *context, const char *key)
 {
-    char key[KEY_SIZE];
+    const struct sweep *sweep = context;
+    struct blobs *blobs = sweep->blobs;
+    struct files_name of;
     struct problem problem = {0};
-    if (!blobs_own(&blobs->prefix, &problem) || !store_lock_model(blobs->store, id, &problem))
-        return; /* swept some time */
-    key_of(id, key);
-    if (store_find_model(blobs->store, NULL, id) == STORE_NOT_FOUND && !s3_delete(blobs->s3, key, &problem))
-        LOG(LOG_WARNING, "object not removed", log_s("model", id), log_s("detail", problem.detail));
-    store_unlock_model(blobs->store, id);
+    char prefix[3] = "";
+    if (strlen(key) > 9)
+        (void)snprintf(prefix, sizeof prefix, "%.2s", key + 6);
+    if (prefix[0] != '\0' && files_read_blob_name(prefix, key + 9, &of) &&
+        store_names(blobs->store, of.id, of.number, FILE_BLOB) == STORE_NOT_FOUND) {
+        if (sweep->id == NULL)
+            LOG(LOG_INFO, "orphan removed", log_s("object", key));
+        if (!s3_delete(blobs->s3, key, &problem))
+            LOG(LOG_WARNING, "object not removed", log_s("object", key), log_s("detail", problem.detail));
+    }
+    return !atomic_load(sweep->stop);
 }
 
 static void run_removal(struct transfer *transfer)
 {
     struct removal *removal = transfer->context;
-    remove_orphan(removal->blobs, removal->id);
+    struct problem problem = {0};
+    char key[KEY_SIZE];
+    struct sweep sweep = {.blobs = removal->blobs, .id = removal->id, .stop = &removal->blobs->stop};
+    key_of(removal->id, key);
+    if (!blobs_own(&removal->blobs->prefix, &problem) ||
+        !s3_list(removal->blobs->s3, key, sweep_object, &sweep, &problem))
+        LOG(LOG_WARNING, "objects not removed", log_s("model", removal->id), log_s("detail", problem.detail));
     free(removal);
 }
 
-void blobs_remove(struct blobs *blobs, const char *id)
+void blobs_tidy(struct blobs *blobs, const char *id)
 {
-    files_remove_blob(blobs->data, id);
+    files_tidy_model(blobs->data, blobs->store, id);
     struct removal *removal = blobs->s3 != NULL ? calloc(1, sizeof *removal) : NULL;
     if (removal == NULL)
         return; /* swept some time */
@@ -261,26 +290,6 @@ void blobs_remove(struct blobs *blobs, const char *id)
     removal->transfer = (struct transfer){.run = run_removal, .context = removal};
     (void)snprintf(removal->id, sizeof removal->id, "%s", id);
     transfers_send(blobs->transfers, &removal->transfer);
-}
-
-struct sweep {
-    struct blobs *blobs;
-    const atomic_bool *stop;
-};
-
-static bool sweep_object(void *context, const char *key)
-{
-    const struct sweep *sweep = context;
-    char id[65];
-    if (strlen(key) == 6 + 3 + 62) {
-        memcpy(id, key + 6, 2);
-        memcpy(id + 2, key + 9, 63);
-        if (text_is_hex(id, 64) && store_find_model(sweep->blobs->store, NULL, id) == STORE_NOT_FOUND) {
-            LOG(LOG_INFO, "orphan removed", log_s("object", key));
-            remove_orphan(sweep->blobs, id);
-        }
-    }
-    return !atomic_load(sweep->stop);
 }
 
 bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop)

@@ -3,13 +3,13 @@
  * blobs - where the files of models are kept: in the data folder, or in an object store.
  *
  *   folder          DATA/blobs (files.h) is all there is
- *   object store    (--blobs) it has every model, under blobs/ab/abcdef.. below the prefix, and DATA/blobs has copies of
+ *   object store    (--blobs) it has every model, under blobs/ab/cdef...N below the prefix, and DATA/blobs has copies of
  *                   those that were used last, --blob-cache-bytes of them. Workers and answers read the copies
  *
- * Rows of the store stay the truth: an object comes before its row and goes after it. What a crash leaves is swept. A
- * prefix belongs to one data folder (its object owner/ID): another daemon's sweep would take its models for orphans. Where
- * the object store is away when the daemon starts, that is found out by the first call that reaches it; before that no
- * call touches an object.
+ * Rows of the store stay the truth: an object comes before its row and goes after it. What a crash leaves is swept. Files
+ * and objects have names that are given once (store_reserve()): a `blob` below is what a row says. A prefix belongs to one
+ * data folder (its object owner/ID): another daemon's sweep would take its models for orphans. Where the object store is
+ * away when the daemon starts, that is found out by the first call that reaches it; before that no call touches an object.
  *
  * A copy stays while somebody holds it: a hold is a lock on the file (flock), which other daemons of the same folder see.
  * Calls marked with "network" may take minutes, and are made in threads of blobs_send(); the others are quick. Any
@@ -49,23 +49,22 @@ struct blob_hold {
 
 /* Network: makes the model's file be there, and holds it. In a folder it is there or not; nothing is held. A model that
    the object store does not have is MODEL_DAMAGED. */
-bool blobs_hold(struct blobs *blobs, const char *id, struct blob_hold *ret_hold, struct problem *problem);
-bool blobs_hold_copy(const struct blobs *blobs, const char *id, struct blob_hold *ret_hold); /* when it is there */
+bool blobs_hold(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem);
+bool blobs_hold_copy(const struct blobs *blobs, const char *blob, struct blob_hold *ret_hold); /* when it is there */
 void blobs_release(struct blob_hold *hold);
 
 /* Whether a file of this size is where files_blob() says it is: one that is gone or cut off is not. Quick. */
-bool blobs_have_copy(const struct blobs *blobs, const char *id, uint64_t size);
+bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size);
 
-/* Network: sends a file that is to be published to the object store. */
-bool blobs_upload(struct blobs *blobs, const char *id, const char *path, struct problem *problem);
+/* Network: whether the blob is in the folder, with this size, or where they are remote in the object store. */
+bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem);
 
-/* Network: files_publish(), after blobs_upload() when they are remote: under the lock of the model it looks whether the
-   object is still there. */
-bool blobs_publish(struct blobs *blobs, const char *tenant, const char *id, const char *upload, const char *inspection,
+/* Network: files_publish(), after the upload has become an object of this name when they are remote. */
+bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
                    struct problem *problem);
 
-/* Under the lock of the model, when no row has it any more: the file and its inspections go now, the object soon. */
-void blobs_remove(struct blobs *blobs, const char *id);
+/* Removes what the store does not name of a model's files: the files now, the objects soon. */
+void blobs_tidy(struct blobs *blobs, const char *id);
 
 /* Network: removes objects that no row has. Ends early when *stop becomes true. False when the object store failed. */
 bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop);

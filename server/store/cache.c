@@ -14,7 +14,7 @@
 #include "util/text.h"
 
 struct copy {
-    char id[65];
+    char blob[STORE_BLOB_SIZE];
     uint64_t bytes;
     struct timespec used;
 };
@@ -25,7 +25,7 @@ struct copies {
     uint64_t bytes;
 };
 
-static void add_copy(struct copies *copies, const char *prefix, const char *name, const struct stat *info)
+static void add_copy(struct copies *copies, const struct files_name *of, const struct stat *info)
 {
     if (copies->count == copies->room) {
         size_t room = copies->room > 0 ? 2 * copies->room : 64;
@@ -36,7 +36,7 @@ static void add_copy(struct copies *copies, const char *prefix, const char *name
         copies->room = room;
     }
     struct copy *copy = &copies->list[copies->count++];
-    (void)snprintf(copy->id, sizeof copy->id, "%.2s%.62s", prefix, name);
+    store_blob_name(of->id, of->number, copy->blob);
     copy->bytes = (uint64_t)info->st_size;
     copy->used = info->st_mtim;
     copies->bytes += copy->bytes;
@@ -54,9 +54,10 @@ static void look_into(struct copies *copies, int blobs, const char *prefix)
         return;
     }
     while ((entry = readdir(folder)) != NULL) {
-        if (text_is_hex(entry->d_name, 62) && fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(info.st_mode))
-            add_copy(copies, prefix, entry->d_name, &info);
+        struct files_name of;
+        if (files_read_blob_name(prefix, entry->d_name, &of) && of.file == FILE_BLOB &&
+            fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode))
+            add_copy(copies, &of, &info);
     }
     (void)closedir(folder);
 }
@@ -82,14 +83,14 @@ static int oldest_first(const void *a, const void *b)
         return first->used.tv_sec < second->used.tv_sec ? -1 : 1;
     if (first->used.tv_nsec != second->used.tv_nsec)
         return first->used.tv_nsec < second->used.tv_nsec ? -1 : 1;
-    return strcmp(first->id, second->id);
+    return strcmp(first->blob, second->blob);
 }
 
 /* Opens it as long as nobody has the other kind of lock on it. */
-static int open_locked(const struct cache *cache, const char *id, int operation)
+static int open_locked(const struct cache *cache, const char *blob, int operation)
 {
     struct stat info;
-    char *path = files_blob(cache->data, id);
+    char *path = files_blob(cache->data, blob);
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     free(path);
     if (fd >= 0 && (flock(fd, operation | LOCK_NB) != 0 || fstat(fd, &info) != 0 || info.st_nlink == 0)) {
@@ -102,15 +103,15 @@ static int open_locked(const struct cache *cache, const char *id, int operation)
 /* Whether it has gone. */
 static bool evict(const struct cache *cache, const struct copy *copy)
 {
-    int fd = open_locked(cache, copy->id, LOCK_EX);
+    int fd = open_locked(cache, copy->blob, LOCK_EX);
     if (fd < 0)
         return false;
-    char *path = cache->may_go(cache->context, copy->id) ? files_blob(cache->data, copy->id) : NULL;
+    char *path = cache->may_go(cache->context, copy->blob) ? files_blob(cache->data, copy->blob) : NULL;
     bool gone = path != NULL && unlink(path) == 0;
     free(path);
     (void)close(fd);
     if (gone)
-        LOG(LOG_DEBUG, "copy of a model removed", log_s("model", copy->id), log_i("bytes", (int64_t)copy->bytes));
+        LOG(LOG_DEBUG, "copy of a model removed", log_s("model", copy->blob), log_i("bytes", (int64_t)copy->bytes));
     return gone;
 }
 
@@ -137,9 +138,9 @@ void cache_added(struct cache *cache, uint64_t bytes)
     (void)pthread_mutex_unlock(&cache->trimming);
 }
 
-int cache_hold(const struct cache *cache, const char *id)
+int cache_hold(const struct cache *cache, const char *blob)
 {
-    int fd = open_locked(cache, id, LOCK_SH);
+    int fd = open_locked(cache, blob, LOCK_SH);
     if (fd >= 0)
         (void)futimens(fd, NULL);
     return fd;

@@ -15,7 +15,7 @@ struct cache {
     uint64_t most; /* bytes; 0: no limit */
     atomic_uint_fast64_t bytes;
     pthread_mutex_t trimming;
-    bool (*may_go)(void *context, const char *id); /* whether the object store has it */
+    bool (*may_go)(void *context, const char *blob); /* whether the object store has it */
     void *context;
 };
 
@@ -24,7 +24,7 @@ void cache_open(struct cache *cache);
 void cache_close(struct cache *cache);
 
 /* A descriptor that holds the copy until it is closed; -1 when there is none. */
-int cache_hold(const struct cache *cache, const char *id);
+int cache_hold(const struct cache *cache, const char *blob);
 
 /* So much was added; what is too much goes, when it may. */
 void cache_added(struct cache *cache, uint64_t bytes);

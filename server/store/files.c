@@ -27,22 +27,25 @@ __attribute__((format(printf, 1, 2))) static char *path_of(const char *format, .
     return length < 0 ? NULL : path;
 }
 
-char *files_blob(const char *data, const char *id)
+char *files_blob(const char *data, const char *blob)
 {
-    return path_of("%s/blobs/%.2s/%s", data, id, id + 2);
+    return path_of("%s/blobs/%.2s/%s", data, blob, blob + 2);
 }
 
-/* Tenants' names are not for file names: their hash is. The tenant "" has none. */
-char *files_inspection(const char *data, const char *tenant, const char *id)
+/* Of files without a number the tenant's hash tells whose they are, as tenants' names are not for file names; the tenant
+   "" has none. */
+char *files_inspection(const char *data, const char *tenant, const char *inspection)
 {
     unsigned char digest[32];
     char print[65] = "";
+    if (inspection[64] == '.')
+        return path_of("%s/blobs/%.2s/%s.json", data, inspection, inspection + 2);
     if (*tenant != '\0') {
         if (gnutls_hash_fast(GNUTLS_DIG_SHA256, tenant, strlen(tenant), digest) != 0)
             return NULL;
         text_to_hex(digest, 8, print);
     }
-    return path_of("%s/blobs/%.2s/%s%s%s.json", data, id, id + 2, *tenant != '\0' ? "-" : "", print);
+    return path_of("%s/blobs/%.2s/%s%s%s.json", data, inspection, inspection + 2, *tenant != '\0' ? "-" : "", print);
 }
 
 char *files_upload(const char *data, const char *id)
@@ -201,6 +204,7 @@ struct sweep {
     const char *data;
     struct store *store;
     const char *prefix; /* of the ids in a folder of blobs */
+    const char *id;     /* of the only model that matters, or NULL */
     const atomic_bool *stop;
 };
 
@@ -224,7 +228,10 @@ static void sweep_plan(void *context, const char *path, const char *name)
         return;
     switch (store_get_plan(sweep->store, NULL, name, &row)) {
     case STORE_DONE:
-        files_remove_attempts(sweep->data, name, row.attempts);
+        if (row.finished_at != 0 && !row.has_result)
+            files_remove_folder(path);
+        else
+            files_remove_attempts(sweep->data, name, row.attempts);
         store_release_plan(&row);
         break;
     case STORE_NOT_FOUND:
@@ -246,24 +253,48 @@ static void sweep_upload(void *context, const char *path, const char *name)
     (void)unlink(path);
 }
 
-/* A blob, or its inspection with something behind the name. The lock holds off who would publish it just now. */
+bool files_read_blob_name(const char *prefix, const char *name, struct files_name *ret)
+{
+    char number[24] = "";
+    *ret = (struct files_name){.file = FILE_BLOB};
+    if (strlen(prefix) != 2 || strlen(name) < 62)
+        return false;
+    memcpy(ret->id, prefix, 2);
+    memcpy(ret->id + 2, name, 62);
+    const char *rest = name + 62;
+    if (rest[0] == '.' && rest[1] >= '1' && rest[1] <= '9') {
+        const size_t digits = strspn(rest + 1, "0123456789");
+        if (digits >= sizeof number)
+            return false;
+        memcpy(number, rest + 1, digits);
+        rest += 1 + digits;
+    }
+    if (rest[0] != '\0') /* ".json", or a tenant's hash before it */
+        ret->file = FILE_INSPECTION;
+    return text_is_hex(ret->id, 64) && (number[0] == '\0' || text_to_int(number, 1, INT64_MAX, &ret->number));
+}
+
 static void sweep_blob(void *context, const char *path, const char *name)
 {
     const struct sweep *sweep = context;
-    struct problem problem = {0};
-    char id[65] = "";
-    if (strlen(name) >= 62) {
-        memcpy(id, sweep->prefix, 2);
-        memcpy(id + 2, name, 62);
-    }
-    if (is_stopped(sweep) || !text_is_hex(id, 64) || store_find_model(sweep->store, NULL, id) != STORE_NOT_FOUND ||
-        !store_lock_model(sweep->store, id, &problem))
+    struct files_name of;
+    if (is_stopped(sweep) || !files_read_blob_name(sweep->prefix, name, &of) ||
+        (sweep->id != NULL && strcmp(sweep->id, of.id) != 0) ||
+        store_names(sweep->store, of.id, of.number, of.file) != STORE_NOT_FOUND)
         return;
-    if (store_find_model(sweep->store, NULL, id) == STORE_NOT_FOUND) {
+    if (sweep->id == NULL)
         LOG(LOG_INFO, "orphan removed", log_s("blob", name));
-        (void)unlink(path);
-    }
-    store_unlock_model(sweep->store, id);
+    (void)unlink(path);
+}
+
+void files_tidy_model(const char *data, struct store *store, const char *id)
+{
+    char prefix[3];
+    char *folder = path_of("%s/blobs/%.2s", data, id);
+    (void)snprintf(prefix, sizeof prefix, "%.2s", id);
+    struct sweep sweep = {.data = data, .store = store, .prefix = prefix, .id = id};
+    for_each_entry(folder, sweep_blob, &sweep);
+    free(folder);
 }
 
 static void sweep_blob_folder(void *context, const char *path, const char *name)
@@ -279,6 +310,7 @@ void files_sweep(const char *data, struct store *store, const atomic_bool *stop)
     struct sweep sweep = {.data = data, .store = store, .stop = stop};
     char *tmp = path_of("%s/tmp", data), *plans = path_of("%s/plans", data), *blobs = path_of("%s/blobs", data);
     char *uploads = path_of("%s/uploads", data);
+    (void)store_end_reservations(store);
     for_each_entry(tmp, sweep_temporary, &sweep);
     for_each_entry(uploads, sweep_upload, &sweep);
     for_each_entry(plans, sweep_plan, &sweep);
@@ -301,13 +333,13 @@ bool files_sync_folder(const char *path)
     return ok;
 }
 
-bool files_publish(const char *data, const char *tenant, const char *id, const char *upload, const char *inspection,
+bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem)
 {
-    char *folder = path_of("%s/blobs/%.2s", data, id);
+    char *folder = path_of("%s/blobs/%.2s", data, name);
     char *blobs = path_of("%s/blobs", data);
-    char *blob = files_blob(data, id);
-    char *described = files_inspection(data, tenant, id);
+    char *blob = files_blob(data, name);
+    char *described = files_inspection(data, "", name);
     bool ok = folder != NULL && blobs != NULL && blob != NULL && described != NULL;
     if (!ok)
         errno = ENOMEM;
@@ -323,9 +355,9 @@ bool files_publish(const char *data, const char *tenant, const char *id, const c
     return ok;
 }
 
-bool files_place_blob(const char *data, const char *id, const char *path)
+bool files_place_blob(const char *data, const char *name, const char *path)
 {
-    char *folder = path_of("%s/blobs/%.2s", data, id), *blob = files_blob(data, id);
+    char *folder = path_of("%s/blobs/%.2s", data, name), *blob = files_blob(data, name);
     bool ok =
         folder != NULL && blob != NULL && (mkdir(folder, 0700) == 0 || errno == EEXIST) && rename(path, blob) == 0;
     int error = errno;
@@ -333,28 +365,6 @@ bool files_place_blob(const char *data, const char *id, const char *path)
     free(blob);
     errno = error;
     return ok;
-}
-
-static void remove_of_blob(void *context, const char *path, const char *name)
-{
-    if (strncmp(name, context, 62) == 0)
-        (void)unlink(path);
-}
-
-void files_remove_blob(const char *data, const char *id)
-{
-    char *folder = path_of("%s/blobs/%.2s", data, id), rest[63];
-    (void)snprintf(rest, sizeof rest, "%s", id + 2);
-    for_each_entry(folder, remove_of_blob, rest);
-    free(folder);
-}
-
-void files_remove_inspection(const char *data, const char *tenant, const char *id)
-{
-    char *path = files_inspection(data, tenant, id);
-    if (path != NULL)
-        (void)unlink(path);
-    free(path);
 }
 
 int files_open_read(const char *path, uint64_t *ret_size)

@@ -6,21 +6,22 @@
  *   DATA/shardplan.db         models and plans (store.h), unless PostgreSQL has them
  *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
  *   DATA/uploads/ID           what has come of an upload by parts (uploads/uploads.h)
- *   DATA/blobs/ab/abcdef..    model files by SHA-256, or copies of those in an object store (blobs.h); behind the same
- *                             name the inspection of each tenant that has it
+ *   DATA/blobs/ab/cdef...N    model files by SHA-256 and number, or copies of those in an object store (blobs.h);
+ *                             with .json behind its name an inspection. Files from before there were numbers have none
  *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
  *                             plan.index (core/index), which older plans get when it is asked for
  *
  * A row of the store is the truth: files come before their row and go after it, so a crash leaves only orphans, which
- * files_sweep() removes. Functions that can fail fill a problem (507 when the disk is full).
+ * files_sweep() removes. No name ever means another file than before: a model's file has a number that is given once
+ * (store.h), a plan's its id and attempt. So whoever found that the store does not name a file may remove it at any time
+ * after that, however long it slept: that hits nothing that lives. Functions that can fail fill a problem (507 when the disk is full).
  */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/store.h"
 #include "util/problem.h"
-
-struct store;
 
 /* Creates the folders (mode 0700) and takes the lock; *ret_lock is a descriptor that keeps it. A folder in use by
    another daemon is a problem, unless both share it. */
@@ -34,25 +35,33 @@ bool files_make_temporary(const char *data, const char *owner, struct problem *p
    time. What the store does not tell at the moment stays. Ends early when *stop becomes true; NULL: never. */
 void files_sweep(const char *data, struct store *store, const atomic_bool *stop);
 
-/* Paths, malloc'ed; NULL without memory. `id` must be checked to be hexadecimal. */
-char *files_blob(const char *data, const char *id);
-char *files_inspection(const char *data, const char *tenant, const char *id);
+/* Paths, malloc'ed; NULL without memory. `blob` and `inspection` are what a row of the store says (store_blob_name());
+   an `id` must be checked to be hexadecimal. */
+char *files_blob(const char *data, const char *blob);
+char *files_inspection(const char *data, const char *tenant, const char *inspection);
 char *files_upload(const char *data, const char *id);
 char *files_plan_folder(const char *data, const char *id);
 char *files_attempt_folder(const char *data, const char *id, int64_t attempt);
 char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name);
 char *files_temporary(const char *data, const char *owner); /* a new unique path in tmp */
 
-/* Moves an uploaded file and the tenant's inspection to their places and makes both durable. */
-bool files_publish(const char *data, const char *tenant, const char *id, const char *upload, const char *inspection,
+/* Moves an uploaded file and its inspection to the places of this name, a store_blob_name(), and makes both durable. */
+bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem);
 
 /* Moves a file to the blob's place, where it need not become durable. False with errno. */
-bool files_place_blob(const char *data, const char *id, const char *path);
+bool files_place_blob(const char *data, const char *name, const char *path);
 
-/* Removes the blob and all inspections; the inspection of one tenant. */
-void files_remove_blob(const char *data, const char *id);
-void files_remove_inspection(const char *data, const char *tenant, const char *id);
+/* Removes the files of a model that the store does not name. */
+void files_tidy_model(const char *data, struct store *store, const char *id);
+
+/* What the name of a file below blobs/PREFIX means; false when it is none of these. */
+struct files_name {
+    char id[65];
+    int64_t number;
+    enum store_file file;
+};
+bool files_read_blob_name(const char *prefix, const char *name, struct files_name *ret);
 
 /* Removes a folder with what is in it, two levels deep; what is not there is fine. */
 void files_remove_folder(const char *path);

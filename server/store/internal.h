@@ -12,15 +12,19 @@ struct store_ops {
     bool (*ping)(struct store *store, struct problem *problem);
     bool (*setting)(struct store *store, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
                     struct problem *problem);
-    bool (*lock_model)(struct store *store, const char *id, struct problem *problem);
-    void (*unlock_model)(struct store *store, const char *id);
 
-    enum store_added (*add_model)(struct store *store, const struct model_row *row, const struct store_quota *quota,
-                                  struct problem *problem);
+    bool (*reserve)(struct store *store, const char *id, int64_t *ret_number, struct problem *problem);
+    bool (*unreserve)(struct store *store, int64_t number);
+    enum store_found (*names)(struct store *store, const char *id, int64_t number, enum store_file file);
+    bool (*end_reservations)(struct store *store);
+
+    enum store_added (*add_model)(struct store *store, struct model_row *row, bool replaces,
+                                  const struct store_quota *quota, struct problem *problem);
     enum store_found (*find_model)(struct store *store, const char *tenant, const char *id);
+    enum store_found (*find_blob)(struct store *store, const char *tenant, const char *id, int64_t *ret_number);
     enum store_found (*get_model)(struct store *store, const char *tenant, const char *id, struct model_row *ret_row);
     bool (*touch_model)(struct store *store, const char *tenant, const char *id);
-    enum store_found (*delete_model)(struct store *store, const char *tenant, const char *id, bool *ret_last);
+    enum store_found (*delete_model)(struct store *store, const char *tenant, const char *id);
     bool (*list_models)(struct store *store, const char *tenant, int64_t before, int limit,
                         void (*each)(void *context, const struct model_row *row), void *context);
     bool (*unused_models)(struct store *store, const char *tenant, int limit,
@@ -87,7 +91,8 @@ bool postgres_open(const struct store_options *options, struct store **ret_store
     "{\"status\":500,\"code\":\"INTERRUPTED_TOO_OFTEN\",\"detail\":\"The plan was started many times and the daemon "  \
     "died each time.\"}"
 
-/* The refusals that both make alike; they return STORE_QUOTA. */
+/* The refusals that both make alike; they return STORE_QUOTA, but for the first. */
+enum store_added store_overtaken(struct problem *problem); /* STORE_FAILED */
 enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_uploads(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have);

@@ -47,30 +47,6 @@ static bool setting(struct store *base, const char *name, const char *proposed, 
     return pg_end(&call) && found;
 }
 
-/* A lock of the session; this thread goes on on its connection. */
-static bool lock_model(struct store *base, const char *id, struct problem *problem)
-{
-    struct pg_call call;
-    if (pg_begin(&call, base, "waiting for a model", problem) &&
-        pg_count(PG_QUERY(&call, "SELECT pg_advisory_lock($1::int, hashtext($2::text))", pg_i(PG_LOCK_MODEL),
-                          pg_s(id))) >= 0)
-        pg_hold(&call);
-    return pg_end(&call);
-}
-
-static void unlock_model(struct store *base, const char *id)
-{
-    struct pg_call call;
-    struct pg_connection *held = pg_held((struct pg_store *)base);
-    if (pg_begin(&call, base, "giving a model free", NULL) &&
-        pg_count(PG_QUERY(&call, "SELECT pg_advisory_unlock($1::int, hashtext($2::text))", pg_i(PG_LOCK_MODEL),
-                          pg_s(id))) < 0 &&
-        held != NULL)
-        held->broken = true; /* the lock ends with the session */
-    (void)pg_end(&call);
-    pg_release((struct pg_store *)base);
-}
-
 static int64_t clock_of_store(struct store *base)
 {
     struct pg_call call;
@@ -137,10 +113,13 @@ static const struct store_ops ops = {
     .close = close_store,
     .ping = ping,
     .setting = setting,
-    .lock_model = lock_model,
-    .unlock_model = unlock_model,
+    .reserve = pg_reserve,
+    .unreserve = pg_unreserve,
+    .names = pg_names,
+    .end_reservations = pg_end_reservations,
     .add_model = pg_add_model,
     .find_model = pg_find_model,
+    .find_blob = pg_find_blob,
     .get_model = pg_get_model,
     .touch_model = pg_touch_model,
     .delete_model = pg_delete_model,

@@ -90,14 +90,8 @@ bool pg_begin(struct pg_call *call, struct store *store, const char *doing, stru
 /* Gives the connection back; a transaction that is open is rolled back. Whether nothing failed. */
 bool pg_end(struct pg_call *call);
 
-/* Another connection for one that broke, unless it is held. pg_end() in both cases. */
+/* Another connection for one that broke. pg_end() in both cases. */
 bool pg_renew(struct pg_call *call);
-
-/* The connection of the next calls of this thread, until pg_release(): what holds a lock of the server must go on on
-   the connection that has the lock, so that nothing is done when it was lost. */
-void pg_hold(struct pg_call *call);
-struct pg_connection *pg_held(const struct pg_store *store);
-void pg_release(struct pg_store *store);
 
 /* ---- postgres_connect.c ---- */
 
@@ -167,6 +161,9 @@ bool pg_commit(struct pg_call *call);
 /* Until the end of the transaction, nobody else adds what counts against this tenant's quotas. */
 bool pg_lock_tenant(struct pg_call *call, const char *tenant);
 
+/* Until the end of the transaction, nobody else changes rows of this model; after the tenant's lock. */
+bool pg_lock_model(struct pg_call *call, const char *id);
+
 /* Tells other daemons, when the transaction commits. */
 bool pg_notify(struct pg_call *call, const char *plan);
 
@@ -176,14 +173,24 @@ bool pg_notify(struct pg_call *call, const char *plan);
 /* Whether the transaction lost against another one and may be tried again. */
 bool pg_is_conflict(const struct pg_call *call);
 
+/* ---- postgres_numbers.c ---- */
+
+bool pg_reserve(struct store *base, const char *id, int64_t *ret_number, struct problem *problem);
+bool pg_unreserve(struct store *base, int64_t number);
+enum store_found pg_names(struct store *base, const char *id, int64_t number, enum store_file file);
+bool pg_end_reservations(struct store *base);
+/* In a transaction: ends the reservation and says which blob the row has. */
+enum store_added pg_take_number(struct pg_call *call, const struct model_row *row, bool replaces, int64_t *ret_blob);
+
 /* ---- postgres_models.c ---- */
 
-enum store_added pg_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
+enum store_added pg_add_model(struct store *base, struct model_row *row, bool replaces, const struct store_quota *quota,
                               struct problem *problem);
 enum store_found pg_find_model(struct store *base, const char *tenant, const char *id);
+enum store_found pg_find_blob(struct store *base, const char *tenant, const char *id, int64_t *ret_number);
 enum store_found pg_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row);
 bool pg_touch_model(struct store *base, const char *tenant, const char *id);
-enum store_found pg_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last);
+enum store_found pg_delete_model(struct store *base, const char *tenant, const char *id);
 bool pg_list_models(struct store *base, const char *tenant, int64_t before, int limit,
                     void (*each)(void *context, const struct model_row *row), void *context);
 bool pg_unused_models(struct store *base, const char *tenant, int limit,

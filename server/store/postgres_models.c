@@ -3,7 +3,7 @@
 
 #include "store/postgres.h"
 
-#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at"
+#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection"
 
 static bool read_model(const PGresult *rows, int index, struct model_row *row)
 {
@@ -15,6 +15,8 @@ static bool read_model(const PGresult *rows, int index, struct model_row *row)
     row->bytes = pg_int_at(rows, index, 4);
     row->created_at = pg_int_at(rows, index, 5);
     row->used_at = pg_int_at(rows, index, 6);
+    store_blob_name(row->id, pg_int_at(rows, index, 7), row->blob);
+    store_blob_name(row->id, pg_int_at(rows, index, 8), row->inspection);
     return row->name != NULL;
 }
 
@@ -46,29 +48,44 @@ static enum store_added check_quota(struct pg_call *call, const struct model_row
     return STORE_ADDED;
 }
 
-enum store_added pg_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
+/* The tenant's row, new or not, names the files. */
+static bool write_row(struct pg_call *call, const struct model_row *row, bool is_new, int64_t blob)
+{
+    PGresult *rows =
+        is_new ? PG_QUERY(call,
+                          "INSERT INTO models (tenant, id, name, bytes, blob, inspection, created_at, used_at) "
+                          "VALUES ($1, $2, $3, $4, $5, $6, " PG_NOW ", " PG_NOW ")",
+                          pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes), pg_i(blob),
+                          pg_i(row->number))
+               : PG_QUERY(call, "UPDATE models SET inspection = $3 WHERE tenant = $1 AND id = $2", pg_s(row->tenant),
+                          pg_s(row->id), pg_i(row->number));
+    return pg_count(rows) >= 0;
+}
+
+/* In a transaction with both locks. */
+static enum store_added try_to_add(struct pg_call *call, struct model_row *row, bool replaces,
+                                   const struct store_quota *quota)
+{
+    int64_t blob = 0;
+    const bool dropped = row->upload == NULL || pg_drop_upload(call, row->tenant, row->upload);
+    const int64_t known = dropped ? count_rows(call, row->tenant, row->id) : -1;
+    enum store_added result = known < 0 ? STORE_FAILED : known > 0 ? STORE_ADDED : check_quota(call, row, quota);
+    if (result == STORE_ADDED)
+        result = pg_take_number(call, row, replaces, &blob);
+    if (result == STORE_ADDED && (!write_row(call, row, known == 0, blob) || !pg_commit(call)))
+        result = STORE_FAILED;
+    store_blob_name(row->id, blob, row->blob);
+    return result == STORE_ADDED && known > 0 ? STORE_EXISTS : result;
+}
+
+enum store_added pg_add_model(struct store *base, struct model_row *row, bool replaces, const struct store_quota *quota,
                               struct problem *problem)
 {
     struct pg_call call;
     enum store_added result = STORE_FAILED;
     if (pg_begin(&call, base, "adding a model", problem) && pg_transaction(&call) &&
-        pg_lock_tenant(&call, row->tenant)) {
-        int64_t known = row->upload == NULL || pg_drop_upload(&call, row->tenant, row->upload)
-                            ? count_rows(&call, row->tenant, row->id)
-                            : -1;
-        if (known == 0)
-            result = check_quota(&call, row, quota);
-        else if (known > 0)
-            result = STORE_EXISTS;
-        if (result == STORE_ADDED &&
-            pg_count(PG_QUERY(&call,
-                              "INSERT INTO models (tenant, id, name, bytes, created_at, used_at) "
-                              "VALUES ($1, $2, $3, $4, " PG_NOW ", " PG_NOW ")",
-                              pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes))) < 0)
-            result = STORE_FAILED;
-        if ((result == STORE_ADDED || (result == STORE_EXISTS && row->upload != NULL)) && !pg_commit(&call))
-            result = STORE_FAILED;
-    }
+        pg_lock_tenant(&call, row->tenant) && pg_lock_model(&call, row->id))
+        result = try_to_add(&call, row, replaces, quota);
     if (!pg_end(&call))
         result = STORE_FAILED;
     if (result == STORE_FAILED)
@@ -85,6 +102,24 @@ enum store_found pg_find_model(struct store *base, const char *tenant, const cha
     if (pg_begin(&call, base, "looking for a model", NULL))
         rows = count_rows(&call, tenant, id);
     return !pg_end(&call) || rows < 0 ? STORE_ERROR : rows > 0 ? STORE_DONE : STORE_NOT_FOUND;
+}
+
+enum store_found pg_find_blob(struct store *base, const char *tenant, const char *id, int64_t *ret_number)
+{
+    struct pg_call call;
+    PGresult *rows = NULL;
+    enum store_found found = STORE_ERROR;
+    if (pg_begin(&call, base, "looking for a model's file", NULL))
+        rows = PG_QUERY(&call,
+                        "SELECT blob FROM models WHERE id = $1 AND ($2::text IS NULL OR tenant = $2::text) ORDER BY "
+                        "seq LIMIT 1",
+                        pg_s(id), pg_s(tenant));
+    if (pg_end(&call))
+        found = PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
+    if (found == STORE_DONE)
+        *ret_number = pg_int_at(rows, 0, 0);
+    PQclear(rows);
+    return found;
 }
 
 enum store_found pg_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row)
@@ -179,21 +214,18 @@ bool pg_touch_model(struct store *base, const char *tenant, const char *id)
 
 /* ---- removing ---- */
 
-enum store_found pg_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last)
+enum store_found pg_delete_model(struct store *base, const char *tenant, const char *id)
 {
     struct pg_call call;
     enum store_found found = STORE_ERROR;
-    *ret_last = false;
-    if (pg_begin(&call, base, "deleting a model", NULL)) {
+    if (pg_begin(&call, base, "deleting a model", NULL) && pg_transaction(&call) && pg_lock_model(&call, id)) {
         int64_t deleted =
             pg_count(PG_QUERY(&call, "DELETE FROM models WHERE id = $1 AND ($2::text IS NULL OR tenant = $2::text)",
                               pg_s(id), pg_s(tenant)));
-        if (deleted >= 0)
+        if (deleted >= 0 && pg_commit(&call))
             found = deleted > 0 ? STORE_DONE : STORE_NOT_FOUND;
         else if (strcmp(call.sqlstate, "23503") == 0) /* a foreign key */
             found = STORE_IN_USE;
-        /* When nobody can tell whether others have it, the files stay; a sweep finds them. */
-        *ret_last = found == STORE_DONE && count_rows(&call, NULL, id) == 0;
     }
     (void)pg_end(&call);
     return found;

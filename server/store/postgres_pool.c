@@ -12,10 +12,6 @@
 #define FIRST_PAUSE_MS 50u /* between attempts of the keeper, doubled each time */
 #define LAST_PAUSE_MS  1000u
 
-/* What this thread holds, pg_hold(); at most one. */
-static _Thread_local struct pg_store *held_store;
-static _Thread_local struct pg_connection *held_connection;
-
 static void wait_until(struct pg_store *store, uint64_t deadline_ms)
 {
     struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000), .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
@@ -219,14 +215,10 @@ static void give_back(struct pg_store *store, struct pg_connection *connection)
 bool pg_begin(struct pg_call *call, struct store *base, const char *doing, struct problem *problem)
 {
     struct pg_store *store = (struct pg_store *)base;
-    const char *why = "The connection to the database was lost in the middle of a change; try again.";
+    const char *why = NULL;
     *call = (struct pg_call){
         .store = store, .doing = doing, .problem = problem, .deadline_ms = server_now_ms() + SPD_STORE_PATIENCE_MS};
-    call->connection = pg_held(store);
-    if (call->connection == NULL)
-        call->connection = take(store, call->deadline_ms, &why);
-    else if (call->connection->broken)
-        call->connection = NULL;
+    call->connection = take(store, call->deadline_ms, &why);
     if (call->connection != NULL)
         return true;
     call->failed = true;
@@ -238,8 +230,6 @@ bool pg_begin(struct pg_call *call, struct store *base, const char *doing, struc
 bool pg_renew(struct pg_call *call)
 {
     const char *why;
-    if (call->connection == pg_held(call->store))
-        return false;
     give_back(call->store, call->connection);
     call->connection = take(call->store, call->deadline_ms, &why);
     call->failed = call->connection == NULL;
@@ -268,28 +258,7 @@ bool pg_end(struct pg_call *call)
     if (call->connection == NULL)
         return false;
     roll_back(call);
-    if (call->connection != pg_held(call->store))
-        give_back(call->store, call->connection);
+    give_back(call->store, call->connection);
     call->connection = NULL;
     return !call->failed;
-}
-
-void pg_hold(struct pg_call *call)
-{
-    held_store = call->store;
-    held_connection = call->connection;
-}
-
-struct pg_connection *pg_held(const struct pg_store *store)
-{
-    return held_store == store ? held_connection : NULL;
-}
-
-void pg_release(struct pg_store *store)
-{
-    struct pg_connection *connection = pg_held(store);
-    held_store = NULL;
-    held_connection = NULL;
-    if (connection != NULL)
-        give_back(store, connection);
 }

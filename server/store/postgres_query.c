@@ -169,10 +169,21 @@ bool pg_commit(struct pg_call *call)
     return pg_count(PG_QUERY(call, "COMMIT")) >= 0;
 }
 
+/* It ends with the transaction, so nobody goes on without it. */
+static bool take_lock(struct pg_call *call, int64_t kind, const char *name)
+{
+    return pg_count(PG_QUERY(call, "SELECT pg_advisory_xact_lock($1::int, hashtext($2::text))", pg_i(kind),
+                             pg_s(name))) >= 0;
+}
+
 bool pg_lock_tenant(struct pg_call *call, const char *tenant)
 {
-    return pg_count(PG_QUERY(call, "SELECT pg_advisory_xact_lock($1::int, hashtext($2::text))", pg_i(PG_LOCK_TENANT),
-                             pg_s(tenant))) >= 0;
+    return take_lock(call, PG_LOCK_TENANT, tenant);
+}
+
+bool pg_lock_model(struct pg_call *call, const char *id)
+{
+    return take_lock(call, PG_LOCK_MODEL, id);
 }
 
 bool pg_notify(struct pg_call *call, const char *plan)

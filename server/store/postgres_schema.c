@@ -102,6 +102,15 @@ static const char *const migrations[] = {
     " FOREIGN KEY (tenant, model) REFERENCES models (tenant, id) ON DELETE CASCADE"
     ");"
     "CREATE INDEX files_by_blob ON files (blob, bytes);",
+
+    /* Numbers of files, see store.h. What there is has the number 0. */
+    "ALTER TABLE models ADD COLUMN blob bigint NOT NULL DEFAULT 0;"
+    "ALTER TABLE models ADD COLUMN inspection bigint NOT NULL DEFAULT 0;"
+    "CREATE TABLE reservations ("
+    " number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " model " TEXT " NOT NULL,"
+    " owner " TEXT " NOT NULL"
+    ");",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -1,4 +1,5 @@
 /* What both stores share: rows, states, refusals. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,14 @@ enum plan_state store_state_of(const char *name)
     return PLAN_FAILED;
 }
 
+void store_blob_name(const char *id, int64_t number, char ret_name[STORE_BLOB_SIZE])
+{
+    if (number == 0)
+        (void)snprintf(ret_name, STORE_BLOB_SIZE, "%.64s", id);
+    else
+        (void)snprintf(ret_name, STORE_BLOB_SIZE, "%.64s.%lld", id, (long long)number);
+}
+
 void store_release_model(struct model_row *row)
 {
     free(row->name);
@@ -31,6 +40,13 @@ void store_release_plan(struct plan_row *row)
     free(row->request);
     free(row->error);
     row->request = row->error = NULL;
+}
+
+enum store_added store_overtaken(struct problem *problem)
+{
+    (void)problem_set(problem, 503, "UPLOAD_OVERTAKEN",
+                      "This daemon was away for so long that others ended the upload; send the model again.");
+    return STORE_FAILED;
 }
 
 enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have)

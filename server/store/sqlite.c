@@ -45,19 +45,6 @@ static bool setting(struct store *base, const char *name, const char *proposed, 
     return ok;
 }
 
-static bool lock_model(struct store *base, const char *id, struct problem *problem)
-{
-    (void)id;
-    (void)problem;
-    return pthread_mutex_lock(&((struct sqlite_store *)base)->models) == 0;
-}
-
-static void unlock_model(struct store *base, const char *id)
-{
-    (void)id;
-    (void)pthread_mutex_unlock(&((struct sqlite_store *)base)->models);
-}
-
 static int64_t clock_of_store(struct store *base)
 {
     (void)base;
@@ -99,7 +86,6 @@ static void close_store(struct store *base)
     sqlite_disconnect(store);
     sqlite_forget_files(store);
     (void)pthread_mutex_destroy(&store->mutex);
-    (void)pthread_mutex_destroy(&store->models);
     free(store);
 }
 
@@ -107,10 +93,13 @@ static const struct store_ops ops = {
     .close = close_store,
     .ping = ping,
     .setting = setting,
-    .lock_model = lock_model,
-    .unlock_model = unlock_model,
+    .reserve = sqlite_reserve,
+    .unreserve = sqlite_unreserve,
+    .names = sqlite_names,
+    .end_reservations = sqlite_end_reservations,
     .add_model = sqlite_add_model,
     .find_model = sqlite_find_model,
+    .find_blob = sqlite_find_blob,
     .get_model = sqlite_get_model,
     .touch_model = sqlite_touch_model,
     .delete_model = sqlite_delete_model,
@@ -151,7 +140,6 @@ bool sqlite_open(const struct store_options *options, struct store **ret_store, 
     store_init(&store->base, &ops, options);
     store->folder = options->folder;
     (void)pthread_mutex_init(&store->mutex, NULL);
-    (void)pthread_mutex_init(&store->models, NULL);
     bool ok = sqlite_name_files(store, options->path) || problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     ok = ok && sqlite_connect(store, true, problem);
     if (!ok) {

@@ -29,7 +29,6 @@ struct sqlite_store {
     struct problem why;
     uint64_t retry_ms; /* when it is opened again */
     pthread_mutex_t mutex;
-    pthread_mutex_t models; /* store_lock_model(): one daemon, so one lock serves all models */
     sqlite3 *db;
     struct {
         const char *sql;
@@ -75,13 +74,23 @@ bool sqlite_name_files(struct sqlite_store *store, const char *path); /* false w
 void sqlite_forget_files(struct sqlite_store *store);
 int64_t sqlite_reclaim_all(struct sqlite_store *store); /* with the mutex held, and nobody is told */
 
+/* sqlite_numbers.c */
+bool sqlite_reserve(struct store *base, const char *id, int64_t *ret_number, struct problem *problem);
+bool sqlite_unreserve(struct store *base, int64_t number);
+enum store_found sqlite_names(struct store *base, const char *id, int64_t number, enum store_file file);
+bool sqlite_end_reservations(struct store *base);
+/* In a transaction: ends the reservation and says which blob the row has. */
+enum store_added sqlite_take_number(struct sqlite_store *store, const struct model_row *row, bool replaces,
+                                    int64_t *ret_blob, struct problem *problem);
+
 /* sqlite_models.c */
-enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
-                                  struct problem *problem);
+enum store_added sqlite_add_model(struct store *base, struct model_row *row, bool replaces,
+                                  const struct store_quota *quota, struct problem *problem);
 enum store_found sqlite_find_model(struct store *base, const char *tenant, const char *id);
+enum store_found sqlite_find_blob(struct store *base, const char *tenant, const char *id, int64_t *ret_number);
 enum store_found sqlite_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row);
 bool sqlite_touch_model(struct store *base, const char *tenant, const char *id);
-enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last);
+enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id);
 bool sqlite_list_models(struct store *base, const char *tenant, int64_t before, int limit,
                         void (*each)(void *context, const struct model_row *row), void *context);
 bool sqlite_unused_models(struct store *base, const char *tenant, int limit,

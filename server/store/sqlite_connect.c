@@ -122,6 +122,15 @@ static const char *const migrations[] = {
     " FOREIGN KEY (tenant, model) REFERENCES models (tenant, id) ON DELETE CASCADE"
     ") STRICT;"
     "CREATE INDEX files_by_blob ON files (blob, bytes);",
+
+    /* Numbers of files, see store.h. What there is has the number 0. */
+    "ALTER TABLE models ADD COLUMN blob INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE models ADD COLUMN inspection INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE reservations ("
+    " number INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " model TEXT NOT NULL,"
+    " owner TEXT NOT NULL"
+    ") STRICT;",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

@@ -4,7 +4,7 @@
 #include "store/sqlite.h"
 #include "util/times.h"
 
-#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at"
+#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection"
 
 static bool read_model(sqlite3_stmt *statement, struct model_row *row)
 {
@@ -18,6 +18,8 @@ static bool read_model(sqlite3_stmt *statement, struct model_row *row)
     row->bytes = sqlite3_column_int64(statement, 4);
     row->created_at = sqlite3_column_int64(statement, 5);
     row->used_at = sqlite3_column_int64(statement, 6);
+    store_blob_name(row->id, sqlite3_column_int64(statement, 7), row->blob);
+    store_blob_name(row->id, sqlite3_column_int64(statement, 8), row->inspection);
     return row->name != NULL && row->id[0] != '\0';
 }
 
@@ -38,15 +40,19 @@ static enum store_added check_quota(struct sqlite_store *store, const struct mod
     return STORE_ADDED;
 }
 
-static enum store_added insert_model(struct sqlite_store *store, const struct model_row *row, struct problem *problem)
+static enum store_added insert_model(struct sqlite_store *store, const struct model_row *row, int64_t blob,
+                                     struct problem *problem)
 {
-    sqlite3_stmt *statement = sqlite_begin(
-        store, "INSERT INTO models (tenant, id, name, bytes, created_at, used_at) VALUES (?1, ?2, ?3, ?4, ?5, ?5)");
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "INSERT INTO models (tenant, id, name, bytes, created_at, used_at, blob, inspection) "
+                            "VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7)");
     sqlite_text(statement, 1, row->tenant);
     sqlite_text(statement, 2, row->id);
     sqlite_text(statement, 3, row->name);
     sqlite_int(statement, 4, row->bytes);
     sqlite_int(statement, 5, times_now());
+    sqlite_int(statement, 6, blob);
+    sqlite_int(statement, 7, row->number);
     return sqlite_run(store, statement, "adding a model", problem) >= 0 ? STORE_ADDED : STORE_FAILED;
 }
 
@@ -57,25 +63,44 @@ static int64_t count_rows(struct sqlite_store *store, const char *tenant, const 
                          tenant);
 }
 
-enum store_added sqlite_add_model(struct store *base, const struct model_row *row, const struct store_quota *quota,
-                                  struct problem *problem)
+static enum store_added update_model(struct sqlite_store *store, const struct model_row *row, struct problem *problem)
+{
+    sqlite3_stmt *statement = sqlite_begin(store, "UPDATE models SET inspection = ?3 WHERE tenant = ?1 AND id = ?2");
+    sqlite_text(statement, 1, row->tenant);
+    sqlite_text(statement, 2, row->id);
+    sqlite_int(statement, 3, row->number);
+    return sqlite_run(store, statement, "naming a new inspection", problem) >= 0 ? STORE_EXISTS : STORE_FAILED;
+}
+
+/* In a transaction. */
+static enum store_added try_to_add(struct sqlite_store *store, struct model_row *row, bool replaces,
+                                   const struct store_quota *quota, struct problem *problem)
+{
+    int64_t blob = 0;
+    const bool dropped = row->upload == NULL || sqlite_drop_upload(store, row->tenant, row->upload);
+    const int64_t known = dropped ? count_rows(store, row->tenant, row->id) : -1;
+    enum store_added result = known == 0 ? check_quota(store, row, quota, problem) : STORE_ADDED;
+    if (known < 0) {
+        (void)sqlite_fail(store, "adding a model", problem);
+        return STORE_FAILED;
+    }
+    if (result == STORE_ADDED)
+        result = sqlite_take_number(store, row, replaces, &blob, problem);
+    if (result != STORE_ADDED)
+        return result;
+    store_blob_name(row->id, blob, row->blob);
+    return known > 0 ? update_model(store, row, problem) : insert_model(store, row, blob, problem);
+}
+
+enum store_added sqlite_add_model(struct store *base, struct model_row *row, bool replaces,
+                                  const struct store_quota *quota, struct problem *problem)
 {
     enum store_added result = STORE_FAILED;
     struct sqlite_store *store = sqlite_lock(base);
     if (sqlite_begin_transaction(store, "adding a model", problem)) {
-        int64_t known = row->upload == NULL || sqlite_drop_upload(store, row->tenant, row->upload)
-                            ? count_rows(store, row->tenant, row->id)
-                            : -1;
-        if (known == 0)
-            result = check_quota(store, row, quota, problem);
-        else if (known > 0)
-            result = STORE_EXISTS;
-        else
-            (void)sqlite_fail(store, "adding a model", problem);
-        if (result == STORE_ADDED)
-            result = insert_model(store, row, problem);
-        const bool changed = result == STORE_ADDED || (result == STORE_EXISTS && row->upload != NULL);
-        if (!sqlite_commit(store, changed, "adding a model", problem) && changed)
+        result = try_to_add(store, row, replaces, quota, problem);
+        const bool ok = result == STORE_ADDED || result == STORE_EXISTS;
+        if (!sqlite_commit(store, ok, "adding a model", problem) && ok)
             result = STORE_FAILED;
     }
     sqlite_unlock(store);
@@ -88,6 +113,21 @@ enum store_found sqlite_find_model(struct store *base, const char *tenant, const
     int64_t rows = count_rows(store, tenant, id);
     sqlite_unlock(store);
     return rows < 0 ? STORE_ERROR : rows > 0 ? STORE_DONE : STORE_NOT_FOUND;
+}
+
+enum store_found sqlite_find_blob(struct store *base, const char *tenant, const char *id, int64_t *ret_number)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "SELECT blob FROM models WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2) ORDER BY seq LIMIT 1");
+    sqlite_text(statement, 1, id);
+    sqlite_text(statement, 2, tenant);
+    const enum store_found found = sqlite_row(store, statement, "looking for a model's file");
+    if (found == STORE_DONE)
+        *ret_number = sqlite3_column_int64(statement, 0);
+    sqlite_end(statement);
+    sqlite_unlock(store);
+    return found;
 }
 
 enum store_found sqlite_get_model(struct store *base, const char *tenant, const char *id, struct model_row *ret_row)
@@ -182,7 +222,7 @@ bool sqlite_touch_model(struct store *base, const char *tenant, const char *id)
     return changed >= 0;
 }
 
-enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id, bool *ret_last)
+enum store_found sqlite_delete_model(struct store *base, const char *tenant, const char *id)
 {
     enum store_found found = STORE_ERROR;
     struct sqlite_store *store = sqlite_lock(base);
@@ -197,8 +237,6 @@ enum store_found sqlite_delete_model(struct store *base, const char *tenant, con
     else
         (void)sqlite_fail(store, "deleting a model", NULL);
     sqlite_end(statement);
-    /* When nobody can tell whether others have it, the files stay; a sweep finds them. */
-    *ret_last = found == STORE_DONE && count_rows(store, NULL, id) == 0;
     sqlite_unlock(store);
     return found;
 }

@@ -64,25 +64,50 @@ bool store_setting(struct store *store, const char *name, const char *proposed, 
     CALL(bool, setting, !result, away(problem), store, name, proposed, ret_value, problem);
 }
 
-bool store_lock_model(struct store *store, const char *id, struct problem *problem)
+bool store_reserve(struct store *store, const char *id, int64_t *ret_number, struct problem *problem)
 {
-    CALL(bool, lock_model, !result, away(problem), store, id, problem);
+    CALL(bool, reserve, !result, away(problem), store, id, ret_number, problem);
 }
 
-void store_unlock_model(struct store *store, const char *id)
+void store_unreserve(struct store *store, int64_t number)
 {
-    store->ops->unlock_model(store, id);
+    uint64_t start = server_now_us();
+    (void)counted(store, "unreserve", store->ops->unreserve(store, number), start);
 }
 
-enum store_added store_add_model(struct store *store, const struct model_row *row, const struct store_quota *quota,
-                                 struct problem *problem)
+enum store_found store_names(struct store *store, const char *id, int64_t number, enum store_file file)
 {
-    CALL(enum store_added, add_model, result == STORE_FAILED, not_added(problem), store, row, quota, problem);
+    CALL(enum store_found, names, result == STORE_ERROR, STORE_ERROR, store, id, number, file);
+}
+
+bool store_end_reservations(struct store *store)
+{
+    CALL(bool, end_reservations, !result, false, store);
+}
+
+enum store_added store_add_model(struct store *store, struct model_row *row, bool replaces,
+                                 const struct store_quota *quota, struct problem *problem)
+{
+    CALL(enum store_added, add_model, result == STORE_FAILED, not_added(problem), store, row, replaces, quota, problem);
 }
 
 enum store_found store_find_model(struct store *store, const char *tenant, const char *id)
 {
     CALL(enum store_found, find_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
+}
+
+static enum store_found find_blob(struct store *store, const char *tenant, const char *id, int64_t *ret_number)
+{
+    CALL(enum store_found, find_blob, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_number);
+}
+
+enum store_found store_find_blob(struct store *store, const char *tenant, const char *id,
+                                 char ret_blob[STORE_BLOB_SIZE])
+{
+    int64_t number = 0;
+    enum store_found found = find_blob(store, tenant, id, &number);
+    store_blob_name(id, number, ret_blob);
+    return found;
 }
 
 enum store_found store_get_model(struct store *store, const char *tenant, const char *id, struct model_row *ret_row)
@@ -96,9 +121,9 @@ void store_touch_model(struct store *store, const char *tenant, const char *id)
     (void)counted(store, "touch_model", store->ops->touch_model(store, tenant, id), start);
 }
 
-enum store_found store_delete_model(struct store *store, const char *tenant, const char *id, bool *ret_last)
+enum store_found store_delete_model(struct store *store, const char *tenant, const char *id)
 {
-    CALL(enum store_found, delete_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id, ret_last);
+    CALL(enum store_found, delete_model, result == STORE_ERROR, STORE_ERROR, store, tenant, id);
 }
 
 bool store_list_models(struct store *store, const char *tenant, int64_t before, int limit,

@@ -33,6 +33,7 @@
 
 #define STORE_ID_SIZE    33 /* 32 hexadecimal digits and a NUL */
 #define STORE_OWNER_SIZE 33
+#define STORE_BLOB_SIZE  86 /* an id, '.', a number of 64 bits, and a NUL */
 
 struct folder;
 struct store;
@@ -54,7 +55,10 @@ struct model_row {
     char id[65];
     char *name; /* what the client called the model, may be "" */
     int64_t bytes, created_at, used_at;
-    const char *upload; /* of one that is added: the upload that it was, whose row goes; NULL: none */
+    const char *upload;               /* of one that is added: the upload that it was, whose row goes; NULL: none */
+    int64_t number;                   /* store_add_model(): what store_reserve() gave */
+    char blob[STORE_BLOB_SIZE];       /* which of the files with these bytes is the model's: files_blob() */
+    char inspection[STORE_BLOB_SIZE]; /* and which inspection: files_inspection() */
 };
 
 /* An upload by parts (uploads/uploads.h). How much of it has come is the size of its file. */
@@ -67,6 +71,9 @@ struct upload_row {
     bool is_complete; /* all bytes are there, and were compared with the digest */
     int64_t created_at, expires_at;
 };
+
+/* The two kinds of files that a number names. */
+enum store_file { FILE_BLOB, FILE_INSPECTION };
 
 /* What a running plan last said of itself. */
 struct job_progress {
@@ -170,25 +177,49 @@ bool store_setting(struct store *store, const char *name, const char *proposed, 
                    struct problem *problem);
 
 /*
- * Holds off everybody, other daemons included, who would publish or remove the files of this model, until the unlock.
- * The pair of a blob and its rows never splits when both change in between. False when the store is away.
+ * ---- numbers of files ----
+ *
+ * Nobody holds a lock while files change: it would end with the session, and a daemon that slept meanwhile would go on. A
+ * file of a model has a number in its name that is given once and never again, and the store says which numbers count:
+ *
+ *   store_reserve()     a new number, which belongs to this daemon as long as it lives
+ *   ..                  the files are written under names with this number
+ *   store_add_model()   in one transaction: the reservation ends, and the row names the files. Where it has ended before,
+ *                       since others took this daemon for dead, nothing is added
+ *   store_names()       whether a row or a reservation names a file (rows of files beside models by their blob's name). Where none does, none will ever: whoever asked may
+ *                       remove the file, however long it slept in between
  */
-bool store_lock_model(struct store *store, const char *id, struct problem *problem);
-void store_unlock_model(struct store *store, const char *id);
+bool store_reserve(struct store *store, const char *id, int64_t *ret_number, struct problem *problem);
+void store_unreserve(struct store *store, int64_t number);
+enum store_found store_names(struct store *store, const char *id, int64_t number, enum store_file file);
+
+/* Ends the reservations of daemons that do not live: see store_owner_lives(). */
+bool store_end_reservations(struct store *store);
+
+/* What a row says in `blob` and `inspection`. The number 0 is that of files from before there were numbers. */
+void store_blob_name(const char *id, int64_t number, char ret_name[STORE_BLOB_SIZE]);
 
 /* ---- models ---- */
 
-/* Adds a row of row->tenant, row->id, row->name, row->bytes. With STORE_QUOTA and STORE_FAILED `problem` is set. */
-enum store_added store_add_model(struct store *store, const struct model_row *row, const struct store_quota *quota,
-                                 struct problem *problem);
+/*
+ * Adds a row of row->tenant, row->id, row->name, row->bytes, whose files have row->number; where the tenant has one, it
+ * names the new inspection from now on. The blob is that of other rows of the model, if there are any, unless `replaces`:
+ * then the new one is the blob of all of them. row->blob becomes what it is. With STORE_QUOTA and STORE_FAILED `problem` is set (503 UPLOAD_OVERTAKEN
+ * where the reservation has ended).
+ */
+enum store_added store_add_model(struct store *store, struct model_row *row, bool replaces,
+                                 const struct store_quota *quota, struct problem *problem);
 enum store_found store_find_model(struct store *store, const char *tenant, const char *id);
+/* The `blob` of its row, of the oldest one with a NULL tenant. */
+enum store_found store_find_blob(struct store *store, const char *tenant, const char *id,
+                                 char ret_blob[STORE_BLOB_SIZE]);
 /* With a NULL tenant the oldest row. */
 enum store_found store_get_model(struct store *store, const char *tenant, const char *id, struct model_row *ret_row);
 void store_release_model(struct model_row *row);
 /* The tenant's model is of use now, so it is evicted later; of no consequence when it fails. */
 void store_touch_model(struct store *store, const char *tenant, const char *id);
-/* Removes the tenant's row (all rows with NULL); *ret_last tells whether no tenant has the model any more. */
-enum store_found store_delete_model(struct store *store, const char *tenant, const char *id, bool *ret_last);
+/* Removes the tenant's row (all rows with NULL). */
+enum store_found store_delete_model(struct store *store, const char *tenant, const char *id);
 
 /* Calls `each` with up to `limit` models with seq < before, newest first; the row is only valid in the call, which must
    not call the store. */

@@ -4,6 +4,7 @@ Every answer that goes through Daemon.request() is held to the contract (contrac
 """
 
 import atexit
+import glob
 import gzip
 import http.client
 import json
@@ -47,6 +48,17 @@ def postgres_server():
 
 
 CODINGS = {None: bytes, "gzip": gzip.decompress, "zstd": zstd.decompress}
+
+
+def blob_of(data, sha256):
+    """The file of a model in a data folder: the newest, whose name ends in the highest number; or None."""
+    paths = [path for path in glob.glob(os.path.join(data, "blobs", sha256[:2], sha256[2:] + "*")) if not path.endswith(".json")]
+    return max(paths, key=lambda path: int(path.partition(sha256[2:] + ".")[2] or 0), default=None)
+
+
+def model_of_file(folder, name):
+    """The model that a file below blobs belongs to."""
+    return folder + name.partition(".")[0]
 
 
 class Answer:
@@ -287,8 +299,8 @@ class Daemon:
             return
         for plan in recount.plans_in(answer.json):
             sha256 = plan["model"]["sha256"] or ""
-            blob = os.path.join(self.data, "blobs", sha256[:2], sha256[2:])
-            if plan["id"] not in self.recounted and sha256 and os.path.exists(blob):
+            blob = blob_of(self.data, sha256)
+            if plan["id"] not in self.recounted and sha256 and blob:
                 recount.check(plan, recount.mapped(blob))
                 self.recounted.add(plan["id"])
 

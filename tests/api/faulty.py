@@ -14,7 +14,7 @@ import tempfile
 import daemon as harness
 import onnx_make
 from cases import CLUSTER, MODELS
-from daemon import Daemon
+from daemon import Daemon, model_of_file
 
 MEMORY, STORE, WORKER = 1, 2, 3
 ONCE, FROM, NEW_SITE = 0, 1, 2
@@ -206,7 +206,7 @@ class Scenario:
                 raise AssertionError(answer)
         self.daemon.stop()  # looks for leaks, too
         self.daemon.start()
-        blobs = {folder + name for folder in os.listdir(os.path.join(self.daemon.data, "blobs"))
+        blobs = {model_of_file(folder, name) for folder in os.listdir(os.path.join(self.daemon.data, "blobs"))
                  for name in os.listdir(os.path.join(self.daemon.data, "blobs", folder)) if not name.endswith(".json")}
         if blobs != listed:
             raise AssertionError(f"files without a model: {blobs - listed}; models without a file: {listed - blobs}")

@@ -11,7 +11,7 @@ import unittest
 import daemon as harness
 import onnx_make
 from cases import CLUSTER
-from daemon import Daemon
+from daemon import Daemon, blob_of
 from test_sandbox import is_sanitized
 
 LARGE = onnx_make.encode(onnx_make.diamonds(20000))  # a plan of it takes about a second
@@ -98,7 +98,7 @@ class Crashes(unittest.TestCase):
         self.assertIn(plan, done["error"]["detail"])
         self.assertIn(f"signal {int(FAULT)}", done["error"]["detail"])
         self.assertEqual(self.report(plan)["attempt"], 2)
-        blob = os.path.join(self.daemon.data, "blobs", self.model[:2], self.model[2:])
+        blob = blob_of(self.daemon.data, self.model)
         self.assertTrue(os.path.samefile(os.path.join(self.folder(plan), "model"), blob))
 
         ended = self.replay(plan)
@@ -172,7 +172,7 @@ class Crashes(unittest.TestCase):
         self.assertEqual((answers[0].status, answers[0].json["code"]), (500, "WORKER_CRASHED"), answers[0])
         self.assertEqual((self.report("verify")["kind"], self.report("verify")["model"]), ("verify", self.model))
         for name, of in (("model", self.model), (rank, rank)):
-            blob = os.path.join(self.daemon.data, "blobs", of[:2], of[2:])
+            blob = blob_of(self.daemon.data, of)
             self.assertTrue(os.path.samefile(os.path.join(self.folder("verify"), name), blob))
         self.daemon.request("DELETE", f"/v1/models/{rank}")
         ended = self.replay("verify")

@@ -11,7 +11,7 @@ import unittest
 
 import daemon as harness
 from cases import CLUSTER, TINY, model
-from daemon import Daemon
+from daemon import Daemon, model_of_file
 from test_sandbox import is_sanitized
 
 DISK = 112 << 20  # more than a daemon wants to be ready (SPD_MIN_FREE_BYTES), small enough to fill quickly
@@ -77,8 +77,9 @@ class Full(unittest.TestCase):
         for name in listed:
             self.assertEqual(self.daemon.get(f"/v1/models/{name}/content").status, 200)
         top = os.path.join(self.daemon.data, "blobs")
-        blobs = {folder + name for folder in os.listdir(top) for name in os.listdir(os.path.join(top, folder))}
-        self.assertEqual({name for name in blobs if not name.endswith(".json")}, listed)
+        blobs = [model_of_file(folder, name) for folder in os.listdir(top) for name in os.listdir(os.path.join(top, folder))
+                 if not name.endswith(".json")]
+        self.assertEqual(sorted(blobs), sorted(listed))
 
     def test_full(self):
         self.disk.fill(0)

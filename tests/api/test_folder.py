@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from cases import CLUSTER, TINY, model
-from daemon import Daemon
+from daemon import Daemon, blob_of, model_of_file
 from exposition import Exposition
 
 ANEW = {"Cache-Control": "no-cache"}
@@ -80,7 +80,8 @@ class FolderCase(unittest.TestCase):
             done = self.daemon.finished(plan)
             self.assertEqual(done["state"], "succeeded", done)
             self.assertEqual(self.daemon.get(f"/v1/plans/{plan}/model").status, 200)
-        blobs = {folder + name for folder in os.listdir(self.path("blobs")) for name in os.listdir(self.path("blobs", folder))}
+        blobs = {model_of_file(folder, name) for folder in os.listdir(self.path("blobs"))
+                 for name in os.listdir(self.path("blobs", folder))}
         listed = {entry["id"] for entry in self.daemon.get("/v1/models").json["models"]}
         self.assertEqual({name for name in blobs if len(name) == 64}, listed)
 
@@ -300,12 +301,14 @@ class Away(FolderCase):
         data = model(901)
         name = self.daemon.upload(data).json["id"]
         plan = self.submit(name, Prefer="wait=50").json["id"]
-        path = self.path("blobs", name[:2], name[2:])
+
+        def path():
+            return blob_of(self.daemon.data, name)
 
         def cut():
-            os.truncate(path, len(data) - 1)
+            os.truncate(path(), len(data) - 1)
 
-        for damage in (lambda: os.unlink(path), cut, lambda: shutil.rmtree(self.path("blobs", name[:2]))):
+        for damage in (lambda: os.unlink(path()), cut, lambda: shutil.rmtree(self.path("blobs", name[:2]))):
             damage()
             self.assertEqual(self.daemon.upload(data).status, 200)
             self.assertEqual(self.daemon.get(f"/v1/models/{name}/content").body, data)

@@ -442,14 +442,17 @@ class World:
         for plan, state, attempts, has_result in rows.values():
             self.counts[f"plans that {state}" if state != "cancelled" else "plans cancelled"] += 1
             self.check_plan_folder(plan, state, attempts, has_result in ("1", "t"))
-        models = {row[0] for row in self.rows("SELECT DISTINCT id FROM models")}
-        blobs = set()
+        models = set(map(tuple, self.rows("SELECT id, blob, inspection FROM models")))
+        named = {f"{name}.{blob}" for name, blob, _ in models} | {f"{name}.{inspection}.json" for name, _, inspection in models}
+        there = set()
         for prefix in os.listdir(os.path.join(self.data, "blobs")):
             for name in os.listdir(os.path.join(self.data, "blobs", prefix)):
                 path = os.path.join(self.data, "blobs", prefix, name)
-                self.check_blob(path, prefix + name, models, blobs)
-        if blobs != models and not self.objects:  # whose folder has copies
-            self.fail(f"{len(models - blobs)} models have no file")
+                self.check_blob(path, prefix + name, named)
+                there.add(prefix + name)
+        lacking = {name for name in named - there if not self.objects or name.endswith(".json")}  # there, the folder has copies
+        if lacking:
+            self.fail(f"{len(lacking)} files of models are not there")
         self.counts["models at the end"] = len(models)
         tmp = os.path.join(self.data, "tmp")
         left = [os.path.join(owner, name) for owner in os.listdir(tmp) for name in os.listdir(os.path.join(tmp, owner))]
@@ -459,8 +462,8 @@ class World:
     def check_objects(self):
         """The sweep is under way."""
         server, bucket = self.objects.server, self.objects.bucket
-        models = {row[0] for row in self.rows("SELECT DISTINCT id FROM models")}
-        wanted = {f"{PREFIX}blobs/{name[:2]}/{name[2:]}" for name in models}
+        models = set(map(tuple, self.rows("SELECT DISTINCT id, blob FROM models")))
+        wanted = {f"{PREFIX}blobs/{name[:2]}/{name[2:]}.{blob}" for name, blob in models}
         deadline = time.monotonic() + PATIENCE
         while True:
             keys = {key for key in server.keys(bucket) if not key.startswith(PREFIX + "owner/")}
@@ -473,7 +476,7 @@ class World:
         if keys - wanted or unfinished:
             self.fail(f"objects are orphans: {sorted(keys - wanted)[:3]}, unfinished uploads {unfinished[:3]}")
         for key in keys & wanted:
-            if hashlib.sha256(server.request("GET", f"{bucket}/{key}")[1]).hexdigest() != key[len(PREFIX) + 6:].replace("/", ""):
+            if hashlib.sha256(server.request("GET", f"{bucket}/{key}")[1]).hexdigest() != key[len(PREFIX) + 6:].replace("/", "")[:64]:
                 self.fail(f"object {key} has other bytes")
         if self.objects.proxy.wrong:
             self.fail(f"requests are not signed as they should be: {self.objects.proxy.wrong[:3]}")
@@ -500,14 +503,13 @@ class World:
                 self.fail(f"the model of plan {plan}: {status}")
             self.counts["annotated models read"] += 1
 
-    def check_blob(self, path, name, models, blobs):
+    def check_blob(self, path, name, named):
         with open(path, "rb") as file:
             data = file.read()
-        if name[:64] not in models:
+        if name not in named:
             self.fail(f"blob {name} is an orphan")
-        if len(name) == 64:
-            blobs.add(name)
-            if hashlib.sha256(data).hexdigest() != name:
+        if not name.endswith(".json"):
+            if hashlib.sha256(data).hexdigest() != name[:64]:
                 self.fail(f"blob {name} has other bytes")
         else:
             try:

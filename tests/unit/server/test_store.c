@@ -9,7 +9,6 @@
 BOTH_STORES(models_are_kept_once_for_each_tenant)
 {
     struct model_row row;
-    bool last;
     ADD_MODEL("", model_a);
     cr_expect_eq(add_model_of(store, "", model_a, 43, (struct store_quota){0}), STORE_EXISTS);
     open_store_again();
@@ -25,30 +24,83 @@ BOTH_STORES(models_are_kept_once_for_each_tenant)
     cr_assert_eq(store_get_model(store, NULL, model_a, &row), STORE_DONE);
     cr_expect_str_eq(row.tenant, "", "the oldest row");
     store_release_model(&row);
-    cr_expect_eq(store_delete_model(store, "", model_b, &last), STORE_NOT_FOUND);
-    cr_expect_eq(store_delete_model(store, "", model_a, &last), STORE_DONE);
-    cr_expect_not(last, "the other tenant has it");
-    cr_expect_eq(store_delete_model(store, "team", model_a, &last), STORE_DONE);
-    cr_expect(last);
+    cr_expect_eq(store_delete_model(store, "", model_b), STORE_NOT_FOUND);
+    cr_expect_eq(store_delete_model(store, "", model_a), STORE_DONE);
+    cr_expect_eq(store_find_model(store, NULL, model_a), STORE_DONE, "the other tenant has it");
+    cr_expect_eq(store_delete_model(store, "team", model_a), STORE_DONE);
     cr_expect_eq(store_find_model(store, NULL, model_a), STORE_NOT_FOUND);
+}
+
+/* Adds a model with files of this number. */
+static enum store_added add_numbered(const char *tenant, int64_t number, bool replaces, char ret_blob[STORE_BLOB_SIZE])
+{
+    char name[] = "a model";
+    struct problem problem = {0};
+    struct model_row row = {.name = name, .bytes = 42, .number = number};
+    (void)snprintf(row.tenant, sizeof row.tenant, "%s", tenant);
+    (void)snprintf(row.id, sizeof row.id, "%s", model_a);
+    const enum store_added added = store_add_model(store, &row, replaces, &(struct store_quota){0}, &problem);
+    memcpy(ret_blob, row.blob, sizeof row.blob);
+    return added;
+}
+
+static enum store_found names(int64_t number, enum store_file file)
+{
+    return store_names(store, model_a, number, file);
+}
+
+BOTH_STORES(a_number_of_files_is_given_once)
+{
+    int64_t numbers[5];
+    char blob[STORE_BLOB_SIZE], name[STORE_BLOB_SIZE];
+    struct problem problem = {0};
+    for (int i = 0; i < 5; i++) {
+        cr_assert(store_reserve(store, model_a, &numbers[i], &problem), "%s", problem.detail);
+        cr_expect_gt(numbers[i], i > 0 ? numbers[i - 1] : 0);
+        cr_expect_eq(names(numbers[i], FILE_BLOB), STORE_DONE);
+    }
+    cr_expect_eq(add_numbered("", numbers[0], false, blob), STORE_ADDED);
+    store_blob_name(model_a, numbers[0], name);
+    cr_expect_str_eq(blob, name);
+    cr_expect_eq(add_numbered("team", numbers[1], false, blob), STORE_ADDED);
+    cr_expect_str_eq(blob, name, "there is one blob,");
+    cr_expect_eq(names(numbers[1], FILE_BLOB), STORE_NOT_FOUND, "and the other is of no use,");
+    cr_expect_eq(names(numbers[1], FILE_INSPECTION), STORE_DONE, "but each has an inspection");
+    cr_expect_eq(add_numbered("team", numbers[2], true, blob), STORE_EXISTS);
+    cr_expect_eq(names(numbers[0], FILE_BLOB), STORE_NOT_FOUND, "it was replaced for all");
+    cr_expect_eq(names(numbers[2], FILE_BLOB), STORE_DONE);
+    cr_expect_eq(names(numbers[1], FILE_INSPECTION), STORE_NOT_FOUND);
+    cr_expect_eq(names(numbers[0], FILE_INSPECTION), STORE_DONE);
+    cr_expect_eq(store_find_blob(store, "", model_a, name), STORE_DONE);
+    cr_expect_str_eq(blob, name);
+    cr_expect_eq(add_numbered("other", numbers[2], false, blob), STORE_FAILED, "a number serves once");
+    store_unreserve(store, numbers[3]);
+    cr_expect_eq(names(numbers[3], FILE_BLOB), STORE_NOT_FOUND);
+    cr_expect_eq(add_numbered("other", numbers[3], false, blob), STORE_FAILED);
+    cr_expect(store_end_reservations(store));
+    cr_expect_eq(names(numbers[4], FILE_BLOB), STORE_DONE, "its daemon lives");
+    cr_expect_eq(store_delete_model(store, NULL, model_a), STORE_DONE);
+    for (int i = 0; i < 4; i++)
+        cr_expect(names(numbers[i], FILE_BLOB) == STORE_NOT_FOUND &&
+                  names(numbers[i], FILE_INSPECTION) == STORE_NOT_FOUND);
+    cr_expect_eq(store_find_blob(store, NULL, model_a, name), STORE_NOT_FOUND);
 }
 
 BOTH_STORES(a_model_with_plans_stays)
 {
     char id[STORE_ID_SIZE];
-    bool last;
     ADD_MODEL("", model_a);
     ADD_MODEL("team", model_a);
     MUST_ADD_PLAN(id, .number = 1);
-    cr_expect_eq(store_delete_model(store, "", model_a, &last), STORE_IN_USE);
-    cr_expect_not(last);
-    cr_expect_eq(store_delete_model(store, NULL, model_a, &last), STORE_IN_USE);
+    cr_expect_eq(store_delete_model(store, "", model_a), STORE_IN_USE);
+    cr_expect_eq(store_find_model(store, NULL, model_a), STORE_DONE);
+    cr_expect_eq(store_delete_model(store, NULL, model_a), STORE_IN_USE);
     cr_expect_eq(store_find_model(store, "team", model_a), STORE_DONE, "all or nothing");
     cr_expect_eq(store_delete_plan(store, "team", id), STORE_NOT_FOUND, "it is not that tenant's");
     cr_expect_eq(store_delete_plan(store, "", id), STORE_DONE);
     cr_expect_eq(store_delete_plan(store, "", id), STORE_NOT_FOUND);
-    cr_expect_eq(store_delete_model(store, NULL, model_a, &last), STORE_DONE);
-    cr_expect(last);
+    cr_expect_eq(store_delete_model(store, NULL, model_a), STORE_DONE);
+    cr_expect_eq(store_find_model(store, NULL, model_a), STORE_NOT_FOUND);
 }
 
 BOTH_STORES(tenants_have_quotas)

@@ -109,25 +109,40 @@ static void check_claims(void)
         cr_expect_eq(claimed[i], 1, "plan %d", i);
 }
 
-static atomic_int inside;
+static atomic_int added, existed;
 
-static void *lock_in_turn(void *thread)
+/* Some add the model, each with files of its own, and some delete it. */
+static void *add_and_delete(void *thread)
 {
-    struct problem problem = {0};
     struct store *mine = store_of(thread);
     for (int i = 0; i < 10; i++) {
-        bool locked = store_lock_model(mine, model_a, &problem);
-        for (int again = 0; !locked && problem.status == 503 && try_again(again); again++)
-            locked = store_lock_model(mine, model_a, &problem);
-        cr_expect(locked, "%s", problem.detail);
-        if (!locked)
-            break;
-        cr_expect_eq(atomic_fetch_add(&inside, 1), 0);
-        cr_expect_neq(store_find_model(mine, NULL, model_a), STORE_ERROR);
-        atomic_fetch_sub(&inside, 1);
-        store_unlock_model(mine, model_a);
+        const enum store_added result = add_model_of(mine, "", model_a, 42, (struct store_quota){0});
+        atomic_fetch_add(&added, result == STORE_ADDED);
+        atomic_fetch_add(&existed, result == STORE_EXISTS);
+        if (i % 2 == 1)
+            atomic_fetch_sub(&added, store_delete_model(mine, "", model_a) == STORE_DONE);
     }
     return NULL;
+}
+
+/* Whatever happens at the same time, a row names files whose number nobody else has. */
+static void check_numbers(void)
+{
+    struct model_row row;
+    run_threads(add_and_delete);
+    cr_expect_eq(add_model_of(store, "", model_a, 42, (struct store_quota){0}),
+                 atomic_load(&added) == 1 ? STORE_EXISTS : STORE_ADDED);
+    cr_assert_eq(store_get_model(store, "", model_a, &row), STORE_DONE);
+    struct files_name blob, inspection;
+    cr_assert(files_read_blob_name("aa", row.blob + 2, &blob) &&
+              files_read_blob_name("aa", row.inspection + 2, &inspection));
+    cr_expect_eq(store_names(store, model_a, blob.number, FILE_BLOB), STORE_DONE);
+    cr_expect_eq(store_names(store, model_a, inspection.number, FILE_INSPECTION), STORE_DONE);
+    for (int64_t number = 1; number <= inspection.number; number++) {
+        cr_expect_eq(store_names(store, model_a, number, FILE_BLOB) == STORE_DONE, number == blob.number);
+        cr_expect_eq(store_names(store, model_a, number, FILE_INSPECTION) == STORE_DONE, number == inspection.number);
+    }
+    store_release_model(&row);
 }
 
 BOTH_STORES(threads_ask_one_question_once)
@@ -140,9 +155,9 @@ BOTH_STORES(threads_claim_each_plan_once)
     check_claims();
 }
 
-BOTH_STORES(a_model_is_locked_by_one_thread)
+BOTH_STORES(threads_give_files_their_numbers)
 {
-    run_threads(lock_in_turn);
+    check_numbers();
 }
 
 /* ---- several daemons ---- */
@@ -159,10 +174,10 @@ POSTGRES_STORE(daemons_claim_each_plan_once)
     check_claims();
 }
 
-POSTGRES_STORE(a_model_is_locked_by_one_daemon)
+POSTGRES_STORE(daemons_give_files_their_numbers)
 {
     open_other_store();
-    run_threads(lock_in_turn);
+    check_numbers();
 }
 
 /* Leases of these tests are one second. */
@@ -258,7 +273,6 @@ POSTGRES_STORE(daemons_hear_of_one_another)
 
 POSTGRES_STORE(lost_connections_are_replaced)
 {
-    struct problem problem = {0};
     ADD_MODEL("", model_a);
     cr_assert(soon("", 1));
     for (int i = 1; i <= 3; i++) {
@@ -267,32 +281,55 @@ POSTGRES_STORE(lost_connections_are_replaced)
         cr_expect_eq(store_find_model(store, "", model_a), STORE_DONE);
         cr_expect(soon("", i + 1), "who listens may have missed something");
     }
-    /* A lock that was lost is not silently done without. */
-    cr_assert(store_lock_model(store, model_a, &problem), "%s", problem.detail);
-    tell_postgres("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shardplan' AND "
-                  "datname = current_database()");
-    cr_expect_eq(store_find_model(store, "", model_a), STORE_ERROR);
-    cr_expect_eq(store_find_model(store, "", model_a), STORE_ERROR);
-    store_unlock_model(store, model_a);
     cr_expect_eq(store_find_model(store, "", model_a), STORE_DONE);
 }
 
+static void *hold_reservations(void *context)
+{
+    (void)context;
+    tell_postgres("BEGIN; LOCK TABLE shardplan.reservations; SELECT pg_sleep(4); COMMIT");
+    return NULL;
+}
+
+/* Whoever waits for another daemon's transaction. */
 POSTGRES_STORE(a_call_gives_up_in_time)
 {
     struct problem problem = {0};
     struct timespec start, end;
     open_other_store();
-    cr_assert(store_lock_model(store, model_a, &problem));
+    pthread_t holder;
+    cr_assert_eq(pthread_create(&holder, NULL, hold_reservations, NULL), 0);
+    (void)usleep(500000);
     (void)clock_gettime(CLOCK_MONOTONIC, &start);
-    cr_expect_not(store_lock_model(other, model_a, &problem));
+    int64_t number;
+    cr_expect_not(store_reserve(other, model_a, &number, &problem));
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
     cr_expect_lt(seconds, SPD_STORE_PATIENCE_MS / 1000.0 + 0.5);
     cr_expect_str_eq(problem.code, "STORE_UNAVAILABLE");
-    store_unlock_model(store, model_a);
+    (void)pthread_join(holder, NULL);
     problem = (struct problem){0};
-    cr_expect(store_lock_model(other, model_a, &problem), "%s", problem.detail);
-    store_unlock_model(other, model_a);
+    cr_expect(store_reserve(other, model_a, &number, &problem), "%s", problem.detail);
+}
+
+/* A daemon that slept: others ended what it had reserved, and it cannot go on where it was. */
+POSTGRES_STORE(a_daemon_taken_for_dead_adds_nothing)
+{
+    char name[] = "a model";
+    struct problem problem = {0};
+    struct model_row row = {.name = name, .bytes = 42};
+    memcpy(row.id, model_a, sizeof row.id);
+    open_other_store();
+    cr_assert(store_reserve(store, model_a, &row.number, &problem));
+    cr_expect(store_end_reservations(other));
+    cr_expect_eq(store_names(other, model_a, row.number, FILE_BLOB), STORE_DONE, "its daemon lives");
+    tell_postgres("UPDATE shardplan.daemons SET beat_at = beat_at - 11 * lease_ms WHERE owner = 'first'");
+    cr_expect(store_end_reservations(other));
+    cr_expect_eq(store_names(other, model_a, row.number, FILE_BLOB), STORE_NOT_FOUND);
+    cr_expect_eq(store_add_model(store, &row, false, &(struct store_quota){0}, &problem), STORE_FAILED);
+    cr_expect_str_eq(problem.code, "UPLOAD_OVERTAKEN");
+    cr_expect_eq(store_find_model(store, NULL, model_a), STORE_NOT_FOUND);
+    cr_expect_eq(add_model_of(store, "", model_a, 42, (struct store_quota){0}), STORE_ADDED, "it may begin anew");
 }
 
 /* ---- opening ---- */
@@ -340,13 +377,16 @@ POSTGRES_STORE(an_older_schema_is_brought_up_to_date)
     ADD_MODEL("team", model_a);
     store_close(store);
     store = NULL;
-    tell_postgres("DROP INDEX shardplan.models_by_id; CREATE INDEX models_by_id ON shardplan.models (id);"
-                  "DROP INDEX shardplan.plans_by_start; DROP TABLE shardplan.settings; UPDATE shardplan.schema_version "
-                  "SET version = 1");
+    tell_postgres(
+        "DROP INDEX shardplan.models_by_id; CREATE INDEX models_by_id ON shardplan.models (id);"
+        "DROP INDEX shardplan.plans_by_start; DROP TABLE shardplan.settings, shardplan.uploads, shardplan.files, "
+        "shardplan.reservations; "
+        "ALTER TABLE shardplan.models DROP COLUMN blob, DROP COLUMN inspection; "
+        "UPDATE shardplan.schema_version SET version = 1");
     open_store_again();
     cr_expect_eq(store_find_model(store, "team", model_a), STORE_DONE);
     tell_postgres(
-        "DO $$ BEGIN IF (SELECT max(version) FROM shardplan.schema_version) <> 4 OR NOT EXISTS (SELECT FROM "
+        "DO $$ BEGIN IF (SELECT max(version) FROM shardplan.schema_version) <> 6 OR NOT EXISTS (SELECT FROM "
         "pg_indexes WHERE schemaname = 'shardplan' AND indexname = 'plans_by_start') OR NOT EXISTS (SELECT FROM "
         "pg_indexes WHERE schemaname = 'shardplan' AND indexname = 'models_by_id' AND indexdef LIKE "
         "'%(id, bytes)') THEN RAISE 'not brought up to date'; END IF; END $$");

@@ -145,7 +145,8 @@ enum store_added add_model_of(struct store *to, const char *tenant, const char *
     struct model_row row = {.name = name, .bytes = bytes};
     (void)snprintf(row.tenant, sizeof row.tenant, "%s", tenant);
     (void)snprintf(row.id, sizeof row.id, "%s", id);
-    enum store_added added = store_add_model(to, &row, &quota, &problem);
+    cr_assert(store_reserve(to, id, &row.number, &problem), "%s", problem.detail);
+    enum store_added added = store_add_model(to, &row, false, &quota, &problem);
     cr_expect_eq(problem.status != 0, added == STORE_QUOTA || added == STORE_FAILED, "%s", problem.detail);
     return added;
 }
