@@ -144,6 +144,8 @@
 
 /* The object store. */
 #define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */
+#define SPD_MAX_OBJECT_KEY         191u          /* below the prefix */
+#define SPD_MAX_RESULT_LIST        1024u         /* what a row says of the files of its plan */
 #define SPD_BLOB_THREADS           8u            /* that wait for it */
 #define SPD_BLOB_LOOK_MS           5000u         /* between looks whether it answers */
 #define SPD_FETCH_RETRY_MS         5000u         /* between attempts to get the model of a plan */

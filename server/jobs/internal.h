@@ -5,7 +5,7 @@
  * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
  * `progress` and the list of tasks, which HTTP threads read under the mutex.
  *
- *   a plan:  claimed -> TASK_FETCHING -> TASK_READY -> TASK_RUNNING -> TASK_ENDING -> the store knows
+ *   a plan:  claimed -> TASK_FETCHING -> TASK_READY -> TASK_RUNNING -> TASK_STORING -> TASK_ENDING -> the store knows
  *   errand:                                            TASK_RUNNING -> done
  */
 #include <pthread.h>
@@ -18,9 +18,10 @@
 #include "worker/pool.h"
 
 enum task_state {
-    TASK_FETCHING, /* a plan whose model is not here yet (fetching.c) */
+    TASK_FETCHING, /* a plan whose model is not here yet (transferring.c) */
     TASK_READY,    /* a plan that waits for its worker, when an errand took that first */
     TASK_RUNNING,  /* a worker has it */
+    TASK_STORING,  /* a plan whose result is being sent to an object store (transferring.c) */
     TASK_ENDING,   /* its end is being told to the store */
 };
 
@@ -43,12 +44,12 @@ struct task {
     uint64_t phase_ms; /* since when it is in its phase */
     uint64_t told_ms;  /* when the store was last told of its progress */
 
-    /* Of a plan whose model is in an object store. */
-    struct blob_hold hold; /* the copy, until the task is over */
+    /* Of a plan whose files are in an object store. */
+    struct blob_hold hold, past; /* the copies of its model and of the plan that it follows, until the task is over */
     struct transfer transfer;
     struct jobs *jobs;
-    struct task *next_fetched;
-    struct problem problem; /* why there is none */
+    struct task *next_moved;
+    struct problem problem; /* why that did not go well */
     uint64_t fetch_ms;      /* when to try again; 0 while a thread has the task */
     bool dropped;           /* nobody's any more, when the thread gives it back */
 };
@@ -84,7 +85,7 @@ struct jobs {
 
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;
-    struct task *fetched; /* given back by threads that fetch, linked by next_fetched */
+    struct task *moved; /* given back by threads that fetch or store, linked by next_moved */
     struct errand *first, *last;
     unsigned errand_count;
     struct waiter *waiters;
@@ -107,14 +108,15 @@ void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms);               /* dead
 unsigned jobs_count(const struct jobs *jobs, enum task_state from, enum task_state to);
 struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held, or main thread */
 
-void jobs_take_fetched(struct jobs *jobs); /* goes on with plans whose models threads have tried to get */
-/* Ends a task that is being fetched, at once or when its thread gives it back, as `dropped`, `cancelled` or
-   jobs->stopping say. False when it is not. */
-bool jobs_stop_fetching(struct jobs *jobs, struct task *task);
+void jobs_take_moved(struct jobs *jobs); /* goes on with plans whose files threads have tried to move */
+/* Ends a task whose files are being moved, at once or when its thread gives it back, as `dropped`, `cancelled` or
+   jobs->stopping say. False when none are. */
+bool jobs_stop_moving(struct jobs *jobs, struct task *task);
 
-/* fetching.c, main thread */
+/* transferring.c, main thread */
 void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING or TASK_READY */
-struct task *jobs_fetched(struct jobs *jobs);          /* what threads have given back, linked by next_fetched */
+void jobs_store(struct jobs *jobs, struct task *task); /* of a plan with a result: TASK_STORING */
+struct task *jobs_moved(struct jobs *jobs);            /* what threads have given back, linked by next_moved */
 
 /* waiting.c. jobs_resume() takes the waiters of a plan, those whose time is over, or all out of the list and resumes
    them. */

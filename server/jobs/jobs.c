@@ -11,6 +11,7 @@
 #include "server_limits.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/objects/results.h"
 
 /* ---- changes in the store ---- */
 
@@ -124,7 +125,8 @@ static void sweep(uv_work_t *work)
 {
     struct jobs *jobs = work->data;
     files_sweep(jobs->server->config->data, jobs->server->store, &jobs->sweep_stop);
-    jobs->swept_all = blobs_sweep(jobs->server->blobs, &jobs->sweep_stop);
+    const bool swept_models = blobs_sweep(jobs->server->blobs, &jobs->sweep_stop);
+    jobs->swept_all = results_sweep(jobs->server->blobs, jobs->server->store, &jobs->sweep_stop) && swept_models;
 }
 
 static void swept(uv_work_t *work, int status)
@@ -186,7 +188,7 @@ static void woken(uv_async_t *async)
 {
     struct jobs *jobs = async->data;
     take_answers(jobs);
-    jobs_take_fetched(jobs);
+    jobs_take_moved(jobs);
     jobs_dispatch(jobs);
     update_stats(jobs);
 }
@@ -259,7 +261,7 @@ bool jobs_quiet(struct jobs *jobs)
     (void)pthread_mutex_lock(&jobs->mutex);
     bool waited_for = jobs->first != NULL; /* HTTP threads append */
     (void)pthread_mutex_unlock(&jobs->mutex);
-    if (waited_for || jobs_count(jobs, TASK_FETCHING, TASK_RUNNING) > 0)
+    if (waited_for || jobs_count(jobs, TASK_FETCHING, TASK_STORING) > 0)
         return false;
     if (jobs->stopping && server_now_ms() >= jobs->patience_ms)
         return true; /* what the store was not told is queued again when the leases end, or at the next start */
@@ -302,7 +304,7 @@ void jobs_stop(struct jobs *jobs)
     fail_errands(jobs);
     for (struct task *task = jobs->tasks, *next; task != NULL; task = next) {
         next = task->next;
-        if (jobs_stop_fetching(jobs, task))
+        if (jobs_stop_moving(jobs, task))
             continue;
         if (task->state == TASK_READY)
             jobs_gone(jobs, task, "stopped", 0, "");
@@ -327,6 +329,7 @@ void jobs_destroy(struct jobs *jobs)
         struct task *task = jobs->tasks;
         jobs->tasks = task->next;
         blobs_release(&task->hold);
+        blobs_release(&task->past);
         order_release(task->order);
         free(task->line);
         free(task);

@@ -11,6 +11,7 @@
 #include "server_limits.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/objects/results.h"
 
 struct queue {
     struct order *first, *last;
@@ -42,6 +43,7 @@ void order_release(struct order *order)
         return;
     store_release_plan(&order->row);
     free(order->error);
+    free(order->files);
     free(order->name);
     free(order);
 }
@@ -195,11 +197,15 @@ static bool tidy(const struct ledger *ledger, const struct order *order)
         return false;
     if (found == STORE_NOT_FOUND) {
         remove_plan(ledger, order->plan);
+        if (order->attempt > 0) /* which may have stored something since the plan was deleted */
+            results_remove(ledger->server->blobs, order->plan, INT64_MAX);
         return true;
     }
     /* The attempt that counts may be this very one: the store took its end, and the answer was lost on the way. */
-    if (row.attempts > order->attempt)
+    if (row.attempts > order->attempt) {
         remove_attempt(ledger, order->plan, order->attempt);
+        results_remove(ledger->server->blobs, order->plan, row.attempts);
+    }
     store_release_plan(&row);
     return true;
 }
@@ -225,7 +231,7 @@ static bool tell_end(struct ledger *ledger, struct order *order)
     judge_failure(ledger, order);
     order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
                                     : store_finish(store, order->plan, order->attempt, order->state, order->has_result,
-                                                   order->error);
+                                                   order->error, order->files);
     if (order->changed == STORE_BROKEN)
         return false;
     if (order->changed == STORE_LOST)
@@ -236,6 +242,9 @@ static bool tell_end(struct ledger *ledger, struct order *order)
         remove_plan(ledger, order->plan);
     else if (order->attempt > 1)
         files_remove_attempts(ledger->server->config->data, order->plan, order->attempt);
+    /* Of objects there are some where an attempt came so far. */
+    if (!order->requeue && (order->attempt > 1 || order->stored))
+        results_remove(ledger->server->blobs, order->plan, order->has_result ? order->attempt : INT64_MAX);
     return true;
 }
 
@@ -283,6 +292,7 @@ static void plan_expired(void *context, const char *id)
     struct expired *expired = context;
     expired->count++;
     remove_plan(expired->ledger, id);
+    results_remove(expired->ledger->server->blobs, id, INT64_MAX);
 }
 
 /* Whether there may be more. */

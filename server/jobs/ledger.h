@@ -45,6 +45,8 @@ struct order {
     enum plan_state state;
     bool has_result;
     char *error; /* owned, or NULL */
+    bool stored; /* objects of the attempt may be there, though there is no result */
+    char *files; /* owned, of the result (store/results.h), or NULL */
     enum store_changed changed;
 
     /* ORDER_CLAIM and ORDER_LOOK */

@@ -34,7 +34,8 @@ static unsigned plans_here(const struct jobs *jobs)
 {
     unsigned count = 0;
     for (const struct task *task = jobs->tasks; task != NULL; task = task->next)
-        count += task->errand == NULL && task->state != TASK_ENDING;
+        count += task->errand == NULL && task->state != TASK_ENDING &&
+                 (task->state != TASK_STORING || task->fetch_ms != 0); /* one that cannot be stored keeps its place */
     return count;
 }
 
@@ -59,6 +60,7 @@ static void unlink_task(struct jobs *jobs, const struct task *task)
 static void free_task(struct task *task)
 {
     blobs_release(&task->hold);
+    blobs_release(&task->past);
     order_release(task->order);
     free(task->line);
     free(task);
@@ -120,6 +122,12 @@ static void finish_plan(struct jobs *jobs, struct task *task, enum plan_state st
 {
     task->order->of_files = problem != NULL && problem_is_of_files(problem);
     task->order->crashes = task->crashes;
+    if (has_result && blobs_are_remote(jobs->server->blobs) && task->order->files == NULL) {
+        task->order->state = state;
+        set_phase(jobs, task, "store");
+        jobs_store(jobs, task);
+        return;
+    }
     if (!task->order->of_files) /* else it is not known yet whether that is the end */
         tell_finished(jobs, task, state, problem != NULL ? problem->code : store_state_name(state));
     task->order->state = state;
@@ -539,44 +547,47 @@ void jobs_gone(void *context, void *job, const char *how, int signal_number, con
         jobs_kick(jobs);
 }
 
-/* ---- models that had to be fetched ---- */
+/* ---- files that had to be fetched or stored ---- */
 
-/* A thread has tried to get the plan's model. What fails for the moment is tried again, as long as the plan is ours. */
-static void fetched(struct jobs *jobs, struct task *task)
+/* A thread has tried to. What fails for the moment is tried again, as long as the plan is ours. */
+static void moved(struct jobs *jobs, struct task *task)
 {
-    task->state = TASK_READY;
+    const bool was_stored = task->state == TASK_STORING && task->problem.status == 0;
     if (task->dropped) {
         forget_plan(jobs, task);
+    } else if (was_stored && task->order->files != NULL) {
+        finish_plan(jobs, task, task->order->state, true, NULL);
     } else if (task->cancelled) {
         plan_gone(jobs, task, "cancelled", 0);
     } else if (jobs->stopping) {
         plan_gone(jobs, task, "stopped", 0);
-    } else if (task->problem.status == 500) { /* the object is not there, or damaged */
+    } else if (task->problem.status == 500) { /* an object is not there, or damaged, or a file cannot be read */
         finish_plan(jobs, task, PLAN_FAILED, false, &task->problem);
     } else if (task->problem.status != 0) {
-        task->state = TASK_FETCHING;
         task->fetch_ms = server_now_ms() + SPD_FETCH_RETRY_MS;
+    } else {
+        task->state = TASK_READY;
     }
 }
 
-void jobs_take_fetched(struct jobs *jobs)
+void jobs_take_moved(struct jobs *jobs)
 {
-    struct task *list = jobs_fetched(jobs);
+    struct task *list = jobs_moved(jobs);
     while (list != NULL) {
         struct task *task = list;
-        list = task->next_fetched;
-        fetched(jobs, task);
+        list = task->next_moved;
+        moved(jobs, task);
     }
 }
 
-bool jobs_stop_fetching(struct jobs *jobs, struct task *task)
+bool jobs_stop_moving(struct jobs *jobs, struct task *task)
 {
-    if (task->state != TASK_FETCHING)
+    if (task->state != TASK_FETCHING && task->state != TASK_STORING)
         return false;
     if (task->fetch_ms == 0)
         return true; /* its thread has it */
     task->fetch_ms = 0;
-    fetched(jobs, task);
+    moved(jobs, task);
     return true;
 }
 
@@ -588,7 +599,7 @@ void jobs_cancel_task(struct jobs *jobs, struct task *task)
         return;
     task->cancelled = true;
     task->stop_ms = server_now_ms() + SPD_CANCEL_GRACE_MS;
-    if (jobs_stop_fetching(jobs, task))
+    if (jobs_stop_moving(jobs, task))
         return;
     if (task->state == TASK_READY)
         plan_gone(jobs, task, "cancelled", 0);
@@ -601,7 +612,7 @@ void jobs_cancel_task(struct jobs *jobs, struct task *task)
 void jobs_drop_task(struct jobs *jobs, struct task *task)
 {
     task->dropped = true;
-    if (jobs_stop_fetching(jobs, task))
+    if (jobs_stop_moving(jobs, task))
         return;
     if (task->state == TASK_READY)
         forget_plan(jobs, task);
@@ -625,8 +636,8 @@ static void tell_progress(struct jobs *jobs, struct task *task, uint64_t now_ms)
 void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms)
 {
     for (struct task *task = jobs->tasks; task != NULL; task = task->next) {
-        if (task->state == TASK_FETCHING && task->fetch_ms != 0 && task->fetch_ms < now_ms)
-            jobs_fetch(jobs, task);
+        if (task->fetch_ms != 0 && task->fetch_ms < now_ms)
+            (task->state == TASK_STORING ? jobs_store : jobs_fetch)(jobs, task);
         if (task->state != TASK_RUNNING)
             continue;
         if (task->deadline_ms < now_ms)

@@ -24,6 +24,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/identity.h"
+#include "store/objects/blobs_owner.h"
 #include "store/store.h"
 #include "uploads/uploads.h"
 #include "util/json_memory.h"
@@ -232,6 +233,13 @@ static bool choose_page_key(struct server *server, struct problem *problem)
     return gnutls_hash_fast(GNUTLS_DIG_SHA256, kept, strlen(kept), server->page_key) == 0 || problem_no_memory(problem);
 }
 
+/* Whether the files of the store are in the data folder, as they have to be without an object store. */
+static bool find_files(const struct config *config, struct store *store, struct problem *problem)
+{
+    return config->blobs[0] != '\0' ||
+           (identity_check(config->data, store, problem) && blobs_are_in_folder(store, problem));
+}
+
 static bool open_store(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
@@ -251,7 +259,7 @@ static bool open_store(struct daemon *daemon, struct problem *problem)
     free(path);
     if (!ok)
         return false;
-    if (!identity_check(config->data, daemon->server.store, problem) || !choose_page_key(&daemon->server, problem))
+    if (!find_files(config, daemon->server.store, problem) || !choose_page_key(&daemon->server, problem))
         return false;
     if (!blobs_open(config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, problem))
         return false;

@@ -9,6 +9,7 @@
 #include "export/files.h"
 #include "http/respond.h"
 #include "routes/ask.h"
+#include "routes/held.h"
 #include "routes/routes.h"
 #include "store/files.h"
 #include "store/store.h"
@@ -45,7 +46,7 @@ static enum verdict send_file(struct request *request, const struct wanted *want
     if (!row.has_result) {
         verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
                                 store_state_name(row.state));
-    } else {
+    } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) == VERDICT_GO_ON) {
         char *body = make_body(request, &row, wanted);
         const char *type = sp_file_media_type(wanted->format, wanted->device);
         verdict = body != NULL ? ask_for_file(request, "export", row.model, type, body)

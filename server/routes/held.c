@@ -4,47 +4,55 @@
 #include <string.h>
 
 #include "http/respond.h"
-#include "store/blobs.h"
-#include "store/store.h"
+#include "store/objects/results.h"
+
+/* A file, and who keeps its copy. */
+struct held_file {
+    struct blob_file file;
+    struct blob_hold hold;
+};
 
 struct held {
+    struct held *before; /* what the request has held before */
     struct transfer transfer;
     struct request *request;
     struct errand *errand; /* to be sent afterwards, or NULL */
+    bool tries;            /* a file that the object store lacks is no problem, and none is held */
     struct problem problem;
     size_t count;
-    struct held_file {
-        char blob[STORE_BLOB_SIZE];
-        struct blob_hold hold;
-    } files[];
+    struct held_file files[];
 };
 
 void held_destroy(struct held *held)
 {
-    if (held == NULL)
-        return;
-    for (size_t i = 0; i < held->count; i++)
-        blobs_release(&held->files[i].hold);
-    free(held);
+    while (held != NULL) {
+        struct held *before = held->before;
+        for (size_t i = 0; i < held->count; i++)
+            blobs_release(&held->files[i].hold);
+        free(held);
+        held = before;
+    }
 }
 
-/* Takes the place of what the request held before. NULL without memory. */
+/* NULL without memory. */
 static struct held *new_held(struct request *request, struct errand *errand, size_t room)
 {
     struct held *held = calloc(1, sizeof *held + room * sizeof held->files[0]);
-    held_destroy(request->held);
-    request->held = held;
     if (held == NULL)
         return NULL;
+    held->before = request->held;
+    request->held = held;
     held->request = request;
     held->errand = errand;
     return held;
 }
 
 /* A model that is gone has no file: whoever reads it will see. */
-static void add_file(struct held *held, const char *id)
+static void add_model(struct held *held, const char *id)
 {
-    (void)store_find_blob(held->request->server->store, NULL, id, held->files[held->count++].blob);
+    char blob[STORE_BLOB_SIZE] = "";
+    (void)store_find_blob(held->request->server->store, NULL, id, blob);
+    held->files[held->count++].file = blobs_model(blob);
 }
 
 static void hand_on(struct request *request, struct errand *errand, struct problem *problem)
@@ -61,8 +69,17 @@ static void bring_all(struct transfer *transfer)
     struct held *held = transfer->context;
     struct request *request = held->request;
     bool ok = true;
-    for (size_t i = 0; ok && i < held->count; i++)
-        ok = blobs_hold(request->server->blobs, held->files[i].blob, &held->files[i].hold, &held->problem);
+    for (size_t i = 0; ok && i < held->count; i++) {
+        struct held_file *one = &held->files[i];
+        struct problem problem = {0};
+        ok = one->hold.is_held || blobs_hold(request->server->blobs, &one->file, &one->hold, &problem);
+        if (held->tries)
+            blobs_release(&one->hold);
+        if (held->tries && problem.status == 500)
+            ok = true;
+        else if (!ok)
+            held->problem = problem;
+    }
     if (held->errand != NULL)
         hand_on(request, held->errand, &held->problem);
     else
@@ -90,28 +107,80 @@ void held_send(struct request *request, struct errand *errand, const char (*othe
         return;
     }
     if (has_own)
-        add_file(held, errand->id);
+        add_model(held, errand->id);
     for (size_t i = 0; i < count; i++)
-        add_file(held, others[i]);
+        add_model(held, others[i]);
     begin(held);
 }
 
-enum verdict held_bring(struct request *request, const char *id)
+/* ---- files that an answer is made of ---- */
+
+/* What was asked for before, or NULL. */
+static const struct held *find(const struct request *request, const struct blob_file *files, size_t count)
 {
-    struct held *held = request->held;
-    if (!blobs_are_remote(request->server->blobs))
+    for (const struct held *held = request->held; held != NULL; held = held->before) {
+        size_t same = 0;
+        while (held->count == count && same < count && strcmp(held->files[same].file.key, files[same].key) == 0)
+            same++;
+        if (held->count == count && same == count)
+            return held;
+    }
+    return NULL;
+}
+
+static enum verdict bring(struct request *request, const struct blob_file *files, size_t count, bool tries,
+                          enum verdict (*step)(struct request *request))
+{
+    const struct held *known = find(request, files, count);
+    if (!blobs_are_remote(request->server->blobs) || count == 0)
         return VERDICT_GO_ON;
-    if (held != NULL && held->count == 1 && strncmp(held->files[0].blob, id, 64) == 0)
-        return held->problem.status == 0 ? VERDICT_GO_ON : respond_problem(request, &held->problem);
-    if (store_find_model(request->server->store, request_view(request), id) != STORE_DONE)
-        return VERDICT_GO_ON;
-    held = new_held(request, NULL, 1);
+    if (known != NULL)
+        return known->problem.status == 0 ? VERDICT_GO_ON : respond_problem(request, &known->problem);
+    struct held *held = new_held(request, NULL, count);
     if (held == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    add_file(held, id);
-    if (blobs_hold_copy(request->server->blobs, held->files[0].blob, &held->files[0].hold))
+    held->tries = tries;
+    bool is_here = true;
+    for (; held->count < count; held->count++) {
+        struct held_file *one = &held->files[held->count];
+        one->file = files[held->count];
+        is_here = blobs_hold_copy(request->server->blobs, &one->file, &one->hold) && is_here;
+        if (tries)
+            blobs_release(&one->hold);
+    }
+    if (is_here)
         return VERDICT_GO_ON;
-    enum verdict verdict = request_suspend(request, request->route->finish);
+    enum verdict verdict = request_suspend(request, step);
     begin(held);
     return verdict;
+}
+
+enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request))
+{
+    char blob[STORE_BLOB_SIZE] = "";
+    if (!blobs_are_remote(request->server->blobs) ||
+        store_find_model(request->server->store, request_view(request), id) != STORE_DONE ||
+        store_find_blob(request->server->store, NULL, id, blob) != STORE_DONE)
+        return VERDICT_GO_ON;
+    const struct blob_file file = blobs_model(blob);
+    return bring(request, &file, 1, false, step);
+}
+
+enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,
+                         enum verdict (*step)(struct request *request))
+{
+    struct blob_file file;
+    if (!results_file(row, name, &file, NULL))
+        return VERDICT_GO_ON;
+    const struct held *known = find(request, &file, 1);
+    if (known != NULL && known->problem.status != 0 &&
+        store_find_plan(request->server->store, NULL, row->id) == STORE_NOT_FOUND)
+        return VERDICT_GO_ON;
+    return bring(request, &file, 1, false, step);
+}
+
+enum verdict held_try(struct request *request, const struct blob_file *files, size_t count,
+                      enum verdict (*step)(struct request *request))
+{
+    return bring(request, files, count, true, step);
 }

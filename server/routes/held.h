@@ -1,12 +1,14 @@
 #pragma once
 /*
- * held - the files of stored models that a request needs, held until it is answered (store/blobs.h).
+ * held - the files of stored models and plans that a request needs, held until it is answered (store/blobs.h).
  *
- * Where models are in an object store, a file may have to be fetched first; the request sleeps meanwhile. In a folder
+ * Where they are in an object store, a file may have to be fetched first; the request sleeps meanwhile. In a folder
  * nothing happens here.
  */
 #include "http/request.h"
 #include "jobs/jobs.h"
+#include "store/blobs.h"
+#include "store/store.h"
 
 struct held; /* lives in request->held */
 
@@ -15,8 +17,19 @@ struct held; /* lives in request->held */
    goes on. `others` must live as long as the errand. */
 void held_send(struct request *request, struct errand *errand, const char (*others)[65], size_t count);
 
-/* VERDICT_GO_ON when the model's file is there, or the request may not see the model; else the request is answered, or
-   suspended, and the route's `finish` is called once more. So this comes before anything that must not be done twice. */
-enum verdict held_bring(struct request *request, const char *id);
+/* The functions below give VERDICT_GO_ON when the file is there; else the request is answered, or suspended and `step` is
+   called later, which comes here again. So this is done before anything that must not be done twice. */
+
+/* The file of a model. Also VERDICT_GO_ON when the request may not see it. */
+enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request));
+
+/* A file of a plan that has a result. Also VERDICT_GO_ON when the row names none, and when the plan is gone: then the
+   file in the data folder tells. */
+enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,
+                         enum verdict (*step)(struct request *request));
+
+/* All of these files as far as the object store has them; none is held, so that many do not take many descriptors. */
+enum verdict held_try(struct request *request, const struct blob_file *files, size_t count,
+                      enum verdict (*step)(struct request *request));
 
 void held_destroy(struct held *held); /* NULL is allowed */

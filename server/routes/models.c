@@ -136,7 +136,7 @@ enum verdict model_content_finish(struct request *request)
     if (store_time(request->server->store) - row.used_at > SPD_TOUCH_MS)
         store_touch_model(request->server->store, row.tenant, row.id);
     store_release_model(&row);
-    enum verdict verdict = held_bring(request, request->id);
+    enum verdict verdict = held_model(request, request->id, model_content_finish);
     if (verdict != VERDICT_GO_ON)
         return verdict;
     char *path = files_blob(request->server->config->data, row.blob);

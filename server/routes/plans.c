@@ -13,6 +13,7 @@
 #include "routes/routes.h"
 #include "routes/submission.h"
 #include "store/files.h"
+#include "store/objects/results.h"
 #include "store/store.h"
 #include "util/text.h"
 #include "util/times.h"
@@ -65,6 +66,9 @@ static void write_etag(const struct plan_row *row, const char *form, char ret[PL
 static bool is_empty(const struct request *request, const struct plan_row *row, const char *name)
 {
     uint64_t size = 1;
+    struct blob_file file;
+    if (results_file(row, name, &file, &size))
+        return size == 0;
     int fd = open_result(request, row, name, &size);
     if (fd >= 0)
         (void)close(fd);
@@ -324,7 +328,8 @@ static enum verdict answer_failed(struct request *request, const struct plan_row
     return respond_problem(request, &problem);
 }
 
-enum verdict plan_answer(struct request *request, const char *id, unsigned how)
+enum verdict plan_answer(struct request *request, const char *id, unsigned how,
+                         enum verdict (*step)(struct request *request))
 {
     struct plan_row row;
     bool submitted = (how & PLAN_SUBMITTED) != 0;
@@ -350,10 +355,17 @@ enum verdict plan_answer(struct request *request, const char *id, unsigned how)
     form.with_plan = row.has_result && form.status == 200;
     if (form.tagged)
         request->modified = row.finished_at;
-    enum verdict verdict;
+    enum verdict verdict = VERDICT_GO_ON;
+    const bool says_text = as_text > as_json;
+    if (row.has_result && (says_text || form.with_plan))
+        verdict = held_result(request, &row, says_text ? "plan.txt" : "plan.json", step);
+    if (verdict != VERDICT_GO_ON) {
+        store_release_plan(&row);
+        return verdict;
+    }
     if (waited && row.state == PLAN_FAILED)
         verdict = answer_failed(request, &row);
-    else if (as_text > as_json)
+    else if (says_text)
         verdict = answer_text(request, &row, &form);
     else
         verdict = answer_json(request, &row, &form);
@@ -363,7 +375,7 @@ enum verdict plan_answer(struct request *request, const char *id, unsigned how)
 
 enum verdict plan_get_finish(struct request *request)
 {
-    return plan_answer(request, request->id, 0);
+    return plan_answer(request, request->id, 0, plan_get_finish);
 }
 
 /* ---- GET /v1/plans ---- */
@@ -437,7 +449,7 @@ static enum verdict check_conditions(struct request *request)
 /* A queued plan is cancelled now, a running one when its worker has written what it has. */
 static enum verdict answer_cancelled(struct request *request)
 {
-    return plan_answer(request, request->id, 0);
+    return plan_answer(request, request->id, 0, answer_cancelled);
 }
 
 enum verdict plan_cancel_finish(struct request *request)
@@ -471,6 +483,7 @@ enum verdict plan_delete_finish(struct request *request)
     case STORE_NOT_FOUND:
         return plan_missing(request);
     case STORE_DONE:
+        results_remove(request->server->blobs, request->id, INT64_MAX);
         return respond_empty(request, 204);
     default:
         return store_is_away(request);
@@ -496,7 +509,8 @@ enum verdict plan_model_finish(struct request *request)
     } else if (is_empty(request, &row, "annotated.splice")) {
         (void)problem_set(&problem, 422, "NO_OPERATORS",
                           "The plan is one of a graph of costs, which has no operators: there is no annotated model.");
-    } else if ((verdict = held_bring(request, row.model)) == VERDICT_GO_ON) {
+    } else if ((verdict = held_result(request, &row, "annotated.splice", plan_model_finish)) == VERDICT_GO_ON &&
+               (verdict = held_model(request, row.model, plan_model_finish)) == VERDICT_GO_ON) {
         char *splice = files_plan_file(request->server->config->data, row.id, row.attempts, "annotated.splice");
         ok = derived_open(request->server, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
         free(splice);

@@ -104,9 +104,11 @@ bool plans_filter_takes(const struct request *request, const struct plan_row *ro
 enum verdict plan_missing(struct request *request);
 
 /* What a plan is at the moment: 200 or 202 with the JSON, or text when the client prefers it. Of a plan that is deleted
-   VERDICT_GO_ON when it was submitted, so that it can be submitted again, and else the 404. */
+   VERDICT_GO_ON when it was submitted, so that it can be submitted again, and else the 404. Where its file has to be
+   fetched, the request is suspended, and `step` is called afterwards. */
 enum {
     PLAN_SUBMITTED = 1, /* the answer to a submission */
     PLAN_REUSED = 2,    /* which this plan was there to answer */
 };
-enum verdict plan_answer(struct request *request, const char *id, unsigned how);
+enum verdict plan_answer(struct request *request, const char *id, unsigned how,
+                         enum verdict (*step)(struct request *request));

@@ -217,7 +217,7 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
         return false;
     }
     struct quoting quoting = {.asked = asked, .rows = &rows, .json = &json, .fd = -1, .problem = problem};
-    if (slice->table != SP_INDEX_NODES && (quoting.fd = open_plan(asked, problem)) < 0)
+    if (slice->quotes_plan && (quoting.fd = open_plan(asked, problem)) < 0)
         return false;
     sp_json_init_buf(&json, false, buf);
     const bool ok = write_page(&quoting, buf);
@@ -231,7 +231,8 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
 #define TABLE(of)                                                                                                      \
     (struct slice)                                                                                                     \
     {                                                                                                                  \
-        .table = (of), .read = read_table, .read_page = read_page, .write = write_table                                \
+        .table = (of), .quotes_plan = (of) != SP_INDEX_NODES, .read = read_table, .read_page = read_page,              \
+        .write = write_table                                                                                           \
     }
 
 enum verdict plan_nodes_finish(struct request *request)

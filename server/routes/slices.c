@@ -1,5 +1,4 @@
 #include "routes/slices.h"
-#include "routes/held.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,9 +9,11 @@
 #include "http/respond.h"
 #include "jobs/jobs.h"
 #include "observe/log.h"
+#include "routes/held.h"
 #include "routes/indexes.h"
 #include "routes/routes.h"
 #include "store/files.h"
+#include "store/objects/results.h"
 #include "util/json_memory.h"
 
 /* A slice on its way. */
@@ -80,13 +81,20 @@ static bool identify(const struct request *request, const struct sliced *sliced,
                      struct problem *problem)
 {
     struct stat stat_of;
+    struct blob_file file;
+    uint64_t size = 0;
+    *ret_of = (struct index_of){sliced->row.id, sliced->row.attempts, 0};
+    if (results_file(&sliced->row, "plan.json", &file, &size)) {
+        ret_of->plan_size = size;
+        return true;
+    }
     char *path = file_of(request, sliced, "plan.json");
     const bool ok = path != NULL && stat(path, &stat_of) == 0;
     const int error = path != NULL ? errno : ENOMEM;
     free(path);
     if (!ok)
         return problem_of_stored(problem, error, "PLAN_DAMAGED", "the stored plan");
-    *ret_of = (struct index_of){sliced->row.id, sliced->row.attempts, (uint64_t)stat_of.st_size};
+    ret_of->plan_size = (uint64_t)stat_of.st_size;
     return true;
 }
 
@@ -138,6 +146,9 @@ static bool prepare(const struct request *request, struct slicing *slicing, cons
 /* Has a worker make the index of a plan that has none. */
 static enum verdict make(struct request *request, struct slicing *slicing, struct sliced *sliced)
 {
+    enum verdict verdict = held_result(request, &sliced->row, "plan.json", go_on);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     enum store_found found =
         store_get_model(request->server->store, sliced->row.tenant, sliced->row.model, &slicing->model_row);
     if (found != STORE_DONE) /* a plan's model stays as long as the plan */
@@ -159,7 +170,7 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         .done = errand_done,
         .context = request,
     };
-    enum verdict verdict = request_suspend(request, made);
+    verdict = request_suspend(request, made);
     held_send(request, &slicing->errand, NULL, 0);
     return verdict;
 }
@@ -188,6 +199,9 @@ static enum verdict go_on(struct request *request)
         struct index_of of;
         if (!plans[i]->has_row || plans[i]->index != NULL)
             continue;
+        const enum verdict verdict = held_result(request, &plans[i]->row, "plan.sheet", go_on);
+        if (verdict != VERDICT_GO_ON)
+            return verdict;
         if (!identify(request, plans[i], &of, &problem))
             return refuse(request, plans[i], &problem);
         char *path = file_of(request, plans[i], "plan.sheet");
@@ -198,7 +212,10 @@ static enum verdict go_on(struct request *request)
         if (found == INDEX_MISSING)
             return make(request, slicing, plans[i]);
     }
-    return write_answer(request, slicing);
+    const enum verdict verdict = slicing->slice->quotes_plan
+                                     ? held_result(request, &slicing->asked.plan.row, "plan.json", go_on)
+                                     : VERDICT_GO_ON;
+    return verdict == VERDICT_GO_ON ? write_answer(request, slicing) : verdict;
 }
 
 /* ---- the question ---- */

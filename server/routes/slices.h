@@ -52,6 +52,7 @@ struct slice_asked {
 /* What a route answers; static. */
 struct slice {
     enum sp_index_table table; /* of a table */
+    bool quotes_plan;          /* the answer has parts of plan.json */
     /* Reads the parameters; may set other.id. False with a problem. NULL: there are none. */
     bool (*read)(const struct slice *slice, struct slice_asked *asked, struct problem *problem);
     /* Reads what belongs to the plan, which has a row now; else as above. */

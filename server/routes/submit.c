@@ -101,6 +101,8 @@ static enum store_added add_plan(const struct request *request, struct submissio
     return added;
 }
 
+static enum verdict waited(struct request *request);
+
 /* VERDICT_GO_ON when the plan is gone: another client, with which it was shared perhaps, deleted it. */
 static enum verdict answer_submitted(struct request *request)
 {
@@ -108,8 +110,8 @@ static enum verdict answer_submitted(struct request *request)
     unsigned headers = request->header_count;
     request_add_header(request, "Location", "/v1/plans/%s", submission->plan);
     enum verdict verdict =
-        plan_answer(request, submission->plan, PLAN_SUBMITTED | (submission->reused ? PLAN_REUSED : 0));
-    if (verdict == VERDICT_GO_ON)
+        plan_answer(request, submission->plan, PLAN_SUBMITTED | (submission->reused ? PLAN_REUSED : 0), waited);
+    if (verdict == VERDICT_GO_ON || verdict == VERDICT_SUSPENDED)
         request->header_count = headers;
     return verdict;
 }
@@ -132,8 +134,6 @@ static unsigned wait_seconds(struct request *request, struct submission *submiss
         request_add_header(request, "Preference-Applied", "respond-async");
     return seconds;
 }
-
-static enum verdict waited(struct request *request);
 
 /* Everything is known: makes the plan durable, then answers or waits for it. */
 static enum verdict queue_plan(struct request *request, struct submission *submission)

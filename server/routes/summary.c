@@ -13,8 +13,10 @@
 #include "http/page.h"
 #include "http/respond.h"
 #include "index/index.h"
+#include "routes/held.h"
 #include "routes/routes.h"
 #include "store/files.h"
+#include "store/objects/results.h"
 #include "util/json_memory.h"
 #include "util/times.h"
 
@@ -33,7 +35,7 @@ static const char *const figures[] = {"devices",
 
 /* A plan of the list. */
 struct listed {
-    struct plan_row row; /* of its strings it has the request, or NULL */
+    struct plan_row row; /* of its strings it has the request and the files, or NULL */
     bool wanted;
 };
 
@@ -41,6 +43,8 @@ struct summing {
     struct page page;
     struct listed *plans; /* room for a page and one more */
     int count, room;
+    struct blob_file *files; /* that lines are read from and an object store has */
+    size_t file_count;
     char model[65], *model_name; /* of the plan before: plans of one model follow each other */
     char model_tenant[SPD_MAX_PRINCIPAL + 1];
     bool store_failed;      /* or */
@@ -68,8 +72,10 @@ static json_t *parse_line(int fd, const struct sp_index_row *place, struct probl
 }
 
 /* NULL where the plan has no result, or no index that can be read: one is made when it is asked for a slice. */
-static json_t *read_line(const struct request *request, const struct plan_row *row, struct problem *problem)
+static json_t *read_line(struct summing *summing, const struct plan_row *row)
 {
+    const struct request *request = summing->page.request;
+    struct problem *problem = &summing->problem;
     char head[SP_INDEX_HEAD_BYTES];
     struct sp_index_row place;
     struct sp_error err = {0};
@@ -77,6 +83,9 @@ static json_t *read_line(const struct request *request, const struct plan_row *r
     json_t *line = NULL;
     if (!row->has_result)
         return NULL;
+    if (summing->file_count <= SPD_MAX_PAGE &&
+        results_file(row, "plan.sheet", &summing->files[summing->file_count], NULL))
+        summing->file_count++;
     char *path = files_plan_file(request->server->config->data, row->id, row->attempts, "plan.sheet");
     const int fd = files_open_read(path, &size);
     if (fd < 0 && errno != ENOENT)
@@ -142,7 +151,7 @@ static void write_row(struct summing *summing, const struct plan_row *row)
 {
     struct sp_json *json = &summing->page.json;
     json_t *asked = row->request != NULL ? json_loads(row->request, 0, NULL) : NULL;
-    json_t *line = read_line(summing->page.request, row, &summing->problem);
+    json_t *line = read_line(summing, row);
     const char *objective = json_string_value(json_object_get(line, "objective"));
     const char *strategy = json_string_value(json_object_get(line, "strategy"));
     if (objective == NULL) /* what is asked for, as far as it says */
@@ -175,15 +184,16 @@ static void take_plan(void *context, const struct plan_row *row)
     struct listed *listed = &summing->plans[summing->count++];
     *listed = (struct listed){*row, plans_filter_takes(summing->page.request, row)};
     listed->row.error = NULL;
+    listed->row.files = listed->wanted && row->files != NULL ? strdup(row->files) : NULL;
     listed->row.request = listed->wanted ? strdup(row->request) : NULL;
-    if (listed->wanted && listed->row.request == NULL)
+    if (listed->wanted && (listed->row.request == NULL || (row->files != NULL && listed->row.files == NULL)))
         (void)problem_no_memory(&summing->problem);
 }
 
 static void release_plans(struct summing *summing)
 {
     for (int i = 0; i < summing->count; i++)
-        free(summing->plans[i].row.request);
+        store_release_plan(&summing->plans[i].row);
     summing->count = 0;
 }
 
@@ -214,15 +224,21 @@ enum verdict summary_finish(struct request *request)
     summing.page.tagged = true;
     (void)json_memory_was_short(); /* of an earlier request */
     summing.plans = calloc((size_t)summing.room, sizeof *summing.plans);
-    if (summing.plans == NULL)
+    summing.files = calloc((size_t)summing.room, sizeof *summing.files);
+    if (summing.plans == NULL || summing.files == NULL)
         (void)problem_no_memory(&summing.problem);
-    const bool ok = summing.plans != NULL && page_fill(&summing.page, list_rows);
+    const bool ok = summing.plans != NULL && summing.files != NULL && page_fill(&summing.page, list_rows);
     if (json_memory_was_short())
         (void)problem_no_memory(&summing.problem);
     free(summing.plans);
     free(summing.model_name);
-    if (summing.problem.status == 0)
+    if (summing.problem.status == 0 && ok)
+        verdict = held_try(request, summing.files, summing.file_count, summary_finish);
+    free(summing.files);
+    if (verdict == VERDICT_GO_ON && summing.problem.status == 0)
         return page_finish(&summing.page, request, ok);
     sp_buf_release(&summing.page.buf);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     return respond_problem(request, &summing.problem);
 }

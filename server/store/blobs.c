@@ -14,18 +14,16 @@
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/blobs_owner.h"
-#include "store/cache.h"
 #include "store/files.h"
+#include "store/objects/blobs_owner.h"
+#include "store/objects/cache.h"
 #include "store/store.h"
 #include "util/text.h"
 
-#define KEY_SIZE (STORE_BLOB_SIZE + 8)
-
-/* A model that is being fetched; another thread that wants it waits for that. */
+/* A file that is being fetched; another thread that wants it waits for that. */
 struct fetching {
     struct fetching *next;
-    const char *blob;
+    const char *key;
 };
 
 struct blobs {
@@ -54,33 +52,45 @@ struct removal {
     char id[65];
 };
 
-static void key_of(const char *blob, char ret[KEY_SIZE])
+struct blob_file blobs_model(const char *blob)
 {
-    (void)snprintf(ret, KEY_SIZE, "blobs/%.2s/%s", blob, blob + 2);
-}
-
-/* The hash of its bytes. */
-static void id_of(const char *blob, char ret[65])
-{
-    (void)snprintf(ret, 65, "%.64s", blob);
+    struct blob_file file = {.damaged = "MODEL_DAMAGED", .what = "the file of this model"};
+    (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s", blob, blob + 2);
+    (void)snprintf(file.sha256, sizeof file.sha256, "%.64s", blob);
+    return file;
 }
 
 /* ---- sending ---- */
 
-static bool send_file(struct blobs *blobs, const char *blob, const char *path, struct problem *problem)
+static bool send_file(struct blobs *blobs, const struct blob_file *file, const char *path, struct problem *problem)
 {
-    char key[KEY_SIZE], id[65];
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
         return false;
     int fd = files_open_read(path, &size);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Reading a file for the object store");
-    key_of(blob, key);
-    id_of(blob, id);
-    bool ok = s3_put(blobs->s3, key, fd, size, id, problem);
+    bool ok = s3_put(blobs->s3, file->key, fd, size, file->sha256, problem);
     (void)close(fd);
     return ok;
+}
+
+bool blobs_put(struct blobs *blobs, const struct blob_file *file, struct problem *problem)
+{
+    struct stat info = {0};
+    char *path = files_at(blobs->data, file->key);
+    if (path == NULL)
+        return problem_no_memory(problem);
+    const bool ok = send_file(blobs, file, path, problem);
+    if (ok && stat(path, &info) == 0)
+        cache_added(&blobs->cache, (uint64_t)info.st_size);
+    free(path);
+    return ok;
+}
+
+static enum s3_found find(struct blobs *blobs, const char *key, struct problem *problem)
+{
+    return blobs_own(&blobs->prefix, problem) ? s3_head(blobs->s3, key, problem) : S3_FAILED;
 }
 
 bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
@@ -95,13 +105,11 @@ bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
 
 bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem)
 {
-    char key[KEY_SIZE];
     if (blobs->s3 == NULL) {
         *ret_have = blobs_have_copy(blobs, blob, size);
         return true;
     }
-    key_of(blob, key);
-    const enum s3_found found = blobs_own(&blobs->prefix, problem) ? s3_head(blobs->s3, key, problem) : S3_FAILED;
+    const enum s3_found found = find(blobs, blobs_model(blob).key, problem);
     *ret_have = found == S3_FOUND;
     return found != S3_FAILED;
 }
@@ -110,44 +118,60 @@ bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, co
                    struct problem *problem)
 {
     struct stat info = {0};
+    const struct blob_file file = blobs_model(name);
     if (blobs->s3 == NULL)
         return files_publish(blobs->data, name, upload, inspection, problem);
     (void)stat(upload, &info);
-    if (!send_file(blobs, name, upload, problem) || !files_publish(blobs->data, name, upload, inspection, problem))
+    if (!send_file(blobs, &file, upload, problem) || !files_publish(blobs->data, name, upload, inspection, problem))
         return false;
     cache_added(&blobs->cache, (uint64_t)info.st_size);
     return true;
 }
 
-/* For the cache: a copy goes when the object is there, and is sent when it is not. */
-static bool may_go(void *context, const char *blob)
+/* What the key of a model's file means; false when it is that of another one. */
+static bool read_key(const char *key, struct files_name *ret)
+{
+    char prefix[3] = "";
+    if (strncmp(key, "blobs/", 6) != 0 || strlen(key) <= 9 || key[8] != '/')
+        return false;
+    (void)snprintf(prefix, sizeof prefix, "%.2s", key + 6);
+    return files_read_blob_name(prefix, key + 9, ret) && ret->file == FILE_BLOB;
+}
+
+/* For the cache: a copy goes when the object is there. That of a model is sent when it is not. */
+static bool may_go(void *context, const char *key)
 {
     struct blobs *blobs = context;
     struct problem problem = {0};
-    bool have = false;
-    char *path = files_blob(blobs->data, blob);
-    bool ok =
-        path != NULL && blobs_have(blobs, blob, 0, &have, &problem) && (have || send_file(blobs, blob, path, &problem));
+    struct files_name of;
+    struct blob_file file = {0};
+    const enum s3_found found = find(blobs, key, &problem);
+    if (found != S3_MISSING || !read_key(key, &of))
+        return found == S3_FOUND;
+    (void)snprintf(file.key, sizeof file.key, "%s", key);
+    (void)snprintf(file.sha256, sizeof file.sha256, "%s", of.id);
+    char *path = files_at(blobs->data, key);
+    const bool ok = path != NULL && send_file(blobs, &file, path, &problem);
     free(path);
     return ok;
 }
 
 /* ---- fetching ---- */
 
-static bool is_being_fetched(const struct blobs *blobs, const char *blob)
+static bool is_being_fetched(const struct blobs *blobs, const char *key)
 {
     for (const struct fetching *fetching = blobs->fetching; fetching != NULL; fetching = fetching->next) {
-        if (strcmp(fetching->blob, blob) == 0)
+        if (strcmp(fetching->key, key) == 0)
             return true;
     }
     return false;
 }
 
-/* One thread at a time fetches a model. */
+/* One thread at a time fetches a file. */
 static void begin_fetch(struct blobs *blobs, struct fetching *fetching)
 {
     (void)pthread_mutex_lock(&blobs->mutex);
-    while (is_being_fetched(blobs, fetching->blob))
+    while (is_being_fetched(blobs, fetching->key))
         (void)pthread_cond_wait(&blobs->fetched, &blobs->mutex);
     fetching->next = blobs->fetching;
     blobs->fetching = fetching;
@@ -167,24 +191,21 @@ static void end_fetch(struct blobs *blobs, const struct fetching *fetching)
 
 /* The copy is held before it has its place, so that it cannot go at once. It may outlive the machine's next start, so it
    is whole before it has its name. */
-static bool fetch_to(struct blobs *blobs, const char *blob, const char *path, struct blob_hold *ret_hold,
+static bool fetch_to(struct blobs *blobs, const struct blob_file *file, const char *path, struct blob_hold *ret_hold,
                      struct problem *problem)
 {
-    char key[KEY_SIZE], id[65];
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
         return false;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return problem_from_errno(problem, errno, "Writing a copy of a model");
-    key_of(blob, key);
-    id_of(blob, id);
-    enum s3_found found = s3_get(blobs->s3, key, fd, id, &size, problem);
+        return problem_from_errno(problem, errno, "Writing a copy of an object");
+    enum s3_found found = s3_get(blobs->s3, file->key, fd, file->sha256, &size, problem);
     if (found == S3_MISSING)
-        (void)problem_set(problem, 500, "MODEL_DAMAGED", "The object store does not have the file of this model.");
+        (void)problem_set(problem, 500, file->damaged, "The object store does not have %s.", file->what);
     bool ok = found == S3_FOUND;
-    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place_blob(blobs->data, blob, path)))
-        ok = problem_from_errno(problem, errno, "Writing a copy of a model");
+    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place(blobs->data, file->key, path)))
+        ok = problem_from_errno(problem, errno, "Writing a copy of an object");
     if (!ok) {
         (void)unlink(path);
         (void)close(fd);
@@ -195,39 +216,40 @@ static bool fetch_to(struct blobs *blobs, const char *blob, const char *path, st
     return true;
 }
 
-static bool fetch(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem)
+static bool fetch(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold,
+                  struct problem *problem)
 {
     char *path = files_temporary(blobs->data, blobs->owner);
     if (path == NULL)
         return problem_no_memory(problem);
-    bool ok = fetch_to(blobs, blob, path, ret_hold, problem);
+    bool ok = fetch_to(blobs, file, path, ret_hold, problem);
     free(path);
     if (!ok)
-        LOG(LOG_WARNING, "model not fetched", log_s("model", blob), log_s("code", problem->code),
+        LOG(LOG_WARNING, "object not fetched", log_s("object", file->key), log_s("code", problem->code),
             log_s("detail", problem->detail));
     return ok;
 }
 
-bool blobs_hold_copy(const struct blobs *blobs, const char *blob, struct blob_hold *ret_hold)
+bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold)
 {
     if (blobs->s3 == NULL)
         return true;
-    int fd = cache_hold(&blobs->cache, blob);
+    int fd = cache_hold(&blobs->cache, file->key);
     if (fd >= 0)
         *ret_hold = (struct blob_hold){true, fd};
     return fd >= 0;
 }
 
-bool blobs_hold(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem)
+bool blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold, struct problem *problem)
 {
-    struct fetching fetching = {.blob = blob};
-    if (blobs_hold_copy(blobs, blob, ret_hold)) {
+    struct fetching fetching = {.key = file->key};
+    if (blobs_hold_copy(blobs, file, ret_hold)) {
         (void)atomic_fetch_add(&blobs->hits, blobs->s3 != NULL);
         return true;
     }
     (void)atomic_fetch_add(&blobs->misses, 1);
     begin_fetch(blobs, &fetching);
-    bool ok = blobs_hold_copy(blobs, blob, ret_hold) || fetch(blobs, blob, ret_hold, problem);
+    bool ok = blobs_hold_copy(blobs, file, ret_hold) || fetch(blobs, file, ret_hold, problem);
     end_fetch(blobs, &fetching);
     return ok;
 }
@@ -254,11 +276,7 @@ static bool sweep_object(void *context, const char *key)
     struct blobs *blobs = sweep->blobs;
     struct files_name of;
     struct problem problem = {0};
-    char prefix[3] = "";
-    if (strlen(key) > 9)
-        (void)snprintf(prefix, sizeof prefix, "%.2s", key + 6);
-    if (prefix[0] != '\0' && files_read_blob_name(prefix, key + 9, &of) &&
-        store_names(blobs->store, of.id, of.number, FILE_BLOB) == STORE_NOT_FOUND) {
+    if (read_key(key, &of) && store_names(blobs->store, of.id, of.number, FILE_BLOB) == STORE_NOT_FOUND) {
         if (sweep->id == NULL)
             LOG(LOG_INFO, "orphan removed", log_s("object", key));
         if (!s3_delete(blobs->s3, key, &problem))
@@ -271,11 +289,9 @@ static void run_removal(struct transfer *transfer)
 {
     struct removal *removal = transfer->context;
     struct problem problem = {0};
-    char key[KEY_SIZE];
     struct sweep sweep = {.blobs = removal->blobs, .id = removal->id, .stop = &removal->blobs->stop};
-    key_of(removal->id, key);
     if (!blobs_own(&removal->blobs->prefix, &problem) ||
-        !s3_list(removal->blobs->s3, key, sweep_object, &sweep, &problem))
+        !s3_list(removal->blobs->s3, blobs_model(removal->id).key, sweep_object, &sweep, &problem))
         LOG(LOG_WARNING, "objects not removed", log_s("model", removal->id), log_s("detail", problem.detail));
     free(removal);
 }
@@ -308,7 +324,18 @@ bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
 
 bool blobs_are_remote(const struct blobs *blobs)
 {
-    return blobs->s3 != NULL;
+    return blobs != NULL && blobs->s3 != NULL;
+}
+
+bool blobs_delete(struct blobs *blobs, const char *key, struct problem *problem)
+{
+    return blobs_own(&blobs->prefix, problem) && s3_delete(blobs->s3, key, problem);
+}
+
+bool blobs_list(struct blobs *blobs, const char *folder, bool (*each)(void *context, const char *key), void *context,
+                struct problem *problem)
+{
+    return blobs_own(&blobs->prefix, problem) && s3_list(blobs->s3, folder, each, context, problem);
 }
 
 void blobs_send(struct blobs *blobs, struct transfer *transfer)
@@ -364,7 +391,7 @@ static bool open_remote(struct blobs *blobs, const struct config *config, struct
                                        .stop = &blobs->stop};
     if (!s3_open(&options, &blobs->s3, problem))
         return false;
-    blobs_owner_init(&blobs->prefix, blobs->s3, config->data);
+    blobs_owner_init(&blobs->prefix, blobs->s3, config->data, blobs->store);
     blobs->transfers = transfers_create(SPD_BLOB_THREADS);
     return blobs->transfers != NULL ? blobs_owner_start(&blobs->prefix, &blobs->seen, problem)
                                     : problem_no_memory(problem);

@@ -3,12 +3,13 @@
  * blobs - where the files of models are kept: in the data folder, or in an object store.
  *
  *   folder          DATA/blobs (files.h) is all there is
- *   object store    (--blobs) it has every model, under blobs/ab/cdef...N below the prefix, and DATA/blobs has copies of
- *                   those that were used last, --blob-cache-bytes of them. Workers and answers read the copies
+ *   object store    (--blobs) it has every model, under blobs/ab/cdef...N below the prefix, and what is made of plans
+ *                   (results.h). The data folder has copies under the same names of what was used last,
+ *                   --blob-cache-bytes of it. Workers and answers read the copies
  *
  * Rows of the store stay the truth: an object comes before its row and goes after it. What a crash leaves is swept. Files
  * and objects have names that are given once (store_reserve()): a `blob` below is what a row says. A prefix belongs to one
- * data folder (its object owner/ID): another daemon's sweep would take its models for orphans. Where the object store is
+ * database (blobs_owner.h): the sweep of another one's daemon would take its files for orphans. Where the object store is
  * away when the daemon starts, that is found out by the first call that reaches it; before that no call touches an object.
  *
  * A copy stays while somebody holds it: a hold is a lock on the file (flock), which other daemons of the same folder see.
@@ -19,8 +20,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server_limits.h"
+#include "store/objects/transfers.h"
 #include "store/s3/s3.h"
-#include "store/transfers.h"
 #include "util/problem.h"
 
 struct blobs;
@@ -35,22 +37,31 @@ void blobs_stop(struct blobs *blobs);  /* calls over the network end with 503 ST
 bool blobs_quiet(struct blobs *blobs); /* no transfer waits or runs */
 void blobs_close(struct blobs *blobs); /* NULL is allowed */
 
-/* Whether they are in an object store. */
+/* Whether they are in an object store. NULL is a folder. */
 bool blobs_are_remote(const struct blobs *blobs);
 
 /* Runs the transfer in a thread that may wait for the network. */
 void blobs_send(struct blobs *blobs, struct transfer *transfer);
 
-/* A file that is kept where files_blob() says it is. {0} holds nothing. */
+/* A file of an object store. Its copy is DATA/KEY. */
+struct blob_file {
+    char key[SPD_MAX_OBJECT_KEY + 1], sha256[65];
+    const char *damaged, *what; /* the code of the problem and the file's name in it, when the object store lacks it */
+};
+
+struct blob_file blobs_model(const char *blob); /* of a row */
+
+/* Whether the copy is kept. {0} holds nothing. */
 struct blob_hold {
     bool is_held;
     int file;
 };
 
-/* Network: makes the model's file be there, and holds it. In a folder it is there or not; nothing is held. A model that
-   the object store does not have is MODEL_DAMAGED. */
-bool blobs_hold(struct blobs *blobs, const char *blob, struct blob_hold *ret_hold, struct problem *problem);
-bool blobs_hold_copy(const struct blobs *blobs, const char *blob, struct blob_hold *ret_hold); /* when it is there */
+/* Network: makes the copy be there, and holds it. In a folder the file is there or not; nothing is held. What the object
+   store does not have is a problem of 500 with the code file->damaged. */
+bool blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold, struct problem *problem);
+bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file,
+                     struct blob_hold *ret_hold); /* when it is there */
 void blobs_release(struct blob_hold *hold);
 
 /* Whether a file of this size is where files_blob() says it is: one that is gone or cut off is not. Quick. */
@@ -68,6 +79,13 @@ void blobs_tidy(struct blobs *blobs, const char *id);
 
 /* Network: removes objects that no row has. Ends early when *stop becomes true. False when the object store failed. */
 bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop);
+
+/* Network, and only where they are in an object store: stores a file whose copy is there already; removes an object;
+   calls `each` with the keys below a folder, in order, until it returns false. */
+bool blobs_put(struct blobs *blobs, const struct blob_file *file, struct problem *problem);
+bool blobs_delete(struct blobs *blobs, const char *key, struct problem *problem);
+bool blobs_list(struct blobs *blobs, const char *folder, bool (*each)(void *context, const char *key), void *context,
+                struct problem *problem);
 
 /* What the object store answered last when it was asked whether it is there, which is some seconds ago; it is asked again
    meanwhile. True without one. */

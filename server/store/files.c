@@ -27,6 +27,11 @@ __attribute__((format(printf, 1, 2))) static char *path_of(const char *format, .
     return length < 0 ? NULL : path;
 }
 
+char *files_at(const char *data, const char *name)
+{
+    return path_of("%s/%s", data, name);
+}
+
 char *files_blob(const char *data, const char *blob)
 {
     return path_of("%s/blobs/%.2s/%s", data, blob, blob + 2);
@@ -355,14 +360,24 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     return ok;
 }
 
-bool files_place_blob(const char *data, const char *name, const char *path)
+/* The folders in which DATA/NAME lies, below DATA: where that itself is away, nothing is made in its place. */
+static bool make_folders_below(const char *data, char *path)
 {
-    char *folder = path_of("%s/blobs/%.2s", data, name), *blob = files_blob(data, name);
-    bool ok =
-        folder != NULL && blob != NULL && (mkdir(folder, 0700) == 0 || errno == EEXIST) && rename(path, blob) == 0;
-    int error = errno;
-    free(folder);
-    free(blob);
+    bool ok = true;
+    for (char *slash = strchr(path + strlen(data) + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        ok = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *slash = '/';
+    }
+    return ok;
+}
+
+bool files_place(const char *data, const char *name, const char *path)
+{
+    char *place = files_at(data, name);
+    const bool ok = place != NULL && make_folders_below(data, place) && rename(path, place) == 0;
+    const int error = place != NULL ? errno : ENOMEM;
+    free(place);
     errno = error;
     return ok;
 }

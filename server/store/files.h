@@ -9,7 +9,8 @@
  *   DATA/blobs/ab/cdef...N    model files by SHA-256 and number, or copies of those in an object store (blobs.h);
  *                             with .json behind its name an inspection. Files from before there were numbers have none
  *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
- *                             plan.index (core/index), which older plans get when it is asked for
+ *                             plan.sheet (core/index), which older plans get when it is asked for; or copies of those
+ *                             in an object store (results.h)
  *
  * A row of the store is the truth: files come before their row and go after it, so a crash leaves only orphans, which
  * files_sweep() removes. No name ever means another file than before: a model's file has a number that is given once
@@ -37,6 +38,7 @@ void files_sweep(const char *data, struct store *store, const atomic_bool *stop)
 
 /* Paths, malloc'ed; NULL without memory. `blob` and `inspection` are what a row of the store says (store_blob_name());
    an `id` must be checked to be hexadecimal. */
+char *files_at(const char *data, const char *name);
 char *files_blob(const char *data, const char *blob);
 char *files_inspection(const char *data, const char *tenant, const char *inspection);
 char *files_upload(const char *data, const char *id);
@@ -49,8 +51,8 @@ char *files_temporary(const char *data, const char *owner); /* a new unique path
 bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem);
 
-/* Moves a file to the blob's place, where it need not become durable. False with errno. */
-bool files_place_blob(const char *data, const char *name, const char *path);
+/* Moves a file to DATA/NAME, where it need not become durable; the folders of that name are made. False with errno. */
+bool files_place(const char *data, const char *name, const char *path);
 
 /* Removes the files of a model that the store does not name. */
 void files_tidy_model(const char *data, struct store *store, const char *id);

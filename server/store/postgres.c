@@ -36,12 +36,14 @@ static bool setting(struct store *base, const char *name, const char *proposed, 
     struct pg_call call;
     bool found = false;
     if (pg_begin(&call, base, "reading a setting", problem)) {
-        PQclear(PG_QUERY(&call, "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", pg_s(name),
-                         pg_s(proposed)));
+        if (proposed != NULL)
+            PQclear(PG_QUERY(&call, "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                             pg_s(name), pg_s(proposed)));
         PGresult *rows = PG_QUERY(&call, "SELECT value FROM settings WHERE name = $1", pg_s(name));
-        found = rows != NULL && PQntuples(rows) == 1;
+        const bool has = rows != NULL && PQntuples(rows) == 1;
+        found = has || (rows != NULL && proposed == NULL);
         if (found)
-            pg_copy(ret_value, STORE_SETTING_SIZE, pg_text_at(rows, 0, 0));
+            pg_copy(ret_value, STORE_SETTING_SIZE, has ? pg_text_at(rows, 0, 0) : "");
         PQclear(rows);
     }
     return pg_end(&call) && found;

@@ -229,7 +229,7 @@ bool pg_read_plan(const PGresult *result, int index, struct plan_row *row); /* P
 
 #define PG_PLAN_COLUMNS                                                                                                \
     "seq, tenant, id, model, request, priority, state, cancel_requested::int, has_result::int, owner, attempts, "      \
-    "crashes, error, created_at, started_at, finished_at, phase, fraction, best_seconds, lower_bound_seconds"
+    "crashes, error, created_at, started_at, finished_at, phase, fraction, best_seconds, lower_bound_seconds, files"
 
 /* ---- postgres_queue.c ---- */
 
@@ -237,7 +237,7 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row);
 bool pg_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned count);
 bool pg_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
-                             bool has_result, const char *error);
+                             bool has_result, const char *error, const char *files);
 enum store_changed pg_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found pg_cancel(struct store *base, const char *tenant, const char *id);
 int64_t pg_reclaim(struct store *base, bool all);

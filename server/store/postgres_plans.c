@@ -8,7 +8,7 @@
 bool pg_read_plan(const PGresult *rows, int index, struct plan_row *row)
 {
     memset(row, 0, sizeof *row);
-    const char *error = pg_text_at(rows, index, 12);
+    const char *error = pg_text_at(rows, index, 12), *files = pg_text_at(rows, index, 20);
     row->seq = pg_int_at(rows, index, 0);
     pg_copy(row->tenant, sizeof row->tenant, pg_text_at(rows, index, 1));
     pg_copy(row->id, sizeof row->id, pg_text_at(rows, index, 2));
@@ -29,7 +29,8 @@ bool pg_read_plan(const PGresult *rows, int index, struct plan_row *row)
     row->progress.fraction = pg_double_at(rows, index, 17);
     row->progress.best_seconds = pg_double_at(rows, index, 18);
     row->progress.lower_bound_seconds = pg_double_at(rows, index, 19);
-    return row->request != NULL && (error == NULL || row->error != NULL);
+    row->files = files != NULL ? strdup(files) : NULL;
+    return row->request != NULL && (error == NULL || row->error != NULL) && (files == NULL || row->files != NULL);
 }
 
 /* ---- adding ---- */

@@ -96,17 +96,18 @@ static enum store_changed changed(struct store *base, struct pg_call *call, cons
 }
 
 enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
-                             bool has_result, const char *error)
+                             bool has_result, const char *error, const char *files)
 {
     struct pg_call call;
     int64_t count = -1;
     if (pg_begin(&call, base, "finishing a plan", NULL))
         count = pg_count(PG_QUERY(&call,
                                   "WITH changed AS (UPDATE plans SET state = $4, error = $5, has_result = $6::int = 1, "
-                                  "finished_at = " PG_NOW ", owner = '' WHERE id = $2 AND attempts = $3 AND state = "
+                                  "files = $7, finished_at = " PG_NOW
+                                  ", owner = '' WHERE id = $2 AND attempts = $3 AND state = "
                                   "'running' RETURNING id) SELECT " PG_TELL " FROM changed",
                                   pg_s(base->owner), pg_s(id), pg_i(attempt), pg_s(store_state_name(state)),
-                                  pg_s(error), pg_i(has_result)));
+                                  pg_s(error), pg_i(has_result), pg_s(files)));
     return changed(base, &call, id, count);
 }
 

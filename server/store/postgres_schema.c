@@ -111,6 +111,9 @@ static const char *const migrations[] = {
     " model " TEXT " NOT NULL,"
     " owner " TEXT " NOT NULL"
     ");",
+
+    /* Which files of a plan's result an object store has. */
+    "ALTER TABLE plans ADD COLUMN files text;",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -39,7 +39,8 @@ void store_release_plan(struct plan_row *row)
 {
     free(row->request);
     free(row->error);
-    row->request = row->error = NULL;
+    free(row->files);
+    row->request = row->error = row->files = NULL;
 }
 
 enum store_added store_overtaken(struct problem *problem)

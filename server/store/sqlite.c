@@ -31,15 +31,20 @@ static bool setting(struct store *base, const char *name, const char *proposed, 
 {
     static const char what[] = "reading a setting";
     struct sqlite_store *store = sqlite_lock(base);
-    sqlite3_stmt *add = sqlite_begin(store, "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)");
-    sqlite_text(add, 1, name);
-    sqlite_text(add, 2, proposed);
-    bool ok = sqlite_run(store, add, what, problem) >= 0;
+    bool ok = true;
+    if (proposed != NULL) {
+        sqlite3_stmt *add = sqlite_begin(store, "INSERT OR IGNORE INTO settings (name, value) VALUES (?1, ?2)");
+        sqlite_text(add, 1, name);
+        sqlite_text(add, 2, proposed);
+        ok = sqlite_run(store, add, what, problem) >= 0;
+    }
     sqlite3_stmt *find = ok ? sqlite_begin(store, "SELECT value FROM settings WHERE name = ?1") : NULL;
     sqlite_text(find, 1, name);
-    ok = ok && (sqlite_row(store, find, what) == STORE_DONE || sqlite_fail(store, what, problem));
+    const enum store_found found = ok ? sqlite_row(store, find, what) : STORE_ERROR;
+    const bool may_lack = found == STORE_NOT_FOUND && proposed == NULL;
+    ok = ok && (found == STORE_DONE || may_lack || sqlite_fail(store, what, problem));
     if (ok)
-        (void)snprintf(ret_value, STORE_SETTING_SIZE, "%s", sqlite_column(find, 0));
+        (void)snprintf(ret_value, STORE_SETTING_SIZE, "%s", may_lack ? "" : sqlite_column(find, 0));
     sqlite_end(find);
     sqlite_unlock(store);
     return ok;

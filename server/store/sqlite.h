@@ -129,14 +129,14 @@ bool sqlite_read_plan(sqlite3_stmt *statement, struct plan_row *row); /* SQLITE_
 #define SQLITE_PLAN_COLUMNS                                                                                            \
     "seq, tenant, id, model, request, priority, state, cancel_requested, has_result, owner, attempts, crashes, "       \
     "error, "                                                                                                          \
-    "created_at, started_at, finished_at"
+    "created_at, started_at, finished_at, files"
 
 /* sqlite_queue.c */
 enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row);
 bool sqlite_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned count);
 bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
-                                 bool has_result, const char *error);
+                                 bool has_result, const char *error, const char *files);
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id);
 int64_t sqlite_reclaim(struct store *base, bool all);

@@ -131,6 +131,9 @@ static const char *const migrations[] = {
     " model TEXT NOT NULL,"
     " owner TEXT NOT NULL"
     ") STRICT;",
+
+    /* Which files of a plan's result an object store has. */
+    "ALTER TABLE plans ADD COLUMN files TEXT;",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

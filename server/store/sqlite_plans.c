@@ -14,13 +14,15 @@ bool sqlite_read_plan(sqlite3_stmt *statement, struct plan_row *row)
 {
     memset(row, 0, sizeof *row);
     const char *request = sqlite_column(statement, 4), *error = sqlite_column(statement, 12);
+    const char *files = sqlite_column(statement, 16);
     row->seq = sqlite3_column_int64(statement, 0);
     copy_text(row->tenant, sizeof row->tenant, sqlite_column(statement, 1));
     copy_text(row->id, sizeof row->id, sqlite_column(statement, 2));
     copy_text(row->model, sizeof row->model, sqlite_column(statement, 3));
     /* No memory looks like no value. */
     bool whole = request != NULL && row->id[0] != '\0' && row->model[0] != '\0' &&
-                 (error != NULL || sqlite3_column_type(statement, 12) == SQLITE_NULL);
+                 (error != NULL || sqlite3_column_type(statement, 12) == SQLITE_NULL) &&
+                 (files != NULL || sqlite3_column_type(statement, 16) == SQLITE_NULL);
     row->request = request != NULL ? strdup(request) : NULL;
     row->priority = (enum plan_priority)sqlite3_column_int(statement, 5);
     row->state = store_state_of(sqlite_column(statement, 6));
@@ -33,7 +35,9 @@ bool sqlite_read_plan(sqlite3_stmt *statement, struct plan_row *row)
     row->created_at = sqlite3_column_int64(statement, 13);
     row->started_at = sqlite3_column_int64(statement, 14);
     row->finished_at = sqlite3_column_int64(statement, 15);
-    return whole && row->request != NULL && (error == NULL || row->error != NULL);
+    row->files = files != NULL ? strdup(files) : NULL;
+    return whole && row->request != NULL && (error == NULL || row->error != NULL) &&
+           (files == NULL || row->files != NULL);
 }
 
 /* ---- adding ---- */

@@ -87,15 +87,16 @@ static enum store_changed change(struct store *base, struct sqlite_store *store,
 }
 
 enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
-                                 bool has_result, const char *error)
+                                 bool has_result, const char *error, const char *files)
 {
     struct sqlite_store *store = sqlite_lock(base);
-    sqlite3_stmt *statement = sqlite_begin(
-        store, "UPDATE plans SET state = ?4, error = ?5, has_result = ?6, finished_at = ?3, owner = '' WHERE id = ?1 "
-               "AND attempts = ?2 AND state = 'running'");
+    sqlite3_stmt *statement = sqlite_begin(store, "UPDATE plans SET state = ?4, error = ?5, has_result = ?6, files = "
+                                                  "?7, finished_at = ?3, owner = '' WHERE id = ?1 "
+                                                  "AND attempts = ?2 AND state = 'running'");
     sqlite_text(statement, 4, store_state_name(state));
     sqlite_text(statement, 5, error);
     sqlite_int(statement, 6, has_result);
+    sqlite_text(statement, 7, files);
     return change(base, store, statement, id, attempt, "finishing a plan");
 }
 

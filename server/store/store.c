@@ -216,10 +216,10 @@ void store_progress(struct store *store, const char *id, int64_t attempt, const 
 }
 
 enum store_changed store_finish(struct store *store, const char *id, int64_t attempt, enum plan_state state,
-                                bool has_result, const char *error)
+                                bool has_result, const char *error, const char *files)
 {
-    CALL(enum store_changed, finish, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, state, has_result,
-         error);
+    CALL(enum store_changed, finish, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, state, has_result, error,
+         files);
 }
 
 enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed)

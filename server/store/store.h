@@ -94,6 +94,7 @@ struct plan_row {
     char owner[STORE_OWNER_SIZE]; /* the daemon that runs it, "" */
     int64_t attempts, crashes;
     char *error; /* JSON of problem.h, or NULL */
+    char *files; /* of the result, those that an object store has (results.h); NULL where they are in the folder */
     struct job_progress progress;
     int64_t created_at, started_at, finished_at; /* 0: not yet */
 };
@@ -172,7 +173,7 @@ bool store_ping(struct store *store, struct problem *problem);
 
 #define STORE_SETTING_SIZE 65
 
-/* What the store keeps under a name, for all daemons: `proposed` where there is nothing yet. */
+/* What the store keeps under a name, for all daemons: `proposed` where there is nothing yet, and "" where that is NULL. */
 bool store_setting(struct store *store, const char *name, const char *proposed, char ret_value[STORE_SETTING_SIZE],
                    struct problem *problem);
 
@@ -280,9 +281,9 @@ bool store_beat(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned
 /* What others may see of a running plan; of no consequence when it fails. */
 void store_progress(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
 
-/* running -> `state` (succeeded, failed or cancelled). `error` is NULL unless it failed. */
+/* running -> `state` (succeeded, failed or cancelled). `error` is NULL unless it failed, `files` is as in the row. */
 enum store_changed store_finish(struct store *store, const char *id, int64_t attempt, enum plan_state state,
-                                bool has_result, const char *error);
+                                bool has_result, const char *error, const char *files);
 
 /* running -> queued, or cancelled when that was asked for; `crashed` counts a worker's death against the plan. */
 enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/transfers.h"
+#include "store/objects/transfers.h"
 #include "util/problem.h"
 
 struct part;

@@ -117,7 +117,8 @@ BOTH_STORES(tenants_have_quotas)
     cr_expect_eq(claim_number(store), 1);
     cr_expect_eq(ADD_PLAN(id, .number = 3, .tenant = "a", .quota = two), STORE_QUOTA, "a running plan counts");
     cr_expect_eq(ADD_PLAN(id, .number = 4, .tenant = "b", .model = model_b, .quota = two), STORE_ADDED);
-    cr_expect_eq(store_finish(store, "00000000000000000000000000000001", 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, "00000000000000000000000000000001", 1, PLAN_SUCCEEDED, true, NULL, NULL),
+                 STORE_CHANGED);
     cr_expect_eq(ADD_PLAN(id, .number = 3, .tenant = "a", .quota = two), STORE_ADDED);
 }
 
@@ -209,7 +210,7 @@ BOTH_STORES(equal_questions_have_one_plan)
     cr_expect_eq(ADD_PLAN(id, .number = 6, .question = "q", .reuse = true), STORE_ADDED, "nobody wants the other one");
     cr_expect_eq(claim_number(store), 3);
     must_claim(store, id, 1);
-    cr_assert_eq(store_finish(store, id, 1, PLAN_FAILED, false, "{}"), STORE_CHANGED);
+    cr_assert_eq(store_finish(store, id, 1, PLAN_FAILED, false, "{}", NULL), STORE_CHANGED);
     cr_expect_eq(ADD_PLAN(id, .number = 7, .question = "q", .reuse = true), STORE_ADDED, "a failure answers nothing");
 }
 
@@ -236,15 +237,16 @@ BOTH_STORES(plans_finish_once)
     ADD_MODEL("", model_a);
     MUST_ADD_PLAN(one, .number = 9);
     MUST_ADD_PLAN(two, .number = 2);
-    cr_expect_eq(store_finish(store, one, 0, PLAN_SUCCEEDED, true, NULL), STORE_LOST, "it does not run");
+    cr_expect_eq(store_finish(store, one, 0, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST, "it does not run");
     must_claim(store, one, 1);
     must_claim(store, two, 1);
     cr_expect_eq(claim_number(store), 0);
     cr_expect_str_eq(plan_of(one).owner, "first");
-    cr_expect_eq(store_finish(store, one, 2, PLAN_SUCCEEDED, true, NULL), STORE_LOST, "another attempt");
-    cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
-    cr_expect_eq(store_finish(store, two, 1, PLAN_FAILED, false, "{\"code\":\"X\"}"), STORE_CHANGED);
-    cr_expect_eq(store_finish(store, one, 1, PLAN_FAILED, false, "{}"), STORE_LOST, "a finished plan does not change");
+    cr_expect_eq(store_finish(store, one, 2, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST, "another attempt");
+    cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, two, 1, PLAN_FAILED, false, "{\"code\":\"X\"}", NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, one, 1, PLAN_FAILED, false, "{}", NULL), STORE_LOST,
+                 "a finished plan does not change");
     cr_assert_eq(store_get_plan(store, "", two, &row), STORE_DONE);
     cr_expect_eq(row.state, PLAN_FAILED);
     cr_expect_not(row.has_result);
@@ -294,7 +296,7 @@ BOTH_STORES(cancelling_ends_what_waits_and_asks_what_runs)
     cr_expect_eq(store_requeue(store, runs, 1, false), STORE_CHANGED);
     cr_expect_eq(plan_of(runs).state, PLAN_CANCELLED);
     cr_expect_eq(store_cancel(store, NULL, late), STORE_DONE);
-    cr_expect_eq(store_finish(store, late, 1, PLAN_CANCELLED, true, NULL), STORE_CHANGED, "with its best so far");
+    cr_expect_eq(store_finish(store, late, 1, PLAN_CANCELLED, true, NULL, NULL), STORE_CHANGED, "with its best so far");
     cr_expect(plan_of(late).has_result);
     cr_expect_eq(store_cancel(store, "", late), STORE_DONE, "cancelling twice is fine");
     cr_expect_eq(store_cancel(store, "", "0"), STORE_NOT_FOUND);
@@ -409,8 +411,8 @@ BOTH_STORES(old_plans_expire)
     must_claim(store, done, 1);
     must_claim(store, failed, 1);
     must_claim(store, runs, 1);
-    cr_assert_eq(store_finish(store, done, 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
-    cr_assert_eq(store_finish(store, failed, 1, PLAN_FAILED, false, "{}"), STORE_CHANGED);
+    cr_assert_eq(store_finish(store, done, 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
+    cr_assert_eq(store_finish(store, failed, 1, PLAN_FAILED, false, "{}", NULL), STORE_CHANGED);
     cr_expect(store_expire(store, plan_of(done).finished_at, 10, count_id, &count));
     cr_expect_eq(count, 0, "not yet");
     int64_t later = store_time(store) + 1000;

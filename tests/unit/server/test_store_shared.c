@@ -200,9 +200,9 @@ POSTGRES_STORE(a_plan_is_taken_over_when_its_lease_ends)
     must_claim(other, id, 2);
     cr_expect_str_eq(plan_of(id).owner, "other");
     cr_expect(store_beat(store, &id, 1), "which is about its own plans only");
-    cr_expect_eq(store_finish(store, id, 1, PLAN_SUCCEEDED, true, NULL), STORE_LOST);
+    cr_expect_eq(store_finish(store, id, 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST);
     cr_expect_eq(store_requeue(store, id, 1, false), STORE_LOST);
-    cr_expect_eq(store_finish(other, id, 2, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(other, id, 2, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
 }
 
 /* The answer to a claim may be lost, with the memory for it or the connection. */
@@ -222,9 +222,9 @@ POSTGRES_STORE(a_claim_that_nobody_knows_of_is_given_back)
     (void)usleep(700000);
     cr_expect(store_beat(store, ids, 2));
     (void)usleep(700000);
-    cr_expect_eq(store_finish(store, ids[0], 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
-    cr_expect_eq(store_finish(store, ids[1], 1, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
-    cr_expect_eq(store_finish(other, ids[2], 2, PLAN_SUCCEEDED, true, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, ids[0], 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, ids[1], 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(other, ids[2], 2, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
 }
 
 POSTGRES_STORE(daemons_know_who_lives)

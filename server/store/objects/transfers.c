@@ -1,4 +1,4 @@
-#include "store/transfers.h"
+#include "store/objects/transfers.h"
 
 #include <pthread.h>
 #include <stdlib.h>

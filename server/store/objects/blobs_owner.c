@@ -1,4 +1,4 @@
-#include "store/blobs_owner.h"
+#include "store/objects/blobs_owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,34 +37,40 @@ static bool put_name(struct s3 *s3, const char *key, struct problem *problem)
     return ok;
 }
 
-static bool take_prefix(struct s3 *s3, const char *data, struct problem *problem)
+static bool take_prefix(struct s3 *s3, const char *data, struct store *store, struct problem *problem)
 {
-    char name[IDENTITY_SIZE];
+    char name[IDENTITY_SIZE], kept[STORE_SETTING_SIZE], used[STORE_SETTING_SIZE];
     struct owners owners = {0};
-    if (!identity_name(data, name, problem))
+    if (!identity_name(data, name, problem) || !store_setting(store, "blobs", name, kept, problem) ||
+        !store_setting(store, "blobs_used", NULL, used, problem))
         return false;
-    (void)snprintf(owners.own, sizeof owners.own, "owner/%s", name);
+    (void)snprintf(owners.own, sizeof owners.own, "owner/%.*s", IDENTITY_SIZE - 1, kept);
     if (!s3_list(s3, "owner/", see_owner, &owners, problem))
         return false;
+    if (owners.other[0] == '\0' && !owners.has_own && used[0] != '\0')
+        return problem_set(
+            problem, 500, "OTHER_BLOBS",
+            "The database has its files in another object store than that of --blobs: the object %s is "
+            "not there. Give the bucket and prefix that it was first used with, or a database of its own.",
+            owners.own);
     bool put = owners.other[0] == '\0' && !owners.has_own;
     /* Two that begin at the same time see each other, since each looks again behind its own name. */
     if (put && (!put_name(s3, owners.own, problem) || !s3_list(s3, "owner/", see_owner, &owners, problem)))
         return false;
     if (owners.other[0] == '\0')
-        return true;
+        return store_setting(store, "blobs_used", kept, used, problem);
     struct problem unused = {0};
     if (put)
         (void)s3_delete(s3, owners.own, &unused);
-    return problem_set(
-        problem, 503, "BLOBS_IN_USE",
-        "The prefix of --blobs belongs to another data folder; give another prefix, or remove the object "
-        "%s below it if nobody uses that folder any more.",
-        owners.other);
+    return problem_set(problem, 503, "BLOBS_IN_USE",
+                       "The prefix of --blobs belongs to another database; give another prefix, or remove the object "
+                       "%s below it if nobody uses that database any more.",
+                       owners.other);
 }
 
-void blobs_owner_init(struct blobs_owner *owner, struct s3 *s3, const char *data)
+void blobs_owner_init(struct blobs_owner *owner, struct s3 *s3, const char *data, struct store *store)
 {
-    *owner = (struct blobs_owner){.s3 = s3, .data = data};
+    *owner = (struct blobs_owner){.s3 = s3, .data = data, .store = store};
     (void)pthread_mutex_init(&owner->asking, NULL);
 }
 
@@ -73,7 +79,7 @@ bool blobs_own(struct blobs_owner *owner, struct problem *problem)
     if (atomic_load(&owner->is_own))
         return true;
     (void)pthread_mutex_lock(&owner->asking);
-    bool ok = atomic_load(&owner->is_own) || take_prefix(owner->s3, owner->data, problem);
+    bool ok = atomic_load(&owner->is_own) || take_prefix(owner->s3, owner->data, owner->store, problem);
     atomic_store(&owner->is_own, ok);
     (void)pthread_mutex_unlock(&owner->asking);
     return ok;
@@ -95,4 +101,14 @@ bool blobs_owner_start(struct blobs_owner *owner, struct problem *ret_seen, stru
     *ret_seen = why;
     LOG(LOG_WARNING, "object store is away", log_s("code", why.code), log_s("detail", why.detail));
     return true;
+}
+
+bool blobs_are_in_folder(struct store *store, struct problem *problem)
+{
+    char used[STORE_SETTING_SIZE];
+    if (!store_setting(store, "blobs_used", NULL, used, problem))
+        return false;
+    return used[0] == '\0' ||
+           problem_set(problem, 500, "OTHER_BLOBS",
+                       "The database has its files in an object store; start the daemon with --blobs, as before.");
 }

@@ -1,6 +1,9 @@
 #pragma once
 /*
- * cache - the copies of objects in DATA/blobs, and which of them go when they are too many.
+ * cache - the copies of objects in the data folder, and which of them go when they are too many.
+ *
+ * A copy lies in DATA/blobs or DATA/plans under the key of its object. What no object store has lies there as well: that
+ * stays.
  *
  * The copy that was held last longest ago goes first: holding one sets the time of its file. One that somebody holds
  * stays, whatever its size.
@@ -15,7 +18,7 @@ struct cache {
     uint64_t most; /* bytes; 0: no limit */
     atomic_uint_fast64_t bytes;
     pthread_mutex_t trimming;
-    bool (*may_go)(void *context, const char *blob); /* whether the object store has it */
+    bool (*may_go)(void *context, const char *key); /* whether the object store has it */
     void *context;
 };
 
@@ -24,7 +27,7 @@ void cache_open(struct cache *cache);
 void cache_close(struct cache *cache);
 
 /* A descriptor that holds the copy until it is closed; -1 when there is none. */
-int cache_hold(const struct cache *cache, const char *blob);
+int cache_hold(const struct cache *cache, const char *key);
 
 /* So much was added; what is too much goes, when it may. */
 void cache_added(struct cache *cache, uint64_t bytes);

@@ -1,7 +1,7 @@
-#include "store/cache.h"
+#include "store/objects/cache.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "observe/log.h"
+#include "server_limits.h"
 #include "store/files.h"
-#include "util/text.h"
 
 struct copy {
-    char blob[STORE_BLOB_SIZE];
+    char key[SPD_MAX_OBJECT_KEY + 1];
     uint64_t bytes;
     struct timespec used;
 };
@@ -25,7 +25,7 @@ struct copies {
     uint64_t bytes;
 };
 
-static void add_copy(struct copies *copies, const struct files_name *of, const struct stat *info)
+static void add_copy(struct copies *copies, const char *key, const struct stat *info)
 {
     if (copies->count == copies->room) {
         size_t room = copies->room > 0 ? 2 * copies->room : 64;
@@ -36,44 +36,43 @@ static void add_copy(struct copies *copies, const struct files_name *of, const s
         copies->room = room;
     }
     struct copy *copy = &copies->list[copies->count++];
-    store_blob_name(of->id, of->number, copy->blob);
+    (void)snprintf(copy->key, sizeof copy->key, "%s", key);
     copy->bytes = (uint64_t)info->st_size;
     copy->used = info->st_mtim;
     copies->bytes += copy->bytes;
 }
 
-static void look_into(struct copies *copies, int blobs, const char *prefix)
+/* Of the files in DATA/blobs those of models have copies. */
+static bool may_be_copy(const FTSENT *entry)
 {
-    struct stat info;
-    const struct dirent *entry;
-    int fd = openat(blobs, prefix, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    if (folder == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
+    struct files_name of;
+    return strcmp(entry->fts_parent->fts_parent->fts_name, "blobs") != 0 ||
+           (files_read_blob_name(entry->fts_parent->fts_name, entry->fts_name, &of) && of.file == FILE_BLOB);
+}
+
+/* Files so many levels below DATA/NAME. */
+static void find_below(const struct cache *cache, struct copies *copies, const char *name, short levels)
+{
+    char *path = files_at(cache->data, name);
+    char *const paths[] = {path, NULL};
+    const size_t skip = strlen(cache->data) + 1;
+    FTS *tree = path != NULL ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    FTSENT *entry;
+    while (tree != NULL && (entry = fts_read(tree)) != NULL) {
+        if (entry->fts_info == FTS_D && entry->fts_level >= levels)
+            (void)fts_set(tree, entry, FTS_SKIP);
+        else if (entry->fts_info == FTS_F && entry->fts_level == levels && may_be_copy(entry))
+            add_copy(copies, entry->fts_path + skip, entry->fts_statp);
     }
-    while ((entry = readdir(folder)) != NULL) {
-        struct files_name of;
-        if (files_read_blob_name(prefix, entry->d_name, &of) && of.file == FILE_BLOB &&
-            fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode))
-            add_copy(copies, &of, &info);
-    }
-    (void)closedir(folder);
+    if (tree != NULL)
+        (void)fts_close(tree);
+    free(path);
 }
 
 static void find_copies(const struct cache *cache, struct copies *copies)
 {
-    char *path = NULL;
-    const struct dirent *entry;
-    DIR *blobs = asprintf(&path, "%s/blobs", cache->data) >= 0 ? opendir(path) : NULL;
-    while (blobs != NULL && (entry = readdir(blobs)) != NULL) {
-        if (text_is_hex(entry->d_name, 2))
-            look_into(copies, dirfd(blobs), entry->d_name);
-    }
-    if (blobs != NULL)
-        (void)closedir(blobs);
-    free(path);
+    find_below(cache, copies, "blobs", 2);
+    find_below(cache, copies, "plans", 3);
 }
 
 static int oldest_first(const void *a, const void *b)
@@ -83,14 +82,14 @@ static int oldest_first(const void *a, const void *b)
         return first->used.tv_sec < second->used.tv_sec ? -1 : 1;
     if (first->used.tv_nsec != second->used.tv_nsec)
         return first->used.tv_nsec < second->used.tv_nsec ? -1 : 1;
-    return strcmp(first->blob, second->blob);
+    return strcmp(first->key, second->key);
 }
 
 /* Opens it as long as nobody has the other kind of lock on it. */
-static int open_locked(const struct cache *cache, const char *blob, int operation)
+static int open_locked(const struct cache *cache, const char *key, int operation)
 {
     struct stat info;
-    char *path = files_blob(cache->data, blob);
+    char *path = files_at(cache->data, key);
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     free(path);
     if (fd >= 0 && (flock(fd, operation | LOCK_NB) != 0 || fstat(fd, &info) != 0 || info.st_nlink == 0)) {
@@ -103,15 +102,15 @@ static int open_locked(const struct cache *cache, const char *blob, int operatio
 /* Whether it has gone. */
 static bool evict(const struct cache *cache, const struct copy *copy)
 {
-    int fd = open_locked(cache, copy->blob, LOCK_EX);
+    int fd = open_locked(cache, copy->key, LOCK_EX);
     if (fd < 0)
         return false;
-    char *path = cache->may_go(cache->context, copy->blob) ? files_blob(cache->data, copy->blob) : NULL;
+    char *path = cache->may_go(cache->context, copy->key) ? files_at(cache->data, copy->key) : NULL;
     bool gone = path != NULL && unlink(path) == 0;
     free(path);
     (void)close(fd);
     if (gone)
-        LOG(LOG_DEBUG, "copy of a model removed", log_s("model", copy->blob), log_i("bytes", (int64_t)copy->bytes));
+        LOG(LOG_DEBUG, "copy of an object removed", log_s("object", copy->key), log_i("bytes", (int64_t)copy->bytes));
     return gone;
 }
 
@@ -138,9 +137,9 @@ void cache_added(struct cache *cache, uint64_t bytes)
     (void)pthread_mutex_unlock(&cache->trimming);
 }
 
-int cache_hold(const struct cache *cache, const char *blob)
+int cache_hold(const struct cache *cache, const char *key)
 {
-    int fd = open_locked(cache, blob, LOCK_SH);
+    int fd = open_locked(cache, key, LOCK_SH);
     if (fd >= 0)
         (void)futimens(fd, NULL);
     return fd;

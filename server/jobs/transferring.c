@@ -1,0 +1,104 @@
+/*
+ * What threads of the blobs do for a plan where files are in an object store: they fetch its model and the plan that it
+ * follows before it begins, and send its result before the store is told of its end. A task is its thread's own until it
+ * is in the list.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/internal.h"
+#include "server.h"
+#include "store/objects/results.h"
+
+static void give_back(struct task *task)
+{
+    struct jobs *jobs = task->jobs;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    task->next_moved = jobs->moved;
+    jobs->moved = task;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    jobs_kick(jobs);
+}
+
+static void hand_over(struct jobs *jobs, struct task *task, enum task_state state,
+                      void (*run)(struct transfer *transfer))
+{
+    task->state = state;
+    task->fetch_ms = 0;
+    task->jobs = jobs;
+    task->problem = (struct problem){0};
+    task->transfer = (struct transfer){.run = run, .context = task};
+    blobs_send(jobs->server->blobs, &task->transfer);
+}
+
+/* ---- before it begins ---- */
+
+/* The plan that this one follows. One that is gone is the worker's to find. */
+static bool fetch_past(struct task *task)
+{
+    struct server *server = task->jobs->server;
+    json_t *request = json_loads(task->order->row.request, 0, NULL);
+    const json_t *from = json_object_get(request, "from");
+    const char *plan = json_string_value(json_object_get(from, "plan"));
+    struct plan_row row = {0};
+    struct blob_file file;
+    enum store_found found = plan != NULL ? store_get_plan(server->store, NULL, plan, &row) : STORE_NOT_FOUND;
+    bool ok = true;
+    if (found == STORE_ERROR)
+        ok = problem_set(&task->problem, 503, "STORE_UNAVAILABLE", "The store does not answer at the moment.");
+    else if (found == STORE_DONE && row.attempts == json_integer_value(json_object_get(from, "attempt")) &&
+             results_file(&row, "plan.json", &file, NULL))
+        ok = blobs_hold(server->blobs, &file, &task->past, &task->problem);
+    if (found == STORE_DONE)
+        store_release_plan(&row);
+    json_decref(request);
+    return ok;
+}
+
+static void fetch(struct transfer *transfer)
+{
+    struct task *task = transfer->context;
+    const struct blob_file model = blobs_model(task->order->blob);
+    if (task->hold.is_held || blobs_hold(task->jobs->server->blobs, &model, &task->hold, &task->problem))
+        (void)fetch_past(task);
+    give_back(task);
+}
+
+void jobs_fetch(struct jobs *jobs, struct task *task)
+{
+    const struct blob_file model = blobs_model(task->order->blob);
+    const bool follows = strstr(task->order->row.request, "\"from\"") != NULL;
+    task->fetch_ms = 0;
+    if (!blobs_are_remote(jobs->server->blobs) ||
+        ((task->hold.is_held || blobs_hold_copy(jobs->server->blobs, &model, &task->hold)) && !follows))
+        task->state = TASK_READY;
+    else
+        hand_over(jobs, task, TASK_FETCHING, fetch);
+}
+
+/* ---- when it has a result ---- */
+
+static void store(struct transfer *transfer)
+{
+    struct task *task = transfer->context;
+    const struct server *server = task->jobs->server;
+    (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &task->order->files,
+                        &task->problem);
+    give_back(task);
+}
+
+void jobs_store(struct jobs *jobs, struct task *task)
+{
+    task->order->stored = true;
+    hand_over(jobs, task, TASK_STORING, store);
+}
+
+struct task *jobs_moved(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    struct task *list = jobs->moved;
+    jobs->moved = NULL;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return list;
+}
