@@ -37,13 +37,13 @@ struct server {
     struct answers *answers;
     struct indexes *indexes;
     struct metrics *metrics;
+    struct accounts *accounts;
     struct connections *connections;
     unsigned char page_key[SERVER_KEY_BYTES]; /* of page tokens; all daemons of a store have the same one */
     char owner[33];                           /* this daemon's name in a shared store, random */
     atomic_bool leaving;                      /* SIGTERM was received: not ready, but serving for --shutdown-delay */
     atomic_bool draining;                     /* no new work is taken */
     atomic_uint_fast64_t heartbeat_ms;        /* when the main loop turned last */
-    atomic_size_t loaded_splice_bytes;        /* held by downloads, see SPD_MAX_LOADED_SPLICES */
 };
 
 /* Milliseconds of a clock that never jumps. */

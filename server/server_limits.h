@@ -17,6 +17,7 @@
 #define SPD_MAX_PRINCIPALS   2000u      /* in it */
 #define SPD_MIN_TOKEN_BYTES  32u        /* of a token: shorter ones are not made by a machine */
 #define SPD_MAX_TOKEN_BYTES  512u
+#define SPD_MAX_SHARES       16u        /* parts of what tenants share (net/accounts.h) */
 #define SPD_MAX_PEM_BYTES    (1u << 20) /* a file of certificates or a key */
 
 /* HTTP. */
@@ -27,9 +28,12 @@
 #define SPD_MIN_DESCRIPTORS       128u          /* with fewer the daemon does not start */
 #define SPD_MAX_ADMIN_CONNECTIONS 64u           /* of --admin-listen, on top of the others */
 #define SPD_PEER_SHARE            2u            /* one address may have this part of all connections: a half */
-#define SPD_LISTEN_BACKLOG        511           /* connections that wait to be accepted */
-#define SPD_HTTP_THREADS          4u            /* threads of the HTTP library's pool */
-#define SPD_MAX_URI_BYTES         8192          /* request target */
+#define SPD_UNKNOWN_SHARE         2u   /* and those of whom nothing is known yet, where credentials are asked for */
+#define SPD_MAX_PUSHED_OUT        256u /* connections that were pushed out and are not closed yet */
+#define SPD_OWN_DESCRIPTORS       256u /* of SPD_SPARE_DESCRIPTORS: the daemon's own */
+#define SPD_LISTEN_BACKLOG        511  /* connections that wait to be accepted */
+#define SPD_HTTP_THREADS          4u   /* threads of the HTTP library's pool */
+#define SPD_MAX_URI_BYTES         8192 /* request target */
 #define SPD_MAX_JSON_BYTES        (256u * 1024) /* body of a JSON request; jansson takes up to 70 times as much */
 #define SPD_MAX_SHARDING_BODY     (1u << 20)    /* body of a request about shardings; only workers look into it */
 #define SPD_MAX_IGNORED_BODY      (64u * 1024)  /* body of a request that has no use for one */
@@ -48,13 +52,15 @@
 #define SPD_MAX_WAIT_SECONDS      60           /* Prefer: wait */
 #define SPD_LINGER_SECONDS        2            /* reading on after an early refusal, so that the answer arrives */
 #define SPD_LINGER_BYTES          (256u << 20) /* and how much of it: reading and dropping is cheap, the time is the limit */
-#define SPD_MAX_LINGERING         32           /* connections at a time in that state */
+#define SPD_MAX_LINGERING         64           /* connections at a time in that state */
 #define SPD_DEFAULT_MAX_UPLOAD    (16ull << 30) /* bytes of one uploaded model */
 #define SPD_MAX_TABLE_BYTES       (8u << 20)    /* the table of operators as an answer */
 #define SPD_MAX_PAGE              500           /* items of one page */
 #define SPD_DEFAULT_PAGE          50
 #define SPD_MAX_LOOKED_AT         5000         /* rows that are looked at for one page with a filter */
-#define SPD_MAX_LOADED_SPLICES    (256u << 20) /* bytes of splices that downloads hold in memory together */
+#define SPD_SENT_BYTES            (256u << 20) /* of answers on their way that are held in memory, */
+#define SPD_MIN_SENT_BYTES        (64u * 1024) /* without smaller ones */
+#define SPD_BODIES_BYTES          (128u << 20) /* of bodies that are held in memory */
 #define SPD_ANSWERS_BYTES         (32u << 20)  /* of finished plans that are kept in memory as they are sent */
 #define SPD_MAX_ANSWER_BYTES      (2u << 20)   /* of one of them */
 #define SPD_SHEETS_BYTES          (256u << 20) /* of indexes of plans (core/index) in memory, those in use included */
@@ -182,7 +188,7 @@
 #define SPD_MAX_RESULT_BYTES     (4ull << 30)   /* one file that a worker writes */
 #define SPD_MAX_TEXT_BYTES       (64u << 20)    /* an answer as text */
 #define SPD_MADE_BYTES           (64u << 20)    /* what a worker adds to a model: so much, and */
-#define SPD_MADE_PER_BYTE        8u             /* for each byte of the model so many, up to SPD_MAX_LOADED_SPLICES */
+#define SPD_MADE_PER_BYTE        8u             /* for each byte of the model so many, up to SPD_SENT_BYTES */
 
 /* Disk. */
 #define SPD_MIN_FREE_BYTES  (64ull << 20) /* below that the daemon is not ready */

@@ -15,8 +15,9 @@ struct auth {
     const char *path;  /* of the file of tokens, "" without one */
     bool by_authority; /* certificates of the client authority need no entry */
     bool on;
-    _Atomic size_t tenants; /* of the table, that may store something */
-    pthread_rwlock_t lock;  /* guards the table */
+    _Atomic size_t tenants;     /* of the table, that may store something */
+    _Atomic size_t all_tenants; /* of the table */
+    pthread_rwlock_t lock;      /* guards the table */
     struct auth_table table;
 };
 
@@ -31,23 +32,32 @@ bool auth_is_loopback(const char *host)
     return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
 }
 
-/* Whether an entry before this one lets its tenant store something. */
-static bool is_known(const struct auth_table *table, size_t entry)
+/* Whether an entry before this one with one of these scopes is of the same tenant. */
+static bool is_known(const struct auth_table *table, size_t entry, unsigned scope)
 {
     for (size_t i = 0; i < entry; i++) {
-        if ((table->entries[i].principal.scopes & SCOPE_PLAN) != 0 &&
+        if ((table->entries[i].principal.scopes & scope) != 0 &&
             strcmp(table->entries[i].principal.tenant, table->entries[entry].principal.tenant) == 0)
             return true;
     }
     return false;
 }
 
-static size_t count_tenants(const struct auth_table *table)
+/* Tenants with principals that have one of these scopes. */
+static size_t count_tenants(const struct auth_table *table, unsigned scope)
 {
     size_t count = 0;
     for (size_t i = 0; i < table->count; i++)
-        count += (table->entries[i].principal.scopes & SCOPE_PLAN) != 0 && !is_known(table, i);
+        count += (table->entries[i].principal.scopes & scope) != 0 && !is_known(table, i, scope);
     return count;
+}
+
+static void count_all(struct auth *auth)
+{
+    atomic_store(&auth->tenants, count_tenants(&auth->table, SCOPE_PLAN));
+    atomic_store(&auth->all_tenants, !auth->on            ? 1
+                                     : auth->by_authority ? SPD_MAX_SHARES
+                                                          : count_tenants(&auth->table, ~0u));
 }
 
 bool auth_create(const struct config *config, struct auth **ret_auth, struct problem *problem)
@@ -70,7 +80,7 @@ bool auth_create(const struct config *config, struct auth **ret_auth, struct pro
         auth_destroy(auth);
         return false;
     }
-    atomic_store(&auth->tenants, count_tenants(&auth->table));
+    count_all(auth);
     *ret_auth = auth;
     return true;
 }
@@ -78,6 +88,11 @@ bool auth_create(const struct config *config, struct auth **ret_auth, struct pro
 size_t auth_tenants(const struct auth *auth)
 {
     return atomic_load(&auth->tenants);
+}
+
+size_t auth_all_tenants(const struct auth *auth)
+{
+    return atomic_load(&auth->all_tenants);
 }
 
 void auth_destroy(struct auth *auth)
@@ -99,7 +114,7 @@ bool auth_reload(struct auth *auth, struct problem *problem)
     (void)pthread_rwlock_wrlock(&auth->lock);
     old = auth->table;
     auth->table = fresh;
-    atomic_store(&auth->tenants, count_tenants(&auth->table));
+    count_all(auth);
     (void)pthread_rwlock_unlock(&auth->lock);
     auth_table_release(&old);
     return true;

@@ -49,6 +49,10 @@ bool auth_is_on(const struct auth *auth);
 /* How many tenants of the file of tokens may store something; 0 without one. */
 size_t auth_tenants(const struct auth *auth);
 
+/* How many tenants there are: those of the file of tokens, one where nobody is asked for credentials, and
+   SPD_MAX_SHARES where an authority makes them. */
+size_t auth_all_tenants(const struct auth *auth);
+
 /* True for the numeric addresses 127.0.0.0/8 and ::1, which only this machine can reach. */
 bool auth_is_loopback(const char *host);
 

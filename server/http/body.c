@@ -19,18 +19,32 @@ bool body_too_large(const struct request *request, uint64_t actual, struct probl
                              "This request may have %zu bytes.", most);
 }
 
+/* What the body is going to take, as far as the headers say. Of a compressed one its size says nothing. */
+static bool charge(struct request *request, const char *coding, struct problem *problem)
+{
+    const bool in_memory = request->body_kind == BODY_JSON || request->body_kind == BODY_SHARDING;
+    if (coding != NULL)
+        return request_charge(request, ACCOUNT_DECODERS, 1, problem);
+    return !in_memory || !request->has_length ||
+           request_charge(request, ACCOUNT_BODY_BYTES, request->content_length, problem);
+}
+
 bool body_begin(struct request *request, struct problem *problem)
 {
     bool model = request->body_kind == BODY_MODEL;
+    const char *coding = request_header(request, "Content-Encoding");
     if (!request->has_body || request->body_kind == BODY_IGNORED)
         return true;
-    if (!decoder_create(request_header(request, "Content-Encoding"),
-                        model ? request->server->config->max_upload : request->body.ceiling, limit_name(request),
-                        &request->decoder, problem)) {
+    if (!charge(request, coding, problem))
+        return false;
+    if (!decoder_create(coding, model ? request->server->config->max_upload : request->body.ceiling,
+                        limit_name(request), &request->decoder, problem)) {
         if (problem->status == 415)
             request_add_header(request, "Accept-Encoding", "%s", CODING_ACCEPTED);
         return false;
     }
+    if (request->decoder == NULL) /* "identity" */
+        request_give_back(request, ACCOUNT_DECODERS);
     return digest_create(request_header(request, "Repr-Digest"), request_header(request, "Content-Digest"),
                          &request->digest, problem);
 }
@@ -43,7 +57,10 @@ static bool keep(void *context, const void *bytes, size_t size, struct problem *
         return upload_write(request->upload, bytes, size, problem);
     if (request->body_kind == BODY_PART)
         return part_write(request->part, bytes, size, problem);
-    uint64_t would_be = request->body.size + size;
+    uint64_t would_be = request->body.size + size, charged = request->charged[ACCOUNT_BODY_BYTES];
+    if (would_be > charged && would_be <= request->body.ceiling &&
+        !request_charge(request, ACCOUNT_BODY_BYTES, would_be - charged, problem))
+        return false;
     sp_buf_append(&request->body, bytes, size);
     if (!sp_buf_failed(&request->body))
         return true;
@@ -90,6 +107,7 @@ void body_release(struct request *request)
 {
     decoder_destroy(request->decoder);
     digest_destroy(request->digest);
+    request_give_back(request, ACCOUNT_DECODERS);
     request->decoder = NULL;
     request->digest = NULL;
 }

@@ -8,8 +8,10 @@
  * block of output and the window of each coding, which zstd frames may not choose larger than SPD_WINDOW_LOG (RFC
  * 9659). Several codings may be applied one after the other.
  *
- * Answers. An encoder sits between a stream and the socket. Both kinds are counted, because each holds megabytes:
- * beyond SPD_MAX_DECODERS requests are refused, beyond SPD_MAX_ENCODERS answers go out as they are.
+ * Answers. An encoder sits between a stream and the socket.
+ *
+ * Each holds megabytes, so requests are charged for them (net/accounts.h): SPD_MAX_DECODERS are shared, and who has no
+ * share left is refused; of SPD_MAX_ENCODERS, whose answers then go out as they are.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,7 +60,7 @@ const char *coding_name(enum coding coding); /* "zstd", "gzip" */
 
 struct encoder;
 
-/* NULL without memory or when too many are at work: then the answer is sent as it is. */
+/* NULL without memory: then the answer is sent as it is. */
 struct encoder *encoder_create(enum coding coding);
 
 /* One step of coding: takes from `in` and writes to `out`, and says how much of both. */

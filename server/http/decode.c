@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -33,8 +32,6 @@ struct decoder {
     uint64_t received, max_bytes;
     const char *limit;
 };
-
-static atomic_uint decoders;
 
 /* ---- which codings ---- */
 
@@ -103,7 +100,7 @@ bool decoder_create(const char *content_encoding, uint64_t max_bytes, const char
     if (decoder == NULL)
         return problem_no_memory(problem);
     *decoder = read;
-    bool room = atomic_fetch_add(&decoders, 1) < SPD_MAX_DECODERS, ok = room;
+    bool ok = true;
     for (unsigned i = 0; ok && i < decoder->count; i++)
         ok = open_stage(&decoder->stages[i]);
     if (ok) {
@@ -111,11 +108,7 @@ bool decoder_create(const char *content_encoding, uint64_t max_bytes, const char
         return true;
     }
     decoder_destroy(decoder);
-    if (room)
-        return problem_no_memory(problem);
-    return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_DECODERS", SPD_MAX_DECODERS, SPD_MAX_DECODERS + 1,
-                             "Too many compressed bodies are being read at this moment; try again later, or send this "
-                             "one uncompressed.");
+    return problem_no_memory(problem);
 }
 
 void decoder_destroy(struct decoder *decoder)
@@ -130,7 +123,6 @@ void decoder_destroy(struct decoder *decoder)
         free(stage->block);
     }
     free(decoder);
-    (void)atomic_fetch_sub(&decoders, 1);
 }
 
 /* ---- decoding ---- */

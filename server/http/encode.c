@@ -1,4 +1,3 @@
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,8 +14,6 @@ struct encoder {
     z_stream gzip;
     bool gzip_ready;
 };
-
-static atomic_uint encoders;
 
 const char *coding_name(enum coding coding)
 {
@@ -107,11 +104,11 @@ struct encoder *encoder_create(enum coding coding)
     if (encoder == NULL)
         return NULL;
     encoder->coding = coding;
-    bool ok = atomic_fetch_add(&encoders, 1) < SPD_MAX_ENCODERS;
-    if (ok && coding == CODING_GZIP) {
+    bool ok;
+    if (coding == CODING_GZIP) {
         ok = encoder->gzip_ready =
             deflateInit2(&encoder->gzip, SPD_GZIP_LEVEL, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK;
-    } else if (ok) {
+    } else {
         encoder->zstd = ZSTD_createCStream();
         ok = encoder->zstd != NULL &&
              !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, SPD_ZSTD_LEVEL)) &&
@@ -159,5 +156,4 @@ void encoder_destroy(struct encoder *encoder)
     if (encoder->gzip_ready)
         (void)deflateEnd(&encoder->gzip);
     free(encoder);
-    (void)atomic_fetch_sub(&encoders, 1);
 }

@@ -68,8 +68,10 @@ static struct MHD_Daemon *start_daemon(struct http *http, struct serve_port *por
                      MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC;
     if (threads > 1)
         options[count++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL};
-    /* Who comes in was decided before, so each of the threads could have all of them. */
-    options[count++] = (struct MHD_OptionItem){MHD_OPTION_CONNECTION_LIMIT, (intptr_t)limit * threads, NULL};
+    /* Who comes in was decided before, so each of the threads could have all of them, and those that were pushed out and
+       are not closed yet: at its own limit the library (0.9.75) waits for a lock that it has. */
+    const unsigned most = limit + SPD_MAX_PUSHED_OUT;
+    options[count++] = (struct MHD_OptionItem){MHD_OPTION_CONNECTION_LIMIT, (intptr_t)most * threads, NULL};
     options[count++] = (struct MHD_OptionItem){MHD_OPTION_CONNECTION_MEMORY_LIMIT, SPD_CONNECTION_BYTES, NULL};
     options[count++] = (struct MHD_OptionItem){MHD_OPTION_CONNECTION_TIMEOUT, SPD_IDLE_SECONDS, NULL};
     options[count++] = (struct MHD_OptionItem){MHD_OPTION_STRICT_FOR_CLIENT, layout_strictness(), NULL};
@@ -135,7 +137,9 @@ static void log_addresses(const struct http *http, const struct listeners *liste
 static bool start_daemons(struct http *http, struct listeners *listeners, struct problem *problem)
 {
     struct server *server = http->server;
-    unsigned limit = connections_limit(server->connections, server->config->max_connections);
+    const bool some_unknown = auth_is_on(server->auth);
+    unsigned limit =
+        connections_limit(server->connections, server->config->max_connections, some_unknown, server->accounts);
     if (limit == 0)
         return problem_set(problem, 500, "TOO_FEW_DESCRIPTORS",
                            "There are too few descriptors or too little memory for connections; raise the limit "

@@ -82,6 +82,22 @@ int request_accepts(const struct request *request, const char *type)
     return best;
 }
 
+bool request_charge(struct request *request, enum account_kind kind, uint64_t amount, struct problem *problem)
+{
+    if (request->account == NULL)
+        return true;
+    if (!account_charge(request->account, kind, amount, problem))
+        return false;
+    request->charged[kind] += amount;
+    return true;
+}
+
+void request_give_back(struct request *request, enum account_kind kind)
+{
+    account_give_back(request->account, kind, request->charged[kind]);
+    request->charged[kind] = 0;
+}
+
 enum verdict request_suspend(struct request *request, enum verdict (*step)(struct request *request))
 {
     request->step = step;

@@ -17,6 +17,7 @@
 
 #include "auth/principal.h"
 #include "base/buf.h"
+#include "net/accounts.h"
 #include "net/layout.h"
 #include "server.h"
 #include "server_limits.h"
@@ -78,6 +79,8 @@ struct request {
     char request_id[SPD_MAX_REQUEST_ID + 1];
     char trace_id[33], span_id[17]; /* W3C trace context: the caller's trace or a new one; a span of this request */
     struct principal principal;
+    struct account *account;         /* that it is charged to, from when the headers were looked at; or NULL */
+    uint64_t charged[ACCOUNT_KINDS]; /* and what, until it is over */
     const char *method;
     char allow[ROUTER_ALLOW_SIZE]; /* of OPTIONS: the methods of the path */
     unsigned parameter_count;
@@ -85,6 +88,7 @@ struct request {
     bool started, answered, body_complete;
     bool in_flight;   /* counted as such (record.h) */
     bool unread_body; /* refused before the body was read: the connection lingers */
+    bool closes;      /* the connection ends with the answer */
     bool expects_continue;
 
     enum body_kind body_kind;
@@ -127,6 +131,12 @@ __attribute__((format(printf, 3, 4))) void request_add_header(struct request *re
 
 /* How much the client wants `type` ("text/plain"), 0 (not at all) to 1000. Without an Accept header: 1000. */
 int request_accepts(const struct request *request, const char *type);
+
+/* Charges the request's tenant until the request is over. False with a problem (net/accounts.h). */
+bool request_charge(struct request *request, enum account_kind kind, uint64_t amount, struct problem *problem);
+
+/* Gives back early what was charged of this kind. */
+void request_give_back(struct request *request, enum account_kind kind);
 
 /* Stops this request until request_resume(); returns VERDICT_SUSPENDED. Call before handing the request on. */
 enum verdict request_suspend(struct request *request, enum verdict (*step)(struct request *request));

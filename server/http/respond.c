@@ -53,7 +53,8 @@ enum verdict respond_with(struct request *request, int status, const char *type,
         (void)MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     if (request->has_body && !request->body_complete)
         request->unread_body = true;
-    if (request->unread_body || (request->has_body && !request->has_length)) /* guard.h says why chunks end it */
+    if (request->unread_body || request->closes ||
+        (request->has_body && !request->has_length)) /* guard.h says why chunks end it */
         (void)MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result queued = MHD_queue_response(request->connection, (unsigned)status, response);
     MHD_destroy_response(response);
@@ -77,6 +78,11 @@ enum verdict respond_buf(struct request *request, int status, const char *type, 
     if (sp_buf_failed(buf) || buf->data == NULL) {
         sp_buf_release(buf);
         return respond_error(request, 503, "OUT_OF_MEMORY", "The answer did not fit into memory; try again later.");
+    }
+    struct problem problem = {0};
+    if (buf->size >= SPD_MIN_SENT_BYTES && !request_charge(request, ACCOUNT_ANSWER_BYTES, buf->size, &problem)) {
+        sp_buf_release(buf);
+        return respond_problem(request, &problem);
     }
     enum coding coding = status == 200 ? compress_coding(request, type, buf->size) : CODING_NONE;
     if (coding != CODING_NONE)

@@ -29,6 +29,7 @@ static void request_free(struct request *request)
     if (request->free_state != NULL)
         request->free_state(request->state);
     held_destroy(request->held);
+    account_close(request->account, request->charged);
     free(request->uri);
     free(request);
 }
@@ -82,6 +83,21 @@ void serve_completed(void *context, struct MHD_Connection *connection, void **re
     (void)atomic_fetch_sub(port->active, 1);
 }
 
+/* The request is its tenant's from here on, and so is the connection. */
+static bool open_account(struct request *request, struct problem *problem)
+{
+    struct server *server = request->server;
+    if (request->admin)
+        return true;
+    request->account = accounts_open(server->accounts, request->principal.tenant);
+    if (request->account == NULL)
+        return problem_no_memory(problem);
+    if (request->principal.scopes == 0) /* nobody knows whose it is */
+        return true;
+    request->closes = !connections_identified(server->connections, request->connection, request->account, problem);
+    return !request->closes;
+}
+
 /* Headers are known: everything that can be refused now is refused now. */
 static enum verdict request_begin(struct request *request, const char *method, const char *version)
 {
@@ -100,7 +116,7 @@ static enum verdict request_begin(struct request *request, const char *method, c
         cors_preflight(request, request->allow);
         return respond_empty(request, MHD_HTTP_NO_CONTENT);
     }
-    if (!identify_check(request, &problem))
+    if (!identify_check(request, &problem) || !open_account(request, &problem))
         return respond_problem(request, &problem);
     record_began(request);
     if (request->body_kind == BODY_SHARDING)

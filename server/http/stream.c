@@ -243,7 +243,9 @@ enum verdict respond_stream(struct request *request, int status, const char *typ
 {
     struct answer answer = {.status = status, .count = stream->size};
     answer.coding = status == 200 ? compress_coding(request, type, stream->size) : CODING_NONE;
-    struct encoder *encoder = answer.coding != CODING_NONE ? encoder_create(answer.coding) : NULL;
+    struct problem none = {0}; /* who has no share left gets the answer as it is */
+    const bool coded = answer.coding != CODING_NONE && request_charge(request, ACCOUNT_ENCODERS, 1, &none);
+    struct encoder *encoder = coded ? encoder_create(answer.coding) : NULL;
     if (encoder == NULL)
         answer.coding = CODING_NONE;
     enum verdict verdict = check_preconditions(request, &answer, etag);
@@ -273,6 +275,11 @@ enum verdict respond_file(struct request *request, int status, const char *type,
                           const char *etag)
 {
     struct stream stream = {.size = size, .read = read_file, .release = close_file, .context = (void *)(intptr_t)fd};
+    struct problem problem = {0};
+    if (!request_charge(request, ACCOUNT_FILES, 1, &problem)) {
+        close_file(stream.context);
+        return respond_problem(request, &problem);
+    }
     return respond_stream(request, status, type, &stream, etag);
 }
 
@@ -294,6 +301,12 @@ enum verdict respond_tagged(struct request *request, int status, const char *typ
     struct sp_buf *kept = etag != NULL && !sp_buf_failed(buf) && buf->data != NULL ? malloc(sizeof *kept) : NULL;
     if (kept == NULL)
         return respond_buf(request, status, type, buf);
+    struct problem problem = {0};
+    if (buf->size >= SPD_MIN_SENT_BYTES && !request_charge(request, ACCOUNT_ANSWER_BYTES, buf->size, &problem)) {
+        free(kept);
+        sp_buf_release(buf);
+        return respond_problem(request, &problem);
+    }
     *kept = *buf;
     memset(buf, 0, sizeof *buf);
     struct stream stream = {

@@ -51,7 +51,7 @@ struct event_stream {
 struct events {
     pthread_mutex_t mutex; /* guards everything */
     struct channel *buckets[BUCKETS];
-    unsigned stream_count, most_streams;
+    unsigned stream_count;
     uint64_t beat_ms; /* when to look for heartbeats that are due */
     bool closed;
 };
@@ -389,9 +389,6 @@ struct event_stream *events_open(struct events *events, struct MHD_Connection *c
     (void)pthread_mutex_lock(&events->mutex);
     if (events->closed) {
         (void)problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
-    } else if (events->stream_count >= events->most_streams) {
-        (void)problem_set_limit(problem, 503, "BUSY", "streams", events->most_streams,
-                                (int64_t)events->stream_count + 1, "Too many streams of events are open; try later.");
     } else {
         (void)problem_no_memory(problem);
         channel = stream != NULL ? find_or_add(events, row->id) : NULL;
@@ -512,12 +509,11 @@ void event_stream_close(struct event_stream *stream)
 
 /* ---- life ---- */
 
-struct events *events_create(unsigned most_streams)
+struct events *events_create(void)
 {
     struct events *events = calloc(1, sizeof *events);
     if (events == NULL)
         return NULL;
-    events->most_streams = most_streams;
     (void)pthread_mutex_init(&events->mutex, NULL);
     return events;
 }

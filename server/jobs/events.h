@@ -28,8 +28,8 @@
 struct event_stream;
 struct events;
 
-struct events *events_create(unsigned most_streams); /* NULL without memory */
-void events_destroy(struct events *events);          /* when no stream is open any more; NULL is allowed */
+struct events *events_create(void);         /* NULL without memory */
+void events_destroy(struct events *events); /* when no stream is open any more; NULL is allowed */
 
 /* Main thread. */
 void events_begin(struct events *events, const char *plan); /* it runs here: its events are kept until events_end() */
@@ -53,7 +53,7 @@ char *events_last_text(const struct plan_row *row);
 
 /*
  * A stream about an unfinished plan, to be read on this connection. `last_id`: the last event that the client has, 0:
- * none. NULL with a problem: 503 when there are too many, or the daemon stops.
+ * none. NULL with a problem: 503, when the daemon stops or without memory. How many there may be is up to the caller.
  */
 struct event_stream *events_open(struct events *events, struct MHD_Connection *connection, const struct plan_row *row,
                                  uint64_t last_id, struct problem *problem);

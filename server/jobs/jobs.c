@@ -223,7 +223,7 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     jobs->wake.data = jobs;
     struct pool_callbacks callbacks = {
         .idle = wake_up, .message = jobs_message, .gone = jobs_gone, .ended = worker_ended, .context = jobs};
-    jobs->events = events_create(server->config->max_connections / SPD_STREAM_SHARE);
+    jobs->events = events_create();
     jobs->ledger = jobs->events != NULL ? ledger_create(server, wake_up, jobs) : NULL;
     /* The running program itself, even when its file was replaced by an update meanwhile. */
     if (jobs->ledger != NULL)

@@ -12,6 +12,7 @@
 #include "jobs/jobs.h"
 #include "life/life.h"
 #include "life/notify.h"
+#include "net/accounts.h"
 #include "net/connections.h"
 #include "net/sockets.h"
 #include "observe/log.h"
@@ -355,6 +356,20 @@ static void tell_walls(const struct sandbox_walls *walls)
     LOG(sandbox_is_whole(walls) ? LOG_INFO : LOG_WARNING, "sandbox", log_s("walls", up), log_s("missing", missing));
 }
 
+/* What tenants share. How many connections and files there are is known when there are descriptors (net/connections.h). */
+static bool open_accounts(struct server *server, struct problem *problem)
+{
+    server->accounts = accounts_create(server->auth);
+    if (server->accounts == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
+    accounts_set_whole(server->accounts, ACCOUNT_DECODERS, SPD_MAX_DECODERS);
+    accounts_set_whole(server->accounts, ACCOUNT_ENCODERS, SPD_MAX_ENCODERS);
+    accounts_set_whole(server->accounts, ACCOUNT_BODY_BYTES, SPD_BODIES_BYTES);
+    accounts_set_whole(server->accounts, ACCOUNT_ANSWER_BYTES, SPD_SENT_BYTES);
+    accounts_set_whole(server->accounts, ACCOUNT_LINGERING, SPD_MAX_LINGERING - SPD_MAX_LINGERING / SPD_UNKNOWN_SHARE);
+    return true;
+}
+
 static bool start(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
@@ -367,8 +382,9 @@ static bool start(struct daemon *daemon, struct problem *problem)
     if (daemon->server.metrics == NULL || daemon->server.answers == NULL || daemon->server.indexes == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     return choose_name(&daemon->server, problem) && auth_create(config, &daemon->server.auth, problem) &&
-           open_folder(&daemon->server, problem) && open_store(daemon, problem) &&
-           files_make_temporary(config->data, daemon->server.owner, problem) && start_parts(daemon, problem);
+           open_accounts(&daemon->server, problem) && open_folder(&daemon->server, problem) &&
+           open_store(daemon, problem) && files_make_temporary(config->data, daemon->server.owner, problem) &&
+           start_parts(daemon, problem);
 }
 
 static int run(struct daemon *daemon)
@@ -389,6 +405,7 @@ static int run(struct daemon *daemon)
     blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */
     jobs_destroy(daemon->server.jobs);
+    accounts_destroy(daemon->server.accounts);
     auth_destroy(daemon->server.auth);
     answers_destroy(daemon->server.answers);
     indexes_destroy(daemon->server.indexes);

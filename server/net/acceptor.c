@@ -77,6 +77,9 @@ static void hand_over(struct acceptor *acceptor, const struct acceptor_port *por
 {
     int on = 1;
     switch (connections_admit(acceptor->server->connections, fd, address, port->admin)) {
+    case ADMISSION_PUSHED:
+        metrics_connection(acceptor->server->metrics, "pushed out");
+        /* fall through */
     case ADMISSION_GRANTED:
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* no matter for other sockets */
         metrics_connection(acceptor->server->metrics, "accepted");

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "net/lingering.h"
 #include "net/rate.h"
 #include "net/sockets.h"
 #include "net/tls.h"
@@ -27,160 +28,27 @@ struct peer {
 /* One for each descriptor that a connection may have. */
 struct connection {
     bool open, admin, expects_body, in_request;
+    bool pushed_out;                    /* it is being closed and does not count any more */
+    struct account *account;            /* NULL: not known yet whose it is */
     struct peer *peer;                  /* NULL: not counted by address */
+    uint64_t turn;                      /* grows: when it came, or its last request ended */
     uint64_t deadline_ms;               /* 0: a request is in progress */
     uint64_t window_ms;                 /* since when its rate is watched; 0: it is not */
     uint64_t window_bytes, first_bytes; /* at the begin of this window, and of the first one */
 };
 
-struct lingering {
-    struct connections *owner;
-    uv_tcp_t socket;
-    uint64_t deadline_ms, bytes;
-    struct lingering *next;
-};
-
 struct connections {
-    uv_loop_t *loop;
-    uv_async_t wake;
-    pthread_mutex_t mutex;    /* guards the members up to the next blank line */
+    struct lingering *lingering;
+    pthread_mutex_t mutex;    /* guards the rest */
     struct connection *table; /* by descriptor */
     int table_size, highest;  /* descriptors from `highest` up were never used */
     unsigned count, admin_count, limit, peer_limit;
+    unsigned unknown, unknown_limit; /* connections without an account */
+    unsigned pushed_out;
+    uint64_t turn;
     struct peer *peers[PEER_BUCKETS];
     uint64_t seed;
-    int adopted[SPD_MAX_LINGERING]; /* sockets that the main thread shall take */
-    unsigned adopted_count, lingering_count;
-    bool stopped;
-
-    struct lingering *lingering; /* main thread */
-    char discard[16 * 1024];
 };
-
-/* ---- lingering, in the main thread ---- */
-
-static void unlink_lingering(struct lingering *lingering)
-{
-    struct lingering **at = &lingering->owner->lingering;
-    while (*at != NULL && *at != lingering)
-        at = &(*at)->next;
-    if (*at == lingering)
-        *at = lingering->next;
-}
-
-static void closed_lingering(uv_handle_t *handle)
-{
-    struct lingering *lingering = handle->data;
-    struct connections *connections = lingering->owner;
-    (void)pthread_mutex_lock(&connections->mutex);
-    connections->lingering_count--;
-    (void)pthread_mutex_unlock(&connections->mutex);
-    free(lingering);
-}
-
-static void close_lingering(struct lingering *lingering)
-{
-    if (uv_is_closing((uv_handle_t *)&lingering->socket))
-        return;
-    unlink_lingering(lingering);
-    uv_close((uv_handle_t *)&lingering->socket, closed_lingering);
-}
-
-static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
-{
-    (void)suggested;
-    struct lingering *lingering = handle->data;
-    *buf = uv_buf_init(lingering->owner->discard, sizeof lingering->owner->discard);
-}
-
-static void discarded(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
-{
-    (void)buf;
-    struct lingering *lingering = stream->data;
-    if (count > 0)
-        lingering->bytes += (uint64_t)count;
-    if (count < 0 || lingering->bytes > SPD_LINGER_BYTES)
-        close_lingering(lingering);
-}
-
-static void adopt(struct connections *connections, int fd)
-{
-    struct lingering *lingering = calloc(1, sizeof *lingering);
-    if (lingering == NULL || uv_tcp_init(connections->loop, &lingering->socket) != 0) {
-        free(lingering);
-        (void)close(fd);
-        (void)pthread_mutex_lock(&connections->mutex);
-        connections->lingering_count--;
-        (void)pthread_mutex_unlock(&connections->mutex);
-        return;
-    }
-    lingering->owner = connections;
-    lingering->socket.data = lingering;
-    lingering->deadline_ms = server_now_ms() + SPD_LINGER_SECONDS * 1000;
-    lingering->next = connections->lingering;
-    connections->lingering = lingering;
-    if (uv_tcp_open(&lingering->socket, fd) != 0) {
-        (void)close(fd);
-        close_lingering(lingering);
-        return;
-    }
-    if (uv_read_start((uv_stream_t *)&lingering->socket, give_buffer, discarded) != 0)
-        close_lingering(lingering);
-}
-
-static void woken(uv_async_t *async)
-{
-    struct connections *connections = async->data;
-    int fds[SPD_MAX_LINGERING];
-    (void)pthread_mutex_lock(&connections->mutex);
-    unsigned count = connections->adopted_count;
-    memcpy(fds, connections->adopted, count * sizeof fds[0]);
-    connections->adopted_count = 0;
-    (void)pthread_mutex_unlock(&connections->mutex);
-    for (unsigned i = 0; i < count; i++)
-        adopt(connections, fds[i]);
-}
-
-struct connections *connections_create(uv_loop_t *loop)
-{
-    struct connections *connections = calloc(1, sizeof *connections);
-    if (connections == NULL)
-        return NULL;
-    connections->loop = loop;
-    if (uv_async_init(loop, &connections->wake, woken) != 0) {
-        free(connections);
-        return NULL;
-    }
-    connections->wake.data = connections;
-    (void)pthread_mutex_init(&connections->mutex, NULL);
-    return connections;
-}
-
-void connections_stop(struct connections *connections)
-{
-    (void)pthread_mutex_lock(&connections->mutex);
-    connections->stopped = true;
-    (void)pthread_mutex_unlock(&connections->mutex);
-    woken(&connections->wake);
-    while (connections->lingering != NULL)
-        close_lingering(connections->lingering);
-    uv_close((uv_handle_t *)&connections->wake, NULL);
-}
-
-void connections_destroy(struct connections *connections)
-{
-    if (connections == NULL)
-        return;
-    for (size_t i = 0; i < PEER_BUCKETS; i++) {
-        for (struct peer *peer = connections->peers[i], *next; peer != NULL; peer = next) {
-            next = peer->next;
-            free(peer);
-        }
-    }
-    (void)pthread_mutex_destroy(&connections->mutex);
-    free(connections->table);
-    free(connections);
-}
 
 /* ---- time ---- */
 
@@ -232,16 +100,12 @@ void connections_tick(struct connections *connections, uint64_t now_ms)
             look_at(c, fd, now_ms);
     }
     (void)pthread_mutex_unlock(&connections->mutex);
-    for (struct lingering *l = connections->lingering, *next; l != NULL; l = next) {
-        next = l->next;
-        if (l->deadline_ms < now_ms)
-            close_lingering(l);
-    }
+    lingering_tick(connections->lingering, now_ms);
 }
 
 /* ---- admission ---- */
 
-unsigned connections_limit(struct connections *connections, unsigned wanted)
+unsigned connections_limit(struct connections *connections, unsigned wanted, bool asks, struct accounts *accounts)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < SPD_MIN_DESCRIPTORS)
@@ -260,6 +124,12 @@ unsigned connections_limit(struct connections *connections, unsigned wanted)
     connections->table_size = size;
     connections->limit = allowed;
     connections->peer_limit = allowed / SPD_PEER_SHARE > 0 ? allowed / SPD_PEER_SHARE : 1;
+    connections->unknown_limit = asks && allowed > SPD_UNKNOWN_SHARE ? allowed / SPD_UNKNOWN_SHARE : allowed;
+    const uint64_t of_tenants = asks ? allowed - connections->unknown_limit : allowed, files = limit.rlim_cur - allowed;
+    accounts_set_whole(accounts, ACCOUNT_CONNECTIONS, of_tenants);
+    accounts_set_whole(accounts, ACCOUNT_STREAMS, of_tenants / SPD_STREAM_SHARE);
+    accounts_set_whole(accounts, ACCOUNT_FILES,
+                       files > 2 * SPD_OWN_DESCRIPTORS ? files - SPD_OWN_DESCRIPTORS : files / 2);
     return allowed;
 }
 
@@ -279,19 +149,63 @@ static struct peer **find_peer(struct connections *connections, const unsigned c
 }
 
 /* The mutex is held. */
-static void release_slot(struct connections *connections, struct connection *c)
+static void forget_peer(struct connections *connections, struct connection *c)
 {
     struct peer *peer = c->peer;
-    if (peer != NULL && --peer->count == 0) {
-        struct peer **at = find_peer(connections, peer->key);
-        *at = peer->next;
-        free(peer);
-    }
+    c->peer = NULL;
+    if (peer == NULL || --peer->count > 0)
+        return;
+    struct peer **at = find_peer(connections, peer->key);
+    *at = peer->next;
+    free(peer);
+}
+
+/* The mutex is held. */
+static void release_slot(struct connections *connections, struct connection *c)
+{
+    forget_peer(connections, c);
     if (c->admin)
         connections->admin_count--;
+    else if (c->pushed_out)
+        connections->pushed_out--;
     else
         connections->count--;
+    if (!c->admin && !c->pushed_out && c->account == NULL)
+        connections->unknown--;
+    account_give_back(c->account, ACCOUNT_CONNECTIONS, 1);
+    account_close(c->account, NULL);
     *c = (struct connection){0};
+}
+
+/* The mutex is held. Of the connections without an account the one that has been silent longest; NULL: there is none. */
+static struct connection *find_silent(struct connections *connections)
+{
+    struct connection *found = NULL;
+    for (int fd = 0; fd < connections->highest; fd++) {
+        struct connection *c = &connections->table[fd];
+        if (c->open && !c->admin && !c->pushed_out && c->account == NULL &&
+            (found == NULL || (c->in_request == found->in_request ? c->turn < found->turn : found->in_request)))
+            found = c;
+    }
+    return found;
+}
+
+/* The mutex is held. Makes room for one more connection. False when there is none. */
+static bool make_room(struct connections *connections, bool *ret_pushed)
+{
+    *ret_pushed = false;
+    if (connections->count < connections->limit && connections->unknown < connections->unknown_limit)
+        return true;
+    struct connection *silent = connections->pushed_out < SPD_MAX_PUSHED_OUT ? find_silent(connections) : NULL;
+    if (silent == NULL)
+        return false;
+    (void)shutdown((int)(silent - connections->table), SHUT_RDWR);
+    silent->pushed_out = *ret_pushed = true;
+    silent->deadline_ms = 0;
+    connections->pushed_out++;
+    connections->unknown--;
+    connections->count--;
+    return true;
 }
 
 /* The mutex is held. Counts a connection of this address; one that cannot be told from others is not limited. */
@@ -315,29 +229,44 @@ static enum admission count_peer(struct connections *connections, struct connect
     return ADMISSION_GRANTED;
 }
 
+/* The mutex is held. */
+static void begin(struct connections *connections, struct connection *c, bool admin)
+{
+    const int fd = (int)(c - connections->table);
+    c->open = true;
+    c->admin = admin;
+    c->turn = ++connections->turn;
+    c->deadline_ms = server_now_ms() + SPD_HEADER_SECONDS * 1000;
+    if (admin) {
+        connections->admin_count++;
+    } else {
+        connections->count++;
+        connections->unknown++;
+    }
+    if (fd >= connections->highest)
+        connections->highest = fd + 1;
+}
+
 enum admission connections_admit(struct connections *connections, int fd, const struct sockaddr *address, bool admin)
 {
     enum admission admission = ADMISSION_FULL;
+    bool pushed = false;
     (void)pthread_mutex_lock(&connections->mutex);
     struct connection *c = fd < connections->table_size ? &connections->table[fd] : NULL;
     if (c != NULL && c->open) /* the library dropped it without a word, for want of memory */
         release_slot(connections, c);
-    if (c != NULL &&
-        (admin ? connections->admin_count < SPD_MAX_ADMIN_CONNECTIONS : connections->count < connections->limit))
-        admission = admin ? ADMISSION_GRANTED : count_peer(connections, c, address);
-    if (admission == ADMISSION_GRANTED) {
-        c->open = true;
-        c->admin = admin;
-        c->deadline_ms = server_now_ms() + SPD_HEADER_SECONDS * 1000;
-        if (admin)
-            connections->admin_count++;
-        else
-            connections->count++;
-        if (fd >= connections->highest)
-            connections->highest = fd + 1;
+    if (c != NULL && admin && connections->admin_count < SPD_MAX_ADMIN_CONNECTIONS)
+        admission = ADMISSION_GRANTED;
+    else if (c != NULL && !admin)
+        admission = count_peer(connections, c, address);
+    if (admission == ADMISSION_GRANTED && !admin && !make_room(connections, &pushed)) {
+        forget_peer(connections, c);
+        admission = ADMISSION_FULL;
     }
+    if (admission == ADMISSION_GRANTED)
+        begin(connections, c, admin);
     (void)pthread_mutex_unlock(&connections->mutex);
-    return admission;
+    return pushed ? ADMISSION_PUSHED : admission;
 }
 
 void connections_forget(struct connections *connections, int fd)
@@ -346,6 +275,41 @@ void connections_forget(struct connections *connections, int fd)
     if (connections->table[fd].open)
         release_slot(connections, &connections->table[fd]);
     (void)pthread_mutex_unlock(&connections->mutex);
+}
+
+/* ---- life ---- */
+
+struct connections *connections_create(uv_loop_t *loop)
+{
+    struct connections *connections = calloc(1, sizeof *connections);
+    if (connections == NULL)
+        return NULL;
+    connections->lingering = lingering_create(loop);
+    if (connections->lingering == NULL) {
+        free(connections);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&connections->mutex, NULL);
+    return connections;
+}
+
+void connections_stop(struct connections *connections)
+{
+    lingering_stop(connections->lingering);
+}
+
+void connections_destroy(struct connections *connections)
+{
+    if (connections == NULL)
+        return;
+    for (int fd = 0; fd < connections->highest; fd++) { /* the library may drop one without a word */
+        if (connections->table[fd].open)
+            release_slot(connections, &connections->table[fd]);
+    }
+    lingering_destroy(connections->lingering);
+    (void)pthread_mutex_destroy(&connections->mutex);
+    free(connections->table);
+    free(connections);
 }
 
 /* ---- HTTP threads ---- */
@@ -374,6 +338,26 @@ void connections_request_started(struct connections *connections, struct MHD_Con
         c->expects_body = false;
     }
     (void)pthread_mutex_unlock(&connections->mutex);
+}
+
+bool connections_identified(struct connections *connections, struct MHD_Connection *connection, struct account *account,
+                            struct problem *problem)
+{
+    bool ok = true;
+    (void)pthread_mutex_lock(&connections->mutex);
+    struct connection *c = entry_of(connections, connection);
+    if (c != NULL && !c->admin && !c->pushed_out && c->account != account) {
+        ok = account_charge(account, ACCOUNT_CONNECTIONS, 1, problem);
+        if (ok && c->account == NULL)
+            connections->unknown--;
+        if (ok) {
+            account_give_back(c->account, ACCOUNT_CONNECTIONS, 1);
+            account_close(c->account, NULL);
+            c->account = account_open_again(account);
+        }
+    }
+    (void)pthread_mutex_unlock(&connections->mutex);
+    return ok;
 }
 
 void connections_body(struct connections *connections, struct MHD_Connection *connection, bool expected)
@@ -406,37 +390,29 @@ void connections_notify(void *context, struct MHD_Connection *connection, void *
 
 void connections_linger(struct connections *connections, int fd)
 {
-    bool taken = false;
     (void)shutdown(fd, SHUT_WR);
-    (void)pthread_mutex_lock(&connections->mutex);
-    if (!connections->stopped && connections->lingering_count < SPD_MAX_LINGERING) {
-        connections->adopted[connections->adopted_count++] = fd;
-        connections->lingering_count++;
-        taken = true;
-    }
-    (void)pthread_mutex_unlock(&connections->mutex);
-    if (taken)
-        (void)uv_async_send(&connections->wake);
-    else
-        (void)close(fd);
+    lingering_take(connections->lingering, fd, NULL);
 }
 
 void connections_request_ended(struct connections *connections, struct MHD_Connection *connection, bool linger)
 {
+    struct account *account = NULL;
     (void)pthread_mutex_lock(&connections->mutex);
     struct connection *c = entry_of(connections, connection);
     if (c != NULL) {
+        c->turn = ++connections->turn;
         c->deadline_ms = server_now_ms() + SPD_HEADER_SECONDS * 1000;
         c->in_request = c->expects_body = false;
+        account = linger && c->account != NULL ? account_open_again(c->account) : NULL;
     }
     (void)pthread_mutex_unlock(&connections->mutex);
-    if (!linger)
-        return;
-    int fd = socket_of(connection), copy = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-    if (copy < 0)
-        return;
-    tls_say_goodbye(connection);
-    connections_linger(connections, copy);
+    int fd = linger ? socket_of(connection) : -1, copy = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (copy >= 0) {
+        tls_say_goodbye(connection);
+        (void)shutdown(copy, SHUT_WR);
+        lingering_take(connections->lingering, copy, account);
+    }
+    account_close(account, NULL);
 }
 
 unsigned connections_count(struct connections *connections)

@@ -89,7 +89,7 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     struct problem problem = {0};
     struct stream stream;
     char digest[DERIVED_DIGEST_SIZE];
-    if (!derived_open(request->server, asking->id, asking->output, "RESULT_DAMAGED", &stream, digest, &problem))
+    if (!derived_open(request, asking->id, asking->output, "RESULT_DAMAGED", &stream, digest, &problem))
         return respond_problem(request, &problem);
     return respond_stream(request, 200, asking->type, &stream, digest);
 }

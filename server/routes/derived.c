@@ -12,10 +12,8 @@
 #include "util/text.h"
 
 struct derived {
-    struct server *server;
     struct sp_splice *splice; /* or */
     struct sp_recipe *recipe;
-    size_t counted; /* of server->loaded_splice_bytes */
     int blob;
 };
 
@@ -63,7 +61,6 @@ static void free_derived(void *context)
         (void)close(derived->blob);
     sp_splice_destroy(derived->splice);
     sp_recipe_destroy(derived->recipe);
-    (void)atomic_fetch_sub(&derived->server->loaded_splice_bytes, derived->counted);
     free(derived);
 }
 
@@ -84,7 +81,7 @@ static bool digest(const char *model, const void *bytes, size_t size, char *ret_
 static bool is_plausible(int fd, uint64_t size, uint64_t blob_size)
 {
     char magic[8];
-    uint64_t most = SPD_MAX_LOADED_SPLICES;
+    uint64_t most = SPD_SENT_BYTES;
     if (blob_size < (most - SPD_MADE_BYTES) / SPD_MADE_PER_BYTE)
         most = SPD_MADE_BYTES + blob_size * SPD_MADE_PER_BYTE;
     return size >= sizeof magic && size <= most && files_read_at(fd, 0, magic, sizeof magic) &&
@@ -106,19 +103,20 @@ static bool load(struct derived *derived, const void *bytes, size_t size, uint64
                      : sp_splice_original_size(derived->splice) == blob_size;
 }
 
-/* Reads the file; its size counts against what all downloads together may hold. */
+/* Whether the file is one that is read, and there is memory for it. */
+static bool admit(struct request *request, int fd, uint64_t size, uint64_t blob_size, const char *model,
+                  struct problem *problem)
+{
+    if (is_plausible(fd, size, blob_size))
+        return request_charge(request, ACCOUNT_ANSWER_BYTES, size, problem);
+    LOG(LOG_ERROR, "stored result damaged", log_s("model", model), log_i("bytes", (int64_t)size));
+    return false;
+}
+
+/* Reads the file. */
 static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, const char *model,
                       char *ret_digest, struct problem *problem)
 {
-    if (!is_plausible(fd, size, blob_size)) {
-        LOG(LOG_ERROR, "stored result damaged", log_s("model", model), log_i("bytes", (int64_t)size));
-        return false;
-    }
-    size_t held = atomic_fetch_add(&derived->server->loaded_splice_bytes, (size_t)size) + (size_t)size;
-    derived->counted = (size_t)size;
-    if (held > SPD_MAX_LOADED_SPLICES)
-        return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_LOADED_SPLICES", SPD_MAX_LOADED_SPLICES, (int64_t)held,
-                                 "Too many downloads of large plans run at this moment; try again later.");
     void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
     if (bytes == NULL)
         return problem_no_memory(problem);
@@ -136,21 +134,20 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
     return ok;
 }
 
-bool derived_open(struct server *server, const char *model, const char *path, const char *damaged,
+bool derived_open(struct request *request, const char *model, const char *path, const char *damaged,
                   struct stream *ret_stream, char *ret_digest, struct problem *problem)
 {
     uint64_t size = 0, blob_size = 0;
-    struct derived *derived = calloc(1, sizeof *derived);
+    struct derived *derived = request_charge(request, ACCOUNT_FILES, 1, problem) ? calloc(1, sizeof *derived) : NULL;
     if (derived == NULL)
         return problem_no_memory(problem);
-    derived->server = server;
     char name[STORE_BLOB_SIZE];
-    if (store_find_blob(server->store, NULL, model, name) == STORE_ERROR) {
+    if (store_find_blob(request->server->store, NULL, model, name) == STORE_ERROR) {
         free(derived);
         return problem_set(problem, 503, "STORE_UNAVAILABLE",
                            "The store does not answer at the moment; try again later.");
     }
-    char *blob = files_blob(server->config->data, name);
+    char *blob = files_blob(request->server->config->data, name);
     derived->blob = files_open_read(blob, &blob_size);
     int error = errno;
     free(blob);
@@ -159,7 +156,8 @@ bool derived_open(struct server *server, const char *model, const char *path, co
         fd = files_open_read(path, &size);
         error = errno;
     }
-    bool ok = fd >= 0 ? read_file(derived, fd, size, blob_size, model, ret_digest, problem)
+    bool ok = fd >= 0 ? admit(request, fd, size, blob_size, model, problem) &&
+                            read_file(derived, fd, size, blob_size, model, ret_digest, problem)
                       : problem_of_stored(problem, error, damaged, "the stored result or its model");
     if (fd >= 0)
         (void)close(fd);

@@ -52,6 +52,8 @@ static enum verdict answer_finished(struct request *request, const struct plan_r
 static enum verdict answer_stream(struct request *request, const struct plan_row *row, uint64_t last_id)
 {
     struct problem problem = {0};
+    if (!request_charge(request, ACCOUNT_STREAMS, 1, &problem))
+        return respond_problem(request, &problem);
     struct event_stream *stream = events_open(jobs_events(request->server->jobs), request->connection, row,
                                               last_id < EVENT_LAST ? last_id : 0, &problem);
     if (stream == NULL)

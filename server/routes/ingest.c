@@ -99,7 +99,9 @@ enum verdict ingest_begin(struct request *request)
         return respond_problem(request, &problem);
     request->body_kind = BODY_MODEL;
     request->upload =
-        upload_create(request->server->config, request->server->owner, request->principal.tenant, &problem);
+        request_charge(request, ACCOUNT_FILES, 1, &problem)
+            ? upload_create(request->server->config, request->server->owner, request->principal.tenant, &problem)
+            : NULL;
     return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
 }
 
@@ -199,6 +201,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     ingest->publishes = publishes && blobs_are_remote(request->server->blobs);
     if (!upload_finish(request->upload, ingest->id, &problem))
         return respond_problem(request, &problem);
+    request_give_back(request, ACCOUNT_FILES);
     metrics_upload(request->server->metrics, upload_size(request->upload));
     char blob[STORE_BLOB_SIZE];
     enum store_found found = store_find_blob(request->server->store, request->principal.tenant, ingest->id, blob);

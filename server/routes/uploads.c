@@ -236,7 +236,8 @@ enum verdict upload_part_begin(struct request *request)
     const enum verdict verdict = find(request, &taking->row);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    if (!check_headers(request, &taking->row, &offset, &problem) || !folder_look(request->server->folder, &problem))
+    if (!check_headers(request, &taking->row, &offset, &problem) || !folder_look(request->server->folder, &problem) ||
+        !request_charge(request, ACCOUNT_FILES, 1, &problem))
         return respond_problem(request, &problem);
     request->part =
         part_open(request->server->config->data, taking->row.id, (uint64_t)taking->row.bytes, offset, &have, &problem);

@@ -192,7 +192,7 @@ class Waiting(DaemonCase):
     def test_too_many(self):
         streams = [Stream(self.daemon, self.queued) for _ in range(710)]
         refused = [stream for stream in streams if stream.status != 200]
-        self.assertEqual([stream.status for stream in refused], [503] * 10)
+        self.assertEqual([stream.status for stream in refused], [429] * 10)
         for stream in streams:
             stream.connection.close()
             stream.answer.close()

@@ -85,7 +85,7 @@ static void progress(struct events *events, const char *phase, double best_secon
 
 Test(events, a_stream_begins_with_how_things_are)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     struct event_stream *stream = open_stream(events, 0);
     bool end;
     const char *text = read_all(stream, 7, &end);
@@ -108,7 +108,7 @@ Test(events, a_stream_begins_with_how_things_are)
 
 Test(events, better_plans_are_told_at_once)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     bool end;
     events_begin(events, PLAN);
     progress(events, "search", 0);
@@ -127,7 +127,7 @@ Test(events, better_plans_are_told_at_once)
 
 Test(events, who_comes_back_goes_on_behind_its_last_event)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     bool end;
     events_begin(events, PLAN);
     struct event_stream *stream = open_stream(events, 0);
@@ -149,7 +149,7 @@ Test(events, who_comes_back_goes_on_behind_its_last_event)
 
 Test(events, what_is_lost_is_summed_up)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     bool end;
     events_begin(events, PLAN);
     struct event_stream *stream = open_stream(events, 0);
@@ -172,7 +172,7 @@ Test(events, what_is_lost_is_summed_up)
 /* The last event of a plan that ended so, as a stream gets it; static. */
 static const char *last_of(const struct plan_row *row)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     bool end;
     events_begin(events, PLAN);
     struct event_stream *stream = open_stream(events, 0);
@@ -200,25 +200,9 @@ Test(events, each_end_is_told_once)
     cr_expect_not_null(strstr(last_of(NULL), "event: error\ndata: {\"status\":404,"));
 }
 
-Test(events, there_are_so_many_streams)
-{
-    struct events *events = events_create(2);
-    struct event_stream *streams[] = {open_stream(events, 0), open_stream(events, 0)};
-    struct problem problem = {0};
-    cr_expect_null(events_open(events, NULL, &queued, 0, &problem));
-    cr_expect_str_eq(problem.code, "BUSY");
-    cr_expect_eq(problem.limit_value, 2);
-    event_stream_close(streams[0]);
-    streams[0] = open_stream(events, 0);
-    cr_expect_eq(events_count(events), 2);
-    event_stream_close(streams[0]);
-    event_stream_close(streams[1]);
-    events_destroy(events);
-}
-
 Test(events, a_daemon_that_stops_says_so)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     struct event_stream *stream = open_stream(events, 0);
     struct problem problem = {0};
     bool end;
@@ -241,7 +225,7 @@ static void note_plan(void *context, const char *plan)
 
 Test(events, only_what_somebody_needs_is_kept)
 {
-    struct events *events = events_create(4);
+    struct events *events = events_create();
     unsigned all = 0, elsewhere = 0;
     bool end;
     struct event_stream *stream = open_stream(events, 0);
