@@ -166,6 +166,15 @@ enum verdict held_model(struct request *request, const char *id, enum verdict (*
     return bring(request, &file, 1, false, step);
 }
 
+enum verdict held_inspection(struct request *request, const struct model_row *row,
+                             enum verdict (*step)(struct request *request))
+{
+    if (row->inspection_sha256[0] == '\0')
+        return VERDICT_GO_ON;
+    const struct blob_file file = blobs_inspection(row->inspection, row->inspection_sha256);
+    return bring(request, &file, 1, false, step);
+}
+
 enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,
                          enum verdict (*step)(struct request *request))
 {

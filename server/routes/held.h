@@ -23,6 +23,10 @@ void held_send(struct request *request, struct errand *errand, const char (*othe
 /* The file of a model. Also VERDICT_GO_ON when the request may not see it. */
 enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request));
 
+/* What is said of a model when it is stored. */
+enum verdict held_inspection(struct request *request, const struct model_row *row,
+                             enum verdict (*step)(struct request *request));
+
 /* A file of a plan that has a result. Also VERDICT_GO_ON when the row names none, and when the plan is gone: then the
    file in the data folder tells. */
 enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,

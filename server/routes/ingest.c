@@ -136,7 +136,8 @@ static bool add_files(struct request *request, struct ingest *ingest, struct mod
     bool replaces = false;
     store_blob_name(row->id, row->number, name);
     if (!look_at_blob(server, row, &replaces, problem) ||
-        !blobs_publish(server->blobs, name, upload_path(request->upload), ingest->output, problem))
+        !blobs_publish(server->blobs, name, upload_path(request->upload), ingest->output, row->inspection_sha256,
+                       problem))
         return false;
     upload_keep(request->upload);
     enum store_added added = store_add_model(server->store, row, replaces, &quota, problem);

@@ -32,9 +32,13 @@ static enum verdict stored_unreadable(struct request *request, int error, const 
 }
 
 /* Sends the stored inspection of this tenant. */
-static enum verdict send_inspection(struct request *request, int status, const struct model_row *row, const char *etag)
+static enum verdict send_inspection(struct request *request, int status, const struct model_row *row, const char *etag,
+                                    enum verdict (*step)(struct request *request))
 {
     uint64_t size;
+    enum verdict verdict = held_inspection(request, row, step);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     char *path = files_inspection(request->server->config->data, row->tenant, row->inspection);
     int fd = files_open_read(path, &size);
     const int error = errno;
@@ -57,8 +61,11 @@ static enum verdict upload_done(struct request *request)
     enum store_found found = store_get_model(request->server->store, request->principal.tenant, id, &row);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
+    unsigned headers = request->header_count;
     request_add_header(request, "Location", "/v1/models/%s", id);
-    enum verdict verdict = send_inspection(request, is_new ? 201 : 200, &row, NULL);
+    enum verdict verdict = send_inspection(request, is_new ? 201 : 200, &row, NULL, upload_done);
+    if (verdict == VERDICT_SUSPENDED)
+        request->header_count = headers;
     store_release_model(&row);
     return verdict;
 }
@@ -119,7 +126,7 @@ enum verdict model_get_finish(struct request *request)
     char etag[MODEL_ETAG_SIZE];
     write_etag(&row, etag);
     request->modified = row.created_at;
-    enum verdict verdict = send_inspection(request, 200, &row, etag);
+    enum verdict verdict = send_inspection(request, 200, &row, etag, model_get_finish);
     store_release_model(&row);
     return verdict;
 }

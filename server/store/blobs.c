@@ -60,6 +60,14 @@ struct blob_file blobs_model(const char *blob)
     return file;
 }
 
+struct blob_file blobs_inspection(const char *inspection, const char *sha256)
+{
+    struct blob_file file = {.damaged = "MODEL_DAMAGED", .what = "the stored inspection of this model"};
+    (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s.json", inspection, inspection + 2);
+    (void)snprintf(file.sha256, sizeof file.sha256, "%s", sha256);
+    return file;
+}
+
 /* ---- sending ---- */
 
 static bool send_file(struct blobs *blobs, const struct blob_file *file, const char *path, struct problem *problem)
@@ -114,28 +122,48 @@ bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_
     return found != S3_FAILED;
 }
 
+/* Sends what is said of a model, whose hash is not known yet. */
+static bool send_inspection(struct blobs *blobs, const char *name, const char *path, char ret_sha256[65],
+                            struct problem *problem)
+{
+    uint64_t size = 0;
+    const int fd = files_open_read(path, &size);
+    if (fd < 0 || !files_hash(fd, size, ret_sha256)) {
+        (void)problem_from_errno(problem, errno, "Reading a file for the object store");
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    const struct blob_file file = blobs_inspection(name, ret_sha256);
+    const bool ok = s3_put(blobs->s3, file.key, fd, size, file.sha256, problem);
+    (void)close(fd);
+    return ok;
+}
+
 bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
-                   struct problem *problem)
+                   char ret_sha256[65], struct problem *problem)
 {
     struct stat info = {0};
     const struct blob_file file = blobs_model(name);
+    ret_sha256[0] = '\0';
     if (blobs->s3 == NULL)
         return files_publish(blobs->data, name, upload, inspection, problem);
     (void)stat(upload, &info);
-    if (!send_file(blobs, &file, upload, problem) || !files_publish(blobs->data, name, upload, inspection, problem))
+    if (!send_file(blobs, &file, upload, problem) || !send_inspection(blobs, name, inspection, ret_sha256, problem) ||
+        !files_publish(blobs->data, name, upload, inspection, problem))
         return false;
     cache_added(&blobs->cache, (uint64_t)info.st_size);
     return true;
 }
 
-/* What the key of a model's file means; false when it is that of another one. */
+/* What the key of a model's file or inspection means; false when it is that of another one. */
 static bool read_key(const char *key, struct files_name *ret)
 {
     char prefix[3] = "";
     if (strncmp(key, "blobs/", 6) != 0 || strlen(key) <= 9 || key[8] != '/')
         return false;
     (void)snprintf(prefix, sizeof prefix, "%.2s", key + 6);
-    return files_read_blob_name(prefix, key + 9, ret) && ret->file == FILE_BLOB;
+    return files_read_blob_name(prefix, key + 9, ret);
 }
 
 /* For the cache: a copy goes when the object is there. That of a model is sent when it is not. */
@@ -146,7 +174,7 @@ static bool may_go(void *context, const char *key)
     struct files_name of;
     struct blob_file file = {0};
     const enum s3_found found = find(blobs, key, &problem);
-    if (found != S3_MISSING || !read_key(key, &of))
+    if (found != S3_MISSING || !read_key(key, &of) || of.file != FILE_BLOB)
         return found == S3_FOUND;
     (void)snprintf(file.key, sizeof file.key, "%s", key);
     (void)snprintf(file.sha256, sizeof file.sha256, "%s", of.id);
@@ -276,7 +304,7 @@ static bool sweep_object(void *context, const char *key)
     struct blobs *blobs = sweep->blobs;
     struct files_name of;
     struct problem problem = {0};
-    if (read_key(key, &of) && store_names(blobs->store, of.id, of.number, FILE_BLOB) == STORE_NOT_FOUND) {
+    if (read_key(key, &of) && store_names(blobs->store, of.id, of.number, of.file) == STORE_NOT_FOUND) {
         if (sweep->id == NULL)
             LOG(LOG_INFO, "orphan removed", log_s("object", key));
         if (!s3_delete(blobs->s3, key, &problem))

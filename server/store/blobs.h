@@ -50,6 +50,7 @@ struct blob_file {
 };
 
 struct blob_file blobs_model(const char *blob); /* of a row */
+struct blob_file blobs_inspection(const char *inspection, const char *sha256);
 
 /* Whether the copy is kept. {0} holds nothing. */
 struct blob_hold {
@@ -70,9 +71,10 @@ bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
 /* Network: whether the blob is in the folder, with this size, or where they are remote in the object store. */
 bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem);
 
-/* Network: files_publish(), after the upload has become an object of this name when they are remote. */
+/* Network: files_publish(), after both files have become objects of this name when they are remote: then ret_sha256 is of
+   the inspection, else "". */
 bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
-                   struct problem *problem);
+                   char ret_sha256[65], struct problem *problem);
 
 /* Removes what the store does not name of a model's files: the files now, the objects soon. */
 void blobs_tidy(struct blobs *blobs, const char *id);

@@ -419,6 +419,27 @@ bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size)
     return true;
 }
 
+bool files_hash(int fd, uint64_t size, char ret_sha256[65])
+{
+    unsigned char block[64 * 1024], digest[32];
+    gnutls_hash_hd_t hash;
+    bool ok = true;
+    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0) {
+        errno = ENOMEM;
+        return false;
+    }
+    for (uint64_t at = 0; ok && at < size;) {
+        const size_t part = size - at < sizeof block ? (size_t)(size - at) : sizeof block;
+        ok = files_read_at(fd, at, block, part) && gnutls_hash(hash, block, part) == 0;
+        at += part;
+    }
+    const int error = errno;
+    gnutls_hash_deinit(hash, digest);
+    text_to_hex(digest, sizeof digest, ret_sha256);
+    errno = error;
+    return ok;
+}
+
 uint64_t files_free_bytes(const char *data)
 {
     struct statvfs info;

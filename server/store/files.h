@@ -81,5 +81,8 @@ int files_open_read(const char *path, uint64_t *ret_size);
 /* Reads exactly `size` bytes at an offset. False with errno, ENODATA when the file ends before. */
 bool files_read_at(int fd, uint64_t offset, void *bytes, size_t size);
 
+/* The SHA-256 of the first `size` bytes, in hexadecimal digits. False with errno. */
+bool files_hash(int fd, uint64_t size, char ret_sha256[65]);
+
 /* Bytes that an ordinary process may still write; UINT64_MAX when unknown. */
 uint64_t files_free_bytes(const char *data);

@@ -3,7 +3,7 @@
 
 #include "store/postgres.h"
 
-#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection"
+#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection, inspection_sha256"
 
 static bool read_model(const PGresult *rows, int index, struct model_row *row)
 {
@@ -17,6 +17,7 @@ static bool read_model(const PGresult *rows, int index, struct model_row *row)
     row->used_at = pg_int_at(rows, index, 6);
     store_blob_name(row->id, pg_int_at(rows, index, 7), row->blob);
     store_blob_name(row->id, pg_int_at(rows, index, 8), row->inspection);
+    pg_copy(row->inspection_sha256, sizeof row->inspection_sha256, pg_text_at(rows, index, 9));
     return row->name != NULL;
 }
 
@@ -52,13 +53,14 @@ static enum store_added check_quota(struct pg_call *call, const struct model_row
 static bool write_row(struct pg_call *call, const struct model_row *row, bool is_new, int64_t blob)
 {
     PGresult *rows =
-        is_new ? PG_QUERY(call,
-                          "INSERT INTO models (tenant, id, name, bytes, blob, inspection, created_at, used_at) "
-                          "VALUES ($1, $2, $3, $4, $5, $6, " PG_NOW ", " PG_NOW ")",
-                          pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes), pg_i(blob),
-                          pg_i(row->number))
-               : PG_QUERY(call, "UPDATE models SET inspection = $3 WHERE tenant = $1 AND id = $2", pg_s(row->tenant),
-                          pg_s(row->id), pg_i(row->number));
+        is_new
+            ? PG_QUERY(call,
+                       "INSERT INTO models (tenant, id, name, bytes, blob, inspection, inspection_sha256, created_at, "
+                       "used_at) VALUES ($1, $2, $3, $4, $5, $6, $7, " PG_NOW ", " PG_NOW ")",
+                       pg_s(row->tenant), pg_s(row->id), pg_s(row->name), pg_i(row->bytes), pg_i(blob),
+                       pg_i(row->number), pg_s(row->inspection_sha256))
+            : PG_QUERY(call, "UPDATE models SET inspection = $3, inspection_sha256 = $4 WHERE tenant = $1 AND id = $2",
+                       pg_s(row->tenant), pg_s(row->id), pg_i(row->number), pg_s(row->inspection_sha256));
     return pg_count(rows) >= 0;
 }
 

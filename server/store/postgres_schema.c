@@ -114,6 +114,9 @@ static const char *const migrations[] = {
 
     /* Which files of a plan's result an object store has. */
     "ALTER TABLE plans ADD COLUMN files text;",
+
+    /* The hash of an inspection that an object store has. */
+    "ALTER TABLE models ADD COLUMN inspection_sha256 text NOT NULL DEFAULT '';",
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -134,6 +134,9 @@ static const char *const migrations[] = {
 
     /* Which files of a plan's result an object store has. */
     "ALTER TABLE plans ADD COLUMN files TEXT;",
+
+    /* The hash of an inspection that an object store has. */
+    "ALTER TABLE models ADD COLUMN inspection_sha256 TEXT NOT NULL DEFAULT '';",
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

@@ -4,7 +4,7 @@
 #include "store/sqlite.h"
 #include "util/times.h"
 
-#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection"
+#define COLUMNS "seq, tenant, id, name, bytes, created_at, used_at, blob, inspection, inspection_sha256"
 
 static bool read_model(sqlite3_stmt *statement, struct model_row *row)
 {
@@ -20,6 +20,8 @@ static bool read_model(sqlite3_stmt *statement, struct model_row *row)
     row->used_at = sqlite3_column_int64(statement, 6);
     store_blob_name(row->id, sqlite3_column_int64(statement, 7), row->blob);
     store_blob_name(row->id, sqlite3_column_int64(statement, 8), row->inspection);
+    const char *sha256 = sqlite_column(statement, 9);
+    (void)snprintf(row->inspection_sha256, sizeof row->inspection_sha256, "%s", sha256 != NULL ? sha256 : "");
     return row->name != NULL && row->id[0] != '\0';
 }
 
@@ -44,8 +46,8 @@ static enum store_added insert_model(struct sqlite_store *store, const struct mo
                                      struct problem *problem)
 {
     sqlite3_stmt *statement =
-        sqlite_begin(store, "INSERT INTO models (tenant, id, name, bytes, created_at, used_at, blob, inspection) "
-                            "VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7)");
+        sqlite_begin(store, "INSERT INTO models (tenant, id, name, bytes, created_at, used_at, blob, inspection, "
+                            "inspection_sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8)");
     sqlite_text(statement, 1, row->tenant);
     sqlite_text(statement, 2, row->id);
     sqlite_text(statement, 3, row->name);
@@ -53,6 +55,7 @@ static enum store_added insert_model(struct sqlite_store *store, const struct mo
     sqlite_int(statement, 5, times_now());
     sqlite_int(statement, 6, blob);
     sqlite_int(statement, 7, row->number);
+    sqlite_text(statement, 8, row->inspection_sha256);
     return sqlite_run(store, statement, "adding a model", problem) >= 0 ? STORE_ADDED : STORE_FAILED;
 }
 
@@ -65,10 +68,12 @@ static int64_t count_rows(struct sqlite_store *store, const char *tenant, const 
 
 static enum store_added update_model(struct sqlite_store *store, const struct model_row *row, struct problem *problem)
 {
-    sqlite3_stmt *statement = sqlite_begin(store, "UPDATE models SET inspection = ?3 WHERE tenant = ?1 AND id = ?2");
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "UPDATE models SET inspection = ?3, inspection_sha256 = ?4 WHERE tenant = ?1 AND id = ?2");
     sqlite_text(statement, 1, row->tenant);
     sqlite_text(statement, 2, row->id);
     sqlite_int(statement, 3, row->number);
+    sqlite_text(statement, 4, row->inspection_sha256);
     return sqlite_run(store, statement, "naming a new inspection", problem) >= 0 ? STORE_EXISTS : STORE_FAILED;
 }
 

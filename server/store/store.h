@@ -59,6 +59,7 @@ struct model_row {
     int64_t number;                   /* store_add_model(): what store_reserve() gave */
     char blob[STORE_BLOB_SIZE];       /* which of the files with these bytes is the model's: files_blob() */
     char inspection[STORE_BLOB_SIZE]; /* and which inspection: files_inspection() */
+    char inspection_sha256[65];       /* of its bytes, where an object store has it; else "" */
 };
 
 /* An upload by parts (uploads/uploads.h). How much of it has come is the size of its file. */
@@ -203,7 +204,7 @@ void store_blob_name(const char *id, int64_t number, char ret_name[STORE_BLOB_SI
 /* ---- models ---- */
 
 /*
- * Adds a row of row->tenant, row->id, row->name, row->bytes, whose files have row->number; where the tenant has one, it
+ * Adds a row of row->tenant, row->id, row->name, row->bytes, row->inspection_sha256, whose files have row->number; where the tenant has one, it
  * names the new inspection from now on. The blob is that of other rows of the model, if there are any, unless `replaces`:
  * then the new one is the blob of all of them. row->blob becomes what it is. With STORE_QUOTA and STORE_FAILED `problem` is set (503 UPLOAD_OVERTAKEN
  * where the reservation has ended).

@@ -139,6 +139,21 @@ class Results(TwoFolders):
                 if path != "row":
                     self.assertEqual(body, here[path])
 
+    def test_what_is_said_of_a_model(self):
+        here = self.ask(self.first, "POST", "/v1/models?name=some", model(10), expect=201).json
+        self.assertEqual(len([key for key in server.keys(self.bucket, "p/blobs/") if key.endswith(".json") and here["id"][2:] in key]), 1)
+        for _ in range(2):
+            self.assertEqual(self.ask(self.second, "GET", f"/v1/models/{here['id']}").json, here)
+            self.drop_copies(self.second)
+        self.assertEqual(self.ask(self.second, "GET", f"/v1/models/{here['id']}/content").body, model(10))
+        self.assertEqual(self.ask(self.second, "POST", "/v1/models?name=some", model(10)).json, here)  # it has the file
+        self.drop_copies(self.second)
+        self.assertEqual(self.ask(self.second, "POST", "/v1/models?name=other", model(10)).json["name"], "other")
+        self.assertEqual(self.ask(self.first, "GET", f"/v1/models/{here['id']}").json["name"], "other")
+        self.ask(self.first, "DELETE", f"/v1/models/{here['id']}", expect=204)
+        self.first.wait_for(lambda: not [key for key in server.keys(self.bucket, "p/blobs/") if here["id"][2:] in key], "objects")
+        self.ask(self.second, "GET", f"/v1/models/{here['id']}", expect=404)
+
     def test_a_plan_is_followed_elsewhere(self):
         plan = self.plan_by(self.first, 2)
         body = {"from": plan, "cluster": {**CLUSTER, "count": 1}}

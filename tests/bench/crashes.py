@@ -450,7 +450,7 @@ class World:
                 path = os.path.join(self.data, "blobs", prefix, name)
                 self.check_blob(path, prefix + name, named)
                 there.add(prefix + name)
-        lacking = {name for name in named - there if not self.objects or name.endswith(".json")}  # there, the folder has copies
+        lacking = named - there if not self.objects else set()  # there, the folder has copies
         if lacking:
             self.fail(f"{len(lacking)} files of models are not there")
         self.counts["models at the end"] = len(models)
@@ -462,21 +462,30 @@ class World:
     def check_objects(self):
         """The sweep is under way."""
         server, bucket = self.objects.server, self.objects.bucket
-        models = set(map(tuple, self.rows("SELECT DISTINCT id, blob FROM models")))
-        wanted = {f"{PREFIX}blobs/{name[:2]}/{name[2:]}.{blob}" for name, blob in models}
+        wanted = {}  # the hash of each object
+        for name, blob, inspection, sha256 in self.rows("SELECT id, blob, inspection, inspection_sha256 FROM models"):
+            wanted[f"{PREFIX}blobs/{name[:2]}/{name[2:]}.{blob}"] = name
+            wanted[f"{PREFIX}blobs/{name[:2]}/{name[2:]}.{inspection}.json"] = sha256
+        for plan, attempts, files in self.rows("SELECT id, attempts, replace(files, chr(10), ' ') FROM plans WHERE has_result"
+                                               if self.server else
+                                               "SELECT id, attempts, replace(files, char(10), ' ') FROM plans WHERE has_result"):
+            words = files.split()
+            for sha256, name in zip(words[::3], words[2::3]):
+                wanted[f"{PREFIX}plans/{plan}/{attempts}/{name}"] = sha256
         deadline = time.monotonic() + PATIENCE
         while True:
             keys = {key for key in server.keys(bucket) if not key.startswith(PREFIX + "owner/")}
             unfinished = server.unfinished(bucket)
-            if (keys == wanted and not unfinished) or time.monotonic() > deadline:
+            if (keys == set(wanted) and not unfinished) or time.monotonic() > deadline:
                 break
             time.sleep(0.2)
-        if wanted - keys:
-            self.fail(f"{len(wanted - keys)} models have no object")
-        if keys - wanted or unfinished:
-            self.fail(f"objects are orphans: {sorted(keys - wanted)[:3]}, unfinished uploads {unfinished[:3]}")
-        for key in keys & wanted:
-            if hashlib.sha256(server.request("GET", f"{bucket}/{key}")[1]).hexdigest() != key[len(PREFIX) + 6:].replace("/", "")[:64]:
+        lacking = set(wanted) - keys
+        if lacking:
+            self.fail(f"{len(lacking)} objects are not there: {sorted(lacking)[:3]}")
+        if keys - set(wanted) or unfinished:
+            self.fail(f"objects are orphans: {sorted(keys - set(wanted))[:3]}, unfinished uploads {unfinished[:3]}")
+        for key in keys & set(wanted):
+            if hashlib.sha256(server.request("GET", f"{bucket}/{key}")[1]).hexdigest() != wanted[key]:
                 self.fail(f"object {key} has other bytes")
         if self.objects.proxy.wrong:
             self.fail(f"requests are not signed as they should be: {self.objects.proxy.wrong[:3]}")
@@ -485,23 +494,27 @@ class World:
     def check_plan_folder(self, plan, state, attempts, has_result):
         folder = os.path.join(self.data, "plans", plan)
         found = os.listdir(folder) if os.path.exists(folder) else []
-        if [name for name in found if name != attempts] or (has_result and found != [attempts]):
+        if [name for name in found if name != attempts] or (has_result and found != [attempts] and not self.objects):
             self.fail(f"plan {plan} ({state}, attempt {attempts}) has the folders {found}")
             return
         if state == "succeeded" and not has_result:
             self.fail(f"plan {plan} succeeded without files")
         if not has_result:
             return
-        try:
-            with open(os.path.join(folder, attempts, "plan.json"), encoding="utf-8") as file:
-                json.load(file)
-        except (OSError, ValueError) as error:
-            self.fail(f"plan {plan}: {error}")
+        if not self.objects:
+            self.check_plan_file(plan, os.path.join(folder, attempts, "plan.json"))
         if self.rng.random() < 0.05:
             status, data = ask(self.daemons[0].port, "GET", f"/v1/plans/{plan}/model")
             if status != 200 or not data:
                 self.fail(f"the model of plan {plan}: {status}")
             self.counts["annotated models read"] += 1
+
+    def check_plan_file(self, plan, path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                json.load(file)
+        except (OSError, ValueError) as error:
+            self.fail(f"plan {plan}: {error}")
 
     def check_blob(self, path, name, named):
         with open(path, "rb") as file:

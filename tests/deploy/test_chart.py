@@ -33,6 +33,11 @@ CASES = {
                "podLabels": {"team": "vision"}, "podAnnotations": {"a": "b"}, "extraEnv": [{"name": "TZ", "value": "UTC"}],
                "networkPolicy": {"ingressFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "metricsFrom": []},
                "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]},
+    "apart": {**SHARED, "replicaCount": 3, "options": {"blobs": "s3://bucket/prefix", "blobs-region": "eu-central-1"}, "persistence": {"size": "5Gi"},
+              "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}}},
+    "apart-without-volumes": {**BUNDLED, "replicaCount": 2, "options": {"blobs": "s3://bucket"}, "persistence": {"enabled": False}},
+    "apart-with-a-claim": {**SHARED, "replicaCount": 2, "options": {"blobs": "s3://bucket"}, "persistence": {"existingClaim": "mine"}},
+    "one-with-a-bucket": {"auth": {"existingSecret": "t"}, "options": {"blobs": "s3://bucket"}},
     "scaled": {**SHARED, "autoscaling": {"enabled": True}, "options": {"max-queued-plans": 1000000, "tenant-plans": 20}},
 }  # fmt: skip
 REFUSED = {
@@ -241,6 +246,23 @@ class Rendered(unittest.TestCase):
         for release, secret in (("bundled", "release-shardplan-postgresql"), ("bundled-with-a-secret", "pg"), ("shared", "db")):
             volume = next(one for one in self.pod(release)["volumes"] if one["name"] == "store")
             self.assertEqual((secret, "password"), (volume["secret"]["secretName"], volume["secret"]["items"][0]["key"]))
+
+    def test_folders_of_daemons_that_share_none(self):
+        """With PostgreSQL and a bucket no volume has to be written from several nodes, nor kept."""
+
+        def data(release):
+            return next(one for one in self.pod(release)["volumes"] if one["name"] == "data")
+
+        spec = data("apart")["ephemeral"]["volumeClaimTemplate"]["spec"]
+        self.assertEqual((["ReadWriteOnce"], "5Gi"), (spec["accessModes"], spec["resources"]["requests"]["storage"]))
+        self.assertEqual({"sizeLimit": "20Gi"}, data("apart-without-volumes")["emptyDir"])
+        self.assertEqual({"claimName": "mine"}, data("apart-with-a-claim")["persistentVolumeClaim"])
+        for release in ("apart", "apart-without-volumes", "apart-with-a-claim"):
+            self.assertNotIn("PersistentVolumeClaim", {one["kind"] for one in self.releases[release] if one["metadata"]["name"].endswith("-data")})
+            self.one(release, "Deployment")
+        self.assertEqual("s3://bucket/prefix", self.env("apart")["SHARDPLAND_BLOBS"])
+        claim = self.one("one-with-a-bucket", "StatefulSet")["spec"]["volumeClaimTemplates"][0]  # which has the database
+        self.assertEqual(["ReadWriteOnce"], claim["spec"]["accessModes"])
 
     def test_how_many(self):
         self.assertEqual(3, self.one("bundled", "Deployment")["spec"]["replicas"])

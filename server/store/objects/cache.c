@@ -42,12 +42,12 @@ static void add_copy(struct copies *copies, const char *key, const struct stat *
     copies->bytes += copy->bytes;
 }
 
-/* Of the files in DATA/blobs those of models have copies. */
+/* In DATA/blobs there may be other files. */
 static bool may_be_copy(const FTSENT *entry)
 {
     struct files_name of;
     return strcmp(entry->fts_parent->fts_parent->fts_name, "blobs") != 0 ||
-           (files_read_blob_name(entry->fts_parent->fts_name, entry->fts_name, &of) && of.file == FILE_BLOB);
+           (files_read_blob_name(entry->fts_parent->fts_name, entry->fts_name, &of));
 }
 
 /* Files so many levels below DATA/NAME. */

@@ -1,7 +1,6 @@
 #include "store/objects/results.h"
 
 #include <errno.h>
-#include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,32 +21,11 @@ static struct blob_file file_of(const char *plan, int64_t attempt, const char *n
 
 /* ---- storing ---- */
 
-static bool hash_rest(int fd, uint64_t size, char ret_sha256[65])
-{
-    unsigned char block[64 * 1024], digest[32];
-    gnutls_hash_hd_t hash;
-    bool ok = true;
-    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0) {
-        errno = ENOMEM;
-        return false;
-    }
-    for (uint64_t at = 0; ok && at < size;) {
-        const size_t part = size - at < sizeof block ? (size_t)(size - at) : sizeof block;
-        ok = files_read_at(fd, at, block, part) && gnutls_hash(hash, block, part) == 0;
-        at += part;
-    }
-    const int error = errno;
-    gnutls_hash_deinit(hash, digest);
-    text_to_hex(digest, sizeof digest, ret_sha256);
-    errno = error;
-    return ok;
-}
-
 static bool hash_file(const char *data, struct blob_file *file, uint64_t *ret_size, struct problem *problem)
 {
     char *path = files_at(data, file->key);
     const int fd = files_open_read(path, ret_size);
-    const bool ok = fd >= 0 && hash_rest(fd, *ret_size, file->sha256);
+    const bool ok = fd >= 0 && files_hash(fd, *ret_size, file->sha256);
     const int error = errno;
     if (fd >= 0)
         (void)close(fd);

@@ -31,6 +31,39 @@ BOTH_STORES(models_are_kept_once_for_each_tenant)
     cr_expect_eq(store_find_model(store, NULL, model_a), STORE_NOT_FOUND);
 }
 
+BOTH_STORES(hashes_of_inspections_are_kept)
+{
+    char name[] = "a model";
+    struct problem problem = {0};
+    struct model_row row = {.name = name, .bytes = 42}, found;
+    (void)snprintf(row.id, sizeof row.id, "%s", model_a);
+    static const char *const hashes[] = {model_b, model_a,
+                                         ""}; /* the first adds the row, the others name another one */
+    for (size_t i = 0; i < sizeof hashes / sizeof hashes[0]; i++) {
+        cr_assert(store_reserve(store, model_a, &row.number, &problem), "%s", problem.detail);
+        (void)snprintf(row.inspection_sha256, sizeof row.inspection_sha256, "%s", hashes[i]);
+        cr_expect_eq(store_add_model(store, &row, false, &(struct store_quota){0}, &problem),
+                     i == 0 ? STORE_ADDED : STORE_EXISTS);
+        cr_assert_eq(store_get_model(store, "", model_a, &found), STORE_DONE);
+        cr_expect_str_eq(found.inspection_sha256, hashes[i]);
+        store_release_model(&found);
+    }
+}
+
+BOTH_STORES(settings_are_read_without_being_made)
+{
+    char value[STORE_SETTING_SIZE] = "x";
+    struct problem problem = {0};
+    cr_assert(store_setting(store, "a setting", NULL, value, &problem));
+    cr_expect_str_eq(value, "");
+    cr_assert(store_setting(store, "a setting", "first", value, &problem));
+    cr_expect_str_eq(value, "first");
+    cr_assert(store_setting(store, "a setting", "second", value, &problem));
+    cr_expect_str_eq(value, "first");
+    cr_assert(store_setting(store, "a setting", NULL, value, &problem));
+    cr_expect_str_eq(value, "first");
+}
+
 /* Adds a model with files of this number. */
 static enum store_added add_numbered(const char *tenant, int64_t number, bool replaces, char ret_blob[STORE_BLOB_SIZE])
 {
@@ -243,7 +276,7 @@ BOTH_STORES(plans_finish_once)
     cr_expect_eq(claim_number(store), 0);
     cr_expect_str_eq(plan_of(one).owner, "first");
     cr_expect_eq(store_finish(store, one, 2, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST, "another attempt");
-    cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL, NULL), STORE_CHANGED);
+    cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL, "a list\n"), STORE_CHANGED);
     cr_expect_eq(store_finish(store, two, 1, PLAN_FAILED, false, "{\"code\":\"X\"}", NULL), STORE_CHANGED);
     cr_expect_eq(store_finish(store, one, 1, PLAN_FAILED, false, "{}", NULL), STORE_LOST,
                  "a finished plan does not change");
@@ -251,7 +284,11 @@ BOTH_STORES(plans_finish_once)
     cr_expect_eq(row.state, PLAN_FAILED);
     cr_expect_not(row.has_result);
     cr_expect_str_eq(row.error, "{\"code\":\"X\"}");
+    cr_expect_null(row.files);
     cr_expect_geq(row.finished_at, row.started_at);
+    store_release_plan(&row);
+    cr_assert_eq(store_get_plan(store, "", one, &row), STORE_DONE);
+    cr_expect_str_eq(row.files, "a list\n");
     store_release_plan(&row);
     cr_expect_eq(plan_of(one).state, PLAN_SUCCEEDED);
     cr_expect(plan_of(one).has_result);

@@ -40,6 +40,11 @@ app.kubernetes.io/component: postgresql
 {{- if or .Values.postgresql.enabled .Values.store.connection -}}true{{- end -}}
 {{- end }}
 
+{{/* "true" when daemons share no folder: rows are in PostgreSQL, files in an object store. */}}
+{{- define "shardplan.apart" -}}
+{{- if and (include "shardplan.shared" .) (index .Values.options "blobs") -}}true{{- end -}}
+{{- end }}
+
 {{/* "true" when there is or may be more than one daemon. */}}
 {{- define "shardplan.several" -}}
 {{- if or .Values.autoscaling.enabled (gt (int .Values.replicaCount) 1) -}}true{{- end -}}
@@ -99,7 +104,7 @@ host={{ include "shardplan.fullname" . }}-postgresql port=5432 dbname=shardplan 
 accessModes:
   {{- if .Values.persistence.accessModes }}
   {{- toYaml .Values.persistence.accessModes | nindent 2 }}
-  {{- else if include "shardplan.shared" . }}
+  {{- else if and (include "shardplan.shared" .) (not (include "shardplan.apart" .)) }}
   - ReadWriteMany
   {{- else }}
   - ReadWriteOnce
@@ -120,8 +125,8 @@ storageClassName: {{ . }}
 {{- if and .Values.postgresql.enabled .Values.store.connection -}}
 {{- fail "postgresql.enabled and store.connection are two stores: set one of them." -}}
 {{- end -}}
-{{- if and (include "shardplan.several" .) (not .Values.persistence.enabled) -}}
-{{- fail "Several daemons need a folder that they share: leave persistence.enabled on." -}}
+{{- if and (include "shardplan.several" .) (not .Values.persistence.enabled) (not (include "shardplan.apart" .)) -}}
+{{- fail "Several daemons need a folder that they share: leave persistence.enabled on, or set options.blobs." -}}
 {{- end -}}
 {{- if and .Values.tls.clientCA (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCA needs tls.secretName, the Secret with ca.crt." -}}

@@ -76,6 +76,13 @@ spec:
     - name: data
       emptyDir:
         sizeLimit: {{ .Values.persistence.size }}
+    {{- else if and (include "shardplan.apart" .) (not .Values.persistence.existingClaim) }}
+    # Copies of what the object store has: each pod has its own, which goes with it.
+    - name: data
+      ephemeral:
+        volumeClaimTemplate:
+          spec:
+            {{- include "shardplan.claimSpec" . | nindent 12 }}
     {{- else if or (include "shardplan.shared" .) .Values.persistence.existingClaim }}
     - name: data
       persistentVolumeClaim:
