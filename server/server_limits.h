@@ -99,10 +99,16 @@
 #define SPD_JSON_RESERVE (1u << 20)  /* what reading and writing JSON goes on with when memory runs out */
 
 /* Jobs. */
-#define SPD_DEFAULT_QUEUED_PLANS  1000u /* accepted and not started; more are answered 503 */
-#define SPD_MAX_WAITING_TASKS     64u   /* requests that wait for a worker; more are answered 503 */
-#define SPD_MAX_CRASHES           2     /* workers that may die over one job before it fails */
-#define SPD_MAX_ATTEMPTS          20    /* starts of one job, restarts of the daemon included */
+#define SPD_DEFAULT_QUEUED_PLANS  1000u   /* accepted and not started; more are answered 503 */
+#define SPD_MAX_WAITING_ERRANDS   64u     /* requests of one tenant that wait for a worker; more are answered 429 */
+#define SPD_QUANTUM_US            100000u /* of a worker that a tenant of weight 1 gets in a round (jobs/schedule.h) */
+#define SPD_ERRANDS_PER_PLAN      4u      /* errands of a tenant that may go before a plan of its own */
+#define SPD_MAX_ACCOUNTS          4096u   /* tenants that the schedule knows */
+#define SPD_MAX_OFFERED           2048u   /* tenants with queued plans that are looked at together */
+#define SPD_SPARE_WORKERS         2u      /* worker processes beside --workers: one for each class of errands */
+#define SPD_MAX_WEIGHT            100u    /* of a tenant */
+#define SPD_MAX_CRASHES           2       /* workers that may die over one job before it fails */
+#define SPD_MAX_ATTEMPTS          20      /* starts of one job, restarts of the daemon included */
 #define SPD_MAX_WORKERS           64
 #define SPD_MAX_HELD              (2 * SPD_MAX_WORKERS) /* plans that run, or ended and the store does not know yet */
 #define SPD_DEFAULT_JOB_MEMORY    (2ull << 30)          /* bytes: the graph, its shapes and the search */

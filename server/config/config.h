@@ -47,7 +47,9 @@ struct config {
     unsigned tenant_plans;  /* queued and running */
     unsigned tenant_models; /* stored */
     uint64_t tenant_bytes;  /* of stored models */
-    uint64_t max_store;     /* bytes of all blobs; what no plan needs is evicted for new ones; 0: no limit */
+
+    const char *tenant_weights; /* shares of the workers: TENANT=WEIGHT with blanks between them, "" all have 1 */
+    uint64_t max_store;         /* bytes of all blobs; what no plan needs is evicted for new ones; 0: no limit */
 
     /* Who may ask. Paths, "" when not given. */
     const char *tokens;          /* tokens and certificates that are known (auth.h) */
@@ -74,6 +76,9 @@ enum config_result {
     CONFIG_DONE,   /* --help, --version or --print-config was answered: exit 0 */
     CONFIG_WRONG,  /* messages are on standard error: exit 2 */
 };
+
+/* The share of the workers that this tenant has where several wait: 1 unless --tenant-weights says more. */
+unsigned config_tenant_weight(const struct config *config, const char *tenant);
 
 /* Fills `config` from the arguments, the environment and the file. Release it afterwards, whatever the result. The
    arguments must live as long as the configuration. */

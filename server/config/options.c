@@ -75,6 +75,8 @@ const struct option config_options[CONFIG_OPTIONS] = {
      "stored models of one tenant; 0: no limit", NULL},
     {"tenant-bytes", OPTION_BYTES, MEMBER(tenant_bytes), 0, INT64_MAX, 0, NULL, "BYTES",
      "of the stored models of one tenant; 0: no limit", NULL},
+    {"tenant-weights", OPTION_WEIGHTS, MEMBER(tenant_weights), 1, SPD_MAX_WEIGHT, 0, "", "WEIGHTS",
+     "shares of the workers where several tenants wait: TENANT=N ..; others have 1", NULL},
 
     {"shutdown-delay", OPTION_SECONDS, MEMBER(shutdown_delay_seconds), 0, MAX_LEASE, 0, NULL, "TIME",
      "from SIGTERM, when /readyz says so, to taking no more connections", "Life"},

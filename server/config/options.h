@@ -17,6 +17,7 @@ enum option_kind {
     OPTION_PATH,    /* const char *, made absolute */
     OPTION_TEXT,    /* const char * */
     OPTION_ORIGINS, /* const char *, origins with blanks between them */
+    OPTION_WEIGHTS, /* const char *, NAME=NUMBER with blanks between them */
     OPTION_COUNT,   /* unsigned */
     OPTION_SECONDS, /* unsigned; 90, 90s, 15m, 12h or 30d */
     OPTION_BYTES,   /* uint64_t; K, M, G and T are powers of 1024 */
@@ -37,7 +38,7 @@ struct option {
     const char *section; /* of --help, on the first option of each */
 };
 
-#define CONFIG_OPTIONS     33 /* entries of the table */
+#define CONFIG_OPTIONS     34 /* entries of the table */
 #define CONFIG_OPTION_FILE 0  /* the entry of --config, which the file itself cannot have */
 #define CONFIG_PREFIX      "SHARDPLAND_"
 

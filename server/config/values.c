@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/table.h"
 #include "config/options.h"
 #include "observe/log.h"
+#include "server_limits.h"
 
 static const char *const level_names[] = {"debug", "info", "warning", "error"};
 #define LEVEL_COUNT (sizeof level_names / sizeof level_names[0])
@@ -136,6 +138,48 @@ static bool are_origins(const char *text)
     return true;
 }
 
+/* The next TENANT=WEIGHT of the list, or its end: an empty name. False when it is something else. */
+static bool next_weight(const char **at, char tenant[SPD_MAX_PRINCIPAL + 1], uint64_t most, uint64_t *ret_weight)
+{
+    char number[16];
+    *at += strspn(*at, " ");
+    const size_t size = strcspn(*at, " "), name = strcspn(*at, "= "), digits = size - name;
+    tenant[0] = '\0';
+    if (size == 0)
+        return true;
+    if (name == size || name > SPD_MAX_PRINCIPAL || digits > sizeof number)
+        return false;
+    memcpy(tenant, *at, name);
+    tenant[name] = '\0';
+    memcpy(number, *at + name + 1, digits - 1);
+    number[digits - 1] = '\0';
+    *at += size;
+    return auth_is_name(tenant) && parse_number(number, no_units, 1, most, ret_weight);
+}
+
+static bool are_weights(const char *text, uint64_t most)
+{
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    uint64_t weight;
+    do {
+        if (!next_weight(&text, tenant, most, &weight))
+            return false;
+    } while (tenant[0] != '\0');
+    return true;
+}
+
+unsigned config_tenant_weight(const struct config *config, const char *tenant)
+{
+    char name[SPD_MAX_PRINCIPAL + 1];
+    const char *at = config->tenant_weights != NULL ? config->tenant_weights : "";
+    uint64_t weight = 1;
+    while (next_weight(&at, name, SPD_MAX_WEIGHT, &weight) && name[0] != '\0') {
+        if (strcmp(name, tenant) == 0)
+            return (unsigned)weight;
+    }
+    return 1;
+}
+
 static bool parse_level(const char *text, int *level)
 {
     for (size_t i = 0; i < LEVEL_COUNT; i++) {
@@ -155,6 +199,10 @@ bool option_set(const struct option *option, const char *text, struct config *co
         return parse_address(text, member(option, config));
     case OPTION_ORIGINS:
         if (!are_origins(text))
+            return false;
+        break;
+    case OPTION_WEIGHTS:
+        if (!are_weights(text, option->most))
             return false;
         break;
     case OPTION_FORMAT:
@@ -211,6 +259,7 @@ void option_expected(const struct option *option, struct sp_buf *buf)
         [OPTION_PATH] = "a path without control characters and with one kind of quotes at most",
         [OPTION_TEXT] = "one line of text with one kind of quotes at most",
         [OPTION_ORIGINS] = "origins with blanks between them, like https://plans.example.org",
+        [OPTION_WEIGHTS] = "names of tenants and whole numbers from 1 to 100 with blanks between them, like a=2 b=5",
         [OPTION_COUNT] = "a whole number",
         [OPTION_SECONDS] = "a time in seconds, or like 15m, 12h or 30d,",
         [OPTION_BYTES] = "a number of bytes, like 2000000 or 16G,",
@@ -256,6 +305,7 @@ void option_write(const struct option *option, const struct config *config, stru
     case OPTION_PATH:
     case OPTION_TEXT:
     case OPTION_ORIGINS:
+    case OPTION_WEIGHTS:
         write_text(*(const char *const *)at, buf);
         break;
     default:

@@ -5,8 +5,9 @@
  * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
  * `progress` and the list of tasks, which HTTP threads read under the mutex.
  *
- *   a plan:  claimed -> TASK_FETCHING -> TASK_READY -> TASK_RUNNING -> TASK_STORING -> TASK_ENDING -> the store knows
- *   errand:                                            TASK_RUNNING -> done
+ *   a plan:  its turn -> claimed -> TASK_RUNNING -> TASK_STORING -> TASK_ENDING -> the store knows
+ *                           \-> TASK_FETCHING -> TASK_READY -> its turn again
+ *   errand:  its turn -> TASK_RUNNING -> done
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,12 +15,13 @@
 #include "jobs/events.h"
 #include "jobs/jobs.h"
 #include "jobs/ledger.h"
+#include "jobs/schedule.h"
 #include "store/blobs.h"
 #include "worker/pool.h"
 
 enum task_state {
     TASK_FETCHING, /* a plan whose model is not here yet (transferring.c) */
-    TASK_READY,    /* a plan that waits for its worker, when an errand took that first */
+    TASK_READY,    /* a plan that waits for its turn */
     TASK_RUNNING,  /* a worker has it */
     TASK_STORING,  /* a plan whose result is being sent to an object store (transferring.c) */
     TASK_ENDING,   /* its end is being told to the store */
@@ -32,7 +34,9 @@ struct task {
     struct order *order;   /* the claim of the plan, which becomes the order that ends it; NULL while ending */
     char plan[STORE_ID_SIZE];
     int64_t attempt, crashes;
-    double waited; /* seconds in the queue */
+    double waited;    /* seconds in the queue */
+    struct work work; /* of a plan that is TASK_READY */
+    struct turn turn; /* that it has, while it runs */
 
     unsigned seconds; /* its time */
     char *line;       /* what the worker was told */
@@ -70,10 +74,11 @@ struct jobs {
 
     /* Main thread. */
     bool draining, stopping;
-    bool claiming;     /* an ORDER_CLAIM is under way */
-    uint64_t claim_ms; /* no claim before that */
-    uint64_t look_ms;  /* when to look whether the plans that run here are still ours */
-    uint64_t watch_ms; /* when to look at watched plans that run elsewhere */
+    bool claiming;          /* an ORDER_CLAIM is under way, */
+    struct turn claim_turn; /* for this turn, whose worker is kept idle; or only for a look at who waits */
+    uint64_t claim_ms;      /* no such look before that */
+    uint64_t look_ms;       /* when to look whether the plans that run here are still ours */
+    uint64_t watch_ms;      /* when to look at watched plans that run elsewhere */
     uint64_t sweep_ms;
     uint64_t patience_ms; /* until when jobs_stop() waits for the store */
     unsigned generation;  /* of the folder that the workers have rights on */
@@ -86,8 +91,7 @@ struct jobs {
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;
     struct task *moved; /* given back by threads that fetch or store, linked by next_moved */
-    struct errand *first, *last;
-    unsigned errand_count;
+    struct schedule *schedule;
     struct waiter *waiters;
     bool closed;     /* no more waiters */
     bool refusing;   /* no more errands */
@@ -95,11 +99,19 @@ struct jobs {
     unsigned workers, busy;
 };
 
-/* tasks.c, main thread */
+/* dispatch.c, main thread */
 void jobs_dispatch(struct jobs *jobs);
+void jobs_claimed(struct jobs *jobs, struct order *order); /* takes the order */
+
+/* tasks.c, main thread */
+void jobs_link_task(struct jobs *jobs, struct task *task);
+void jobs_free_task(struct task *task);
+void jobs_set_phase(struct jobs *jobs, struct task *task, const char *phase);
+void jobs_requeue_task(struct jobs *jobs, struct task *task, bool crashed); /* back to the store */
+void jobs_finish_plan(struct jobs *jobs, struct task *task, enum plan_state state, bool has_result,
+                      const struct problem *problem);
 void jobs_message(void *context, void *job, const json_t *message);
 void jobs_gone(void *context, void *job, const char *how, int signal_number, const char *words);
-void jobs_claimed(struct jobs *jobs, struct order *order);               /* takes the order */
 void jobs_ended(struct jobs *jobs, const struct order *order);           /* the store knows */
 void jobs_cancel_task(struct jobs *jobs, struct task *task);             /* ask it to stop */
 void jobs_drop_task(struct jobs *jobs, struct task *task);               /* it is nobody's any more */
@@ -117,6 +129,10 @@ bool jobs_stop_moving(struct jobs *jobs, struct task *task);
 void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING or TASK_READY */
 void jobs_store(struct jobs *jobs, struct task *task); /* of a plan with a result: TASK_STORING */
 struct task *jobs_moved(struct jobs *jobs);            /* what threads have given back, linked by next_moved */
+
+/* waiting.c. An errand that waits for its turn, `again` when it had one: false with a problem. */
+bool jobs_queue_errand(struct jobs *jobs, struct errand *errand, bool again, struct problem *problem);
+bool jobs_queue_plan(struct jobs *jobs, struct task *task); /* waits for its turn; false without memory */
 
 /* waiting.c. jobs_resume() takes the waiters of a plan, those whose time is over, or all out of the list and resumes
    them. */

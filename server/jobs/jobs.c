@@ -169,7 +169,9 @@ bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret
 void jobs_stats(struct jobs *jobs, struct job_stats *ret_stats)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    *ret_stats = (struct job_stats){.workers = jobs->workers, .busy = jobs->busy, .waiting = jobs->errand_count};
+    *ret_stats = (struct job_stats){.workers = jobs->workers, .busy = jobs->busy};
+    for (unsigned i = 0; i < WORK_CLASSES; i++)
+        ret_stats->waiting[i] = schedule_waiting(jobs->schedule, (enum work_class)i, server_now_us());
     (void)pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -204,6 +206,11 @@ static void wake_up(void *context)
     jobs_kick(context);
 }
 
+static unsigned weight_of(const void *context, const char *tenant)
+{
+    return config_tenant_weight(context, tenant);
+}
+
 struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
 {
     struct jobs *jobs = calloc(1, sizeof *jobs);
@@ -224,11 +231,19 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     struct pool_callbacks callbacks = {
         .idle = wake_up, .message = jobs_message, .gone = jobs_gone, .ended = worker_ended, .context = jobs};
     jobs->events = events_create();
-    jobs->ledger = jobs->events != NULL ? ledger_create(server, wake_up, jobs) : NULL;
+    jobs->schedule = schedule_create(&(struct schedule_options){
+        .workers = server->config->workers + SPD_SPARE_WORKERS,
+        .floors = {1, 1, 1},
+        .max_waiting = SPD_MAX_WAITING_ERRANDS,
+        .weight = weight_of,
+        .context = server->config,
+    });
+    if (jobs->schedule != NULL && jobs->events != NULL)
+        jobs->ledger = ledger_create(server, wake_up, jobs);
     /* The running program itself, even when its file was replaced by an update meanwhile. */
     if (jobs->ledger != NULL)
         jobs->pool = pool_create(loop, "/proc/self/exe", server->config->data, server->config->job_memory,
-                                 server->config->workers + 1, &callbacks);
+                                 server->config->workers + SPD_SPARE_WORKERS, &callbacks);
     if (jobs->pool == NULL) {
         uv_close((uv_handle_t *)&jobs->wake, NULL);
         return NULL;
@@ -259,7 +274,8 @@ void jobs_tick(struct jobs *jobs, uint64_t now_ms)
 bool jobs_quiet(struct jobs *jobs)
 {
     (void)pthread_mutex_lock(&jobs->mutex);
-    bool waited_for = jobs->first != NULL; /* HTTP threads append */
+    bool waited_for = schedule_waiting(jobs->schedule, WORK_SHORT, 0).count > 0 ||
+                      schedule_waiting(jobs->schedule, WORK_LONG, 0).count > 0; /* HTTP threads add */
     (void)pthread_mutex_unlock(&jobs->mutex);
     if (waited_for || jobs_count(jobs, TASK_FETCHING, TASK_STORING) > 0)
         return false;
@@ -278,18 +294,20 @@ void jobs_drain(struct jobs *jobs)
     events_close(jobs->events);
 }
 
+static struct errand *take_errand(struct jobs *jobs)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    jobs->refusing = true;
+    struct work *work = schedule_take_errand(jobs->schedule);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return work != NULL ? work->owner : NULL;
+}
+
 /* Errands that never reached a worker. */
 static void fail_errands(struct jobs *jobs)
 {
-    (void)pthread_mutex_lock(&jobs->mutex);
-    struct errand *list = jobs->first;
-    jobs->refusing = true;
-    jobs->first = jobs->last = NULL;
-    jobs->errand_count = 0;
-    (void)pthread_mutex_unlock(&jobs->mutex);
-    while (list != NULL) {
-        struct errand *errand = list;
-        list = errand->next;
+    struct errand *errand;
+    while ((errand = take_errand(jobs)) != NULL) {
         (void)problem_set(&errand->problem, 503, "STOPPING", "The service is stopping; send the request again.");
         errand->done(errand);
     }
@@ -328,12 +346,9 @@ void jobs_destroy(struct jobs *jobs)
     while (jobs->tasks != NULL) {
         struct task *task = jobs->tasks;
         jobs->tasks = task->next;
-        blobs_release(&task->hold);
-        blobs_release(&task->past);
-        order_release(task->order);
-        free(task->line);
-        free(task);
+        jobs_free_task(task);
     }
+    schedule_destroy(jobs->schedule);
     ledger_destroy(jobs->ledger);
     pool_destroy(jobs->pool);
     events_destroy(jobs->events);

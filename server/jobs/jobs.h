@@ -4,8 +4,9 @@
  *
  * Two kinds of work share the workers. Plans are durable: the queue is the store, jobs_changed() only says that it
  * changed, and all talk with it is the ledger's (ledger.h). Errands (an inspection, a check, the conversion of a
- * sharding) belong to a request that is suspended meanwhile; they go first, and the pool has one worker more than plans
- * may use, so an upload never waits for a long search.
+ * sharding) belong to a request that is suspended meanwhile. Whose turn it is says the schedule (schedule.h), by tenant
+ * and by what each has used. The pool has SPD_SPARE_WORKERS more than --workers: plans, long errands and short ones
+ * have one each that the others leave to them, so an upload never waits for a long search.
  *
  * A worker that dies over a job costs it one retry (SPD_MAX_CRASHES deaths fail it); one that dies before it took the
  * job costs nothing. A job over its time is failed at once, and its worker is replaced. A worker whose plan shall be
@@ -17,6 +18,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "jobs/schedule.h"
 #include "store/store.h"
 #include "util/problem.h"
 
@@ -30,6 +32,7 @@ enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
 /* Work that a request waits for. Owned by the request, untouched by it until `done`. */
 struct errand {
     const char *kind;      /* "inspect", "check", "infer", "verify", "export", "sheet", "convert", "reshard"; static */
+    const char *tenant;    /* whose turn it takes */
     const char *output;    /* path of the result */
     const char *request;   /* id of the request that waits, for reports */
     enum answer_form form; /* ANSWER_MODEL: the result is a splice or a recipe over the model */
@@ -49,13 +52,14 @@ struct errand {
     void *context;
     struct problem problem;
 
-    struct errand *next; /* of jobs.c */
+    struct work work; /* of jobs.c, from here on */
     int attempts, crashes;
     uint64_t queued_ms;
 };
 
 struct job_stats {
-    unsigned workers, busy, waiting;
+    unsigned workers, busy;
+    struct schedule_waiting waiting[WORK_CLASSES]; /* of plans those that were claimed */
 };
 
 /* Main thread. */
@@ -71,7 +75,7 @@ void jobs_destroy(struct jobs *jobs); /* when the loop has run dry and the store
 
 /* Any thread. */
 
-/* Queues an errand; the request must be suspended already. False with a problem when too many wait. */
+/* Queues an errand; the request must be suspended already. False with a problem when too many of its tenant wait. */
 bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem);
 
 /* Resumes the (suspended) request when the plan is finished, after `seconds`, or when the daemon stops. */

@@ -33,7 +33,8 @@ struct ledger {
 
     char held[SPD_MAX_HELD][STORE_ID_SIZE]; /* the plans that were claimed, until the store knows how they ended */
     unsigned held_count;
-    unsigned turn; /* the kind that is looked at first: each has its turn */
+    unsigned turn;                     /* the kind that is looked at first: each has its turn */
+    char first[SPD_MAX_PRINCIPAL + 1]; /* the tenant with which the next look at who has queued plans begins */
     uint64_t beat_ms, reclaim_ms, expire_ms;
 };
 
@@ -45,6 +46,7 @@ void order_release(struct order *order)
     free(order->error);
     free(order->files);
     free(order->name);
+    free(order->tenants);
     free(order);
 }
 
@@ -164,15 +166,29 @@ static void let_go(struct ledger *ledger, const char *plan)
     }
 }
 
-static void claim(struct ledger *ledger, struct order *order)
+static void add_tenant(void *context, const char *tenant)
+{
+    struct order *order = context;
+    if (order->tenant_count < SPD_MAX_OFFERED)
+        (void)snprintf(order->tenants[order->tenant_count++], SPD_MAX_PRINCIPAL + 1, "%s", tenant);
+}
+
+/* The tenants that have queued plans; where there are too many, others the next time. */
+static void find_tenants(struct ledger *ledger, struct order *order)
+{
+    order->tenants = calloc(SPD_MAX_OFFERED, sizeof order->tenants[0]);
+    if (order->tenants == NULL)
+        return;
+    (void)store_list_waiting(ledger->server->store, ledger->first, SPD_MAX_OFFERED, add_tenant, order);
+    ledger->first[0] = '\0';
+    if (order->tenant_count == SPD_MAX_OFFERED)
+        memcpy(ledger->first, order->tenants[SPD_MAX_OFFERED - 1], sizeof ledger->first);
+}
+
+static void claim_plan(struct ledger *ledger, struct order *order)
 {
     struct model_row model = {0};
-    struct problem problem = {0};
-    if (!folder_look(ledger->server->folder, &problem)) {
-        order->found = STORE_ERROR;
-        return;
-    }
-    order->found = ledger->held_count < SPD_MAX_HELD ? store_claim(ledger->server->store, &order->row) : STORE_ERROR;
+    order->found = store_claim(ledger->server->store, order->tenant, &order->row);
     if (order->found != STORE_DONE) {
         order->row = (struct plan_row){0};
         return;
@@ -186,6 +202,19 @@ static void claim(struct ledger *ledger, struct order *order)
         memcpy(order->blob, model.blob, sizeof order->blob);
     }
     store_release_model(&model);
+}
+
+static void claim(struct ledger *ledger, struct order *order)
+{
+    struct problem problem = {0};
+    order->found = STORE_ERROR;
+    if (!folder_look(ledger->server->folder, &problem) || ledger->held_count >= SPD_MAX_HELD)
+        return;
+    order->found = STORE_NOT_FOUND;
+    if (order->claims)
+        claim_plan(ledger, order);
+    if (order->found != STORE_ERROR)
+        find_tenants(ledger, order);
 }
 
 /* False when the store does not say at the moment. */

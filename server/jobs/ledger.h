@@ -23,7 +23,8 @@ struct server;
 struct task;
 
 enum order_kind {
-    ORDER_CLAIM,    /* `found` and `row`, `name` of its model; STORE_ERROR is an answer too */
+    ORDER_CLAIM,    /* a plan of `tenant` when it `claims`: `found` and `row`, `name` of its model; STORE_ERROR is an
+                       answer too. In any case the `tenants` that have queued plans then */
     ORDER_END,      /* how an attempt ended: `changed`, never STORE_BROKEN */
     ORDER_LOOK,     /* `found`, never STORE_ERROR, and `row` */
     ORDER_PROGRESS, /* no answer; forgotten when the store refuses */
@@ -54,6 +55,12 @@ struct order {
     struct plan_row row;        /* owned when found */
     char *name;                 /* owned */
     char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
+
+    /* ORDER_CLAIM */
+    bool claims;
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    char (*tenants)[SPD_MAX_PRINCIPAL + 1]; /* owned */
+    size_t tenant_count;
 
     struct job_progress progress; /* ORDER_PROGRESS */
 };

@@ -1,5 +1,6 @@
-/* Requests that wait for a plan, and errands that wait for a worker: any thread. */
+/* Requests that wait for a plan, errands and plans that wait for a worker: any thread. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "http/request.h"
 #include "jobs/internal.h"
@@ -60,31 +61,53 @@ void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, uns
     request_resume(request); /* answers with what is known */
 }
 
-bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem)
+/* Those that may take as long as a plan does. */
+static enum work_class class_of(const struct errand *errand)
 {
-    bool taken = false;
-    errand->next = NULL;
-    errand->queued_ms = server_now_ms();
-    (void)pthread_mutex_lock(&jobs->mutex);
-    unsigned waiting = jobs->errand_count;
-    bool refusing = jobs->refusing;
-    if (!refusing && waiting < SPD_MAX_WAITING_TASKS) {
-        if (jobs->last != NULL)
-            jobs->last->next = errand;
-        else
-            jobs->first = errand;
-        jobs->last = errand;
-        jobs->errand_count++;
-        taken = true;
+    static const char *const lengthy[] = {"infer", "verify", "export"};
+    for (size_t i = 0; i < sizeof lengthy / sizeof lengthy[0]; i++) {
+        if (strcmp(errand->kind, lengthy[i]) == 0)
+            return WORK_LONG;
     }
+    return WORK_SHORT;
+}
+
+bool jobs_queue_errand(struct jobs *jobs, struct errand *errand, bool again, struct problem *problem)
+{
+    enum schedule_added added = SCHEDULE_FULL;
+    errand->queued_ms = server_now_ms();
+    errand->work = (struct work){.class = class_of(errand), .owner = errand};
+    (void)pthread_mutex_lock(&jobs->mutex);
+    bool refusing = jobs->refusing;
+    if (!refusing)
+        added = schedule_add(jobs->schedule, errand->tenant, &errand->work, again, server_now_us());
     (void)pthread_mutex_unlock(&jobs->mutex);
     if (refusing)
         return problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
-    if (!taken)
-        return problem_set_limit(problem, 503, "BUSY", "SPD_MAX_WAITING_TASKS", SPD_MAX_WAITING_TASKS,
-                                 (int64_t)waiting + 1, "Too many requests wait for a worker; try again later.");
+    if (added == SCHEDULE_NO_MEMORY)
+        return problem_no_memory(problem);
+    if (added == SCHEDULE_FULL)
+        return problem_set_limit(problem, 429, "QUOTA_REQUESTS", "SPD_MAX_WAITING_ERRANDS", SPD_MAX_WAITING_ERRANDS,
+                                 SPD_MAX_WAITING_ERRANDS + 1,
+                                 "%u requests of this tenant wait for a worker already; send fewer at a time.",
+                                 SPD_MAX_WAITING_ERRANDS);
     jobs_kick(jobs);
     return true;
+}
+
+bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem)
+{
+    return jobs_queue_errand(jobs, errand, false, problem);
+}
+
+bool jobs_queue_plan(struct jobs *jobs, struct task *task)
+{
+    task->work = (struct work){.class = WORK_PLAN, .owner = task};
+    (void)pthread_mutex_lock(&jobs->mutex);
+    enum schedule_added added =
+        schedule_add(jobs->schedule, task->order->row.tenant, &task->work, true, server_now_us());
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return added == SCHEDULE_ADDED;
 }
 
 void jobs_kick(struct jobs *jobs)

@@ -167,7 +167,7 @@ static void tell_status(struct daemon *daemon, const struct job_stats *stats, ui
     daemon->status_ms = now;
     daemon->status_phase = daemon->phase;
     notify_status(daemon->notify, "%s; %u of %u workers busy, %u requests wait for one", words[daemon->phase],
-                  stats->busy, stats->workers, stats->waiting);
+                  stats->busy, stats->workers, stats->waiting[WORK_SHORT].count + stats->waiting[WORK_LONG].count);
 }
 
 static void ticked(uv_timer_t *timer)

@@ -12,6 +12,7 @@
 #include "observe/metrics.h"
 #include "observe/series.h"
 #include "server.h"
+#include "server_limits.h"
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
@@ -269,15 +270,28 @@ static void write_walls(const struct sandbox_walls *walls, struct sp_buf *buf)
                       walls->up[i]);
 }
 
+static void write_waiting(struct sp_buf *buf, const struct job_stats *stats)
+{
+    static const char *const classes[] = {"short", "long"}; /* plans wait in the store */
+    head(buf, "shardplan_requests_waiting", "gauge", "Requests that wait for a worker, by class.");
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        sp_buf_printf(buf, "shardplan_requests_waiting{class=\"%s\"} %u\n", classes[i], stats->waiting[i].count);
+    head(buf, "shardplan_requests_oldest_seconds", "gauge", "How long the one that waits longest has waited.");
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        sp_buf_printf(buf, "shardplan_requests_oldest_seconds{class=\"%s\"} %.6f\n", classes[i],
+                      (double)stats->waiting[i].longest_us / 1e6);
+}
+
 static void write_gauges(struct server *server, struct sp_buf *buf)
 {
     struct job_stats stats;
     jobs_stats(server->jobs, &stats);
     gauge(buf, "shardplan_workers", "Worker processes that run.", stats.workers);
-    gauge(buf, "shardplan_workers_wanted", "Worker processes that should run.", server->config->workers + 1);
+    gauge(buf, "shardplan_workers_wanted", "Worker processes that should run.",
+          server->config->workers + SPD_SPARE_WORKERS);
     gauge(buf, "shardplan_workers_busy", "Worker processes that have a job.", stats.busy);
     write_walls(&server->walls, buf);
-    gauge(buf, "shardplan_requests_waiting", "Requests that wait for a worker.", stats.waiting);
+    write_waiting(buf, &stats);
     gauge(buf, "shardplan_http_connections", "Open connections.", connections_count(server->connections));
     gauge(buf, "shardplan_http_connections_max", "How many may be open.", connections_allowed(server->connections));
     gauge(buf, "shardplan_stopping", "1 from SIGTERM on.", atomic_load(&server->leaving));

@@ -160,6 +160,7 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
     struct errand *errand = &asking->errand;
     *errand = (struct errand){
         .kind = kind,
+        .tenant = request->principal.tenant,
         .output = asking->output,
         .request = request->request_id,
         .form = form,

@@ -166,7 +166,8 @@ static void look(struct server *server, bool verbose, struct conditions *conditi
     if (stats.workers == 0)
         not_ready(conditions, "workers", "NO_WORKERS", "No worker process runs at this moment.");
     else
-        good(conditions, "workers", "%u of %u worker processes run.", stats.workers, config->workers + 1);
+        good(conditions, "workers", "%u of %u worker processes run.", stats.workers,
+             config->workers + SPD_SPARE_WORKERS);
     look_at_walls(&server->walls, conditions);
     look_at_disk(server, conditions);
     look_at_blobs(server, conditions);

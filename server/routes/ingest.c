@@ -223,6 +223,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     const char *name = request_parameter(request, "name");
     ingest->inspection = (struct errand){
         .kind = "inspect",
+        .tenant = request->principal.tenant,
         .model = upload_path(request->upload),
         .id = ingest->id,
         .name = name != NULL ? name : "",

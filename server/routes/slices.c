@@ -158,6 +158,7 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
     slicing->making = sliced;
     slicing->errand = (struct errand){
         .kind = "sheet",
+        .tenant = request->principal.tenant,
         .output = slicing->output,
         .request = request->request_id,
         .form = ANSWER_MODEL,

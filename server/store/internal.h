@@ -47,7 +47,9 @@ struct store_ops {
     enum store_found (*get_plan)(struct store *store, const char *tenant, const char *id, struct plan_row *ret_row);
     bool (*list_plans)(struct store *store, const char *tenant, int64_t before, int limit,
                        void (*each)(void *context, const struct plan_row *row), void *context);
-    enum store_found (*claim)(struct store *store, struct plan_row *ret_row); /* STORE_NOT_FOUND: nothing is queued */
+    enum store_found (*claim)(struct store *store, const char *tenant, struct plan_row *ret_row);
+    bool (*list_waiting)(struct store *store, const char *from, int limit,
+                         void (*each)(void *context, const char *tenant), void *context);
     bool (*beat)(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned count);
     bool (*progress)(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
     enum store_changed (*finish)(struct store *store, const char *id, int64_t attempt, enum plan_state state,

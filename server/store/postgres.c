@@ -139,6 +139,7 @@ static const struct store_ops ops = {
     .get_plan = pg_get_plan,
     .list_plans = pg_list_plans,
     .claim = pg_claim,
+    .list_waiting = pg_list_waiting,
     .beat = pg_beat,
     .progress = pg_progress,
     .finish = pg_finish,

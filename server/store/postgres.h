@@ -233,7 +233,9 @@ bool pg_read_plan(const PGresult *result, int index, struct plan_row *row); /* P
 
 /* ---- postgres_queue.c ---- */
 
-enum store_found pg_claim(struct store *base, struct plan_row *ret_row);
+enum store_found pg_claim(struct store *base, const char *tenant, struct plan_row *ret_row);
+bool pg_list_waiting(struct store *base, const char *from, int limit, void (*each)(void *context, const char *tenant),
+                     void *context);
 bool pg_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned count);
 bool pg_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,

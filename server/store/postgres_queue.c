@@ -8,7 +8,7 @@
  * nothing.
  */
 
-enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
+enum store_found pg_claim(struct store *base, const char *tenant, struct plan_row *ret_row)
 {
     struct pg_call call;
     PGresult *rows = NULL;
@@ -17,19 +17,14 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
         /* Another daemon may be about to claim the same row: then the next one. */
         rows = PG_QUERY(
             &call,
-            "WITH turns AS (SELECT tenant, (SELECT count(*) FROM plans AS own WHERE own.state = 'running' AND "
-            "own.tenant = "
-            "waiting.tenant) AS running, (SELECT max(started_at) FROM plans AS own WHERE own.tenant = waiting.tenant) "
-            "AS served_at FROM (SELECT DISTINCT tenant FROM plans WHERE state = 'queued') AS waiting), "
-            "next AS (SELECT queued.seq FROM plans AS queued JOIN turns USING (tenant) WHERE queued.state = 'queued' "
-            "ORDER BY turns.running, queued.priority DESC, turns.served_at, queued.seq LIMIT 1 "
-            "FOR UPDATE OF queued SKIP LOCKED), "
+            "WITH next AS (SELECT seq FROM plans WHERE state = 'queued' AND tenant = $3 ORDER BY priority DESC, seq "
+            "LIMIT 1 FOR UPDATE SKIP LOCKED), "
             "changed AS (UPDATE plans SET state = 'running', attempts = attempts + 1, started_at = " PG_NOW
             ", owner = $1, lease_until = " PG_NOW " + $2::bigint, has_result = false, phase = '', fraction = 0, "
             "best_seconds = 0, lower_bound_seconds = 0 WHERE seq IN (SELECT seq FROM next) AND state = 'queued' "
             "RETURNING *) "
             "SELECT " PG_PLAN_COLUMNS ", " PG_TELL " FROM changed",
-            pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000));
+            pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000), pg_s(tenant));
     if (pg_end(&call))
         found = PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
     /* Without memory nobody runs it: the next beat gives it back. */
@@ -41,6 +36,25 @@ enum store_found pg_claim(struct store *base, struct plan_row *ret_row)
     if (found == STORE_DONE)
         store_tell(base, ret_row->id);
     return found;
+}
+
+bool pg_list_waiting(struct store *base, const char *from, int limit, void (*each)(void *context, const char *tenant),
+                     void *context)
+{
+    struct pg_call call;
+    PGresult *rows = NULL;
+    /* From one tenant to the next one in the index, however many plans each has. */
+    if (pg_begin(&call, base, "looking who waits", NULL))
+        rows = PG_QUERY(&call,
+                        "WITH RECURSIVE waiting (tenant) AS (SELECT min(tenant) FROM plans WHERE state = 'queued' AND "
+                        "tenant >= $1 UNION ALL SELECT (SELECT min(tenant) FROM plans WHERE state = 'queued' AND "
+                        "tenant > waiting.tenant) FROM waiting WHERE waiting.tenant IS NOT NULL) "
+                        "SELECT tenant FROM waiting WHERE tenant IS NOT NULL LIMIT $2::bigint",
+                        pg_s(from), pg_i(limit));
+    for (int i = 0; rows != NULL && i < PQntuples(rows); i++)
+        each(context, pg_text_at(rows, i, 0));
+    PQclear(rows);
+    return pg_end(&call);
 }
 
 /* The text of an array. The ids are the daemon's own: nothing in them needs quotes. */

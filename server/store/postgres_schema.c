@@ -117,6 +117,10 @@ static const char *const migrations[] = {
 
     /* The hash of an inspection that an object store has. */
     "ALTER TABLE models ADD COLUMN inspection_sha256 text NOT NULL DEFAULT '';",
+
+    /* The plans of a tenant that wait, in their order; whose turn it is does not depend on when one was served. */
+    ("DROP INDEX plans_by_start;"
+     "CREATE INDEX plans_waiting ON plans (tenant, priority DESC, seq) WHERE state = 'queued';"),
 };
 
 #define SCHEMA_VERSION ((int)(sizeof migrations / sizeof migrations[0]))

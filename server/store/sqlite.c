@@ -122,6 +122,7 @@ static const struct store_ops ops = {
     .get_plan = sqlite_get_plan,
     .list_plans = sqlite_list_plans,
     .claim = sqlite_claim,
+    .list_waiting = sqlite_list_waiting,
     .beat = sqlite_beat,
     .progress = sqlite_progress,
     .finish = sqlite_finish,

@@ -132,7 +132,9 @@ bool sqlite_read_plan(sqlite3_stmt *statement, struct plan_row *row); /* SQLITE_
     "created_at, started_at, finished_at, files"
 
 /* sqlite_queue.c */
-enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row);
+enum store_found sqlite_claim(struct store *base, const char *tenant, struct plan_row *ret_row);
+bool sqlite_list_waiting(struct store *base, const char *from, int limit,
+                         void (*each)(void *context, const char *tenant), void *context);
 bool sqlite_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned count);
 bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,

@@ -137,6 +137,10 @@ static const char *const migrations[] = {
 
     /* The hash of an inspection that an object store has. */
     "ALTER TABLE models ADD COLUMN inspection_sha256 TEXT NOT NULL DEFAULT '';",
+
+    /* The plans of a tenant that wait, in their order; whose turn it is does not depend on when one was served. */
+    ("DROP INDEX plans_by_start;"
+     "CREATE INDEX plans_waiting ON plans (tenant, priority DESC, seq) WHERE state = 'queued';"),
 };
 
 const int sqlite_schema_version = (int)(sizeof migrations / sizeof migrations[0]);

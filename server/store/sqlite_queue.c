@@ -27,18 +27,13 @@ static bool take(const struct store *base, struct sqlite_store *store, struct pl
     return true;
 }
 
-enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row)
+enum store_found sqlite_claim(struct store *base, const char *tenant, struct plan_row *ret_row)
 {
     struct sqlite_store *store = sqlite_lock(base);
-    sqlite3_stmt *statement = sqlite_begin(
-        store,
-        "WITH turns AS (SELECT tenant, (SELECT count(*) FROM plans AS own WHERE own.state = 'running' AND own.tenant = "
-        "waiting.tenant) AS running, (SELECT max(started_at) FROM plans AS own WHERE own.tenant = waiting.tenant) AS "
-        "served_at FROM (SELECT DISTINCT tenant FROM plans WHERE state = 'queued') AS waiting) "
-        "SELECT " SQLITE_PLAN_COLUMNS
-        " FROM plans WHERE seq = (SELECT queued.seq FROM plans AS queued JOIN turns USING "
-        "(tenant) WHERE queued.state = 'queued' "
-        "ORDER BY turns.running, queued.priority DESC, turns.served_at, queued.seq LIMIT 1)");
+    sqlite3_stmt *statement =
+        sqlite_begin(store, "SELECT " SQLITE_PLAN_COLUMNS
+                            " FROM plans WHERE state = 'queued' AND tenant = ?1 ORDER BY priority DESC, seq LIMIT 1");
+    sqlite_text(statement, 1, tenant);
     enum store_found found = sqlite_row(store, statement, "claiming a plan");
     bool read = found == STORE_DONE && sqlite_read_plan(statement, ret_row);
     sqlite_end(statement);
@@ -51,6 +46,26 @@ enum store_found sqlite_claim(struct store *base, struct plan_row *ret_row)
     if (found == STORE_DONE)
         store_tell(base, ret_row->id);
     return found;
+}
+
+bool sqlite_list_waiting(struct store *base, const char *from, int limit,
+                         void (*each)(void *context, const char *tenant), void *context)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    enum store_found found;
+    /* From one tenant to the next one in the index, however many plans each has. */
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "WITH RECURSIVE waiting (tenant) AS (SELECT min(tenant) FROM plans WHERE state = 'queued' AND tenant >= "
+               "?1 UNION ALL SELECT (SELECT min(tenant) FROM plans WHERE state = 'queued' AND tenant > waiting.tenant) "
+               "FROM waiting WHERE waiting.tenant IS NOT NULL) "
+               "SELECT tenant FROM waiting WHERE tenant IS NOT NULL LIMIT ?2");
+    sqlite_text(statement, 1, from);
+    sqlite_int(statement, 2, limit);
+    while ((found = sqlite_row(store, statement, "looking who waits")) == STORE_DONE)
+        each(context, sqlite_column(statement, 0));
+    sqlite_end(statement);
+    sqlite_unlock(store);
+    return found == STORE_NOT_FOUND;
 }
 
 /* No answer is lost on the way, so what it says that this daemon runs is what runs. */

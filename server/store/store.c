@@ -198,9 +198,15 @@ bool store_list_plans(struct store *store, const char *tenant, int64_t before, i
     CALL(bool, list_plans, !result, false, store, tenant, before, limit, each, context);
 }
 
-enum store_found store_claim(struct store *store, struct plan_row *ret_row)
+enum store_found store_claim(struct store *store, const char *tenant, struct plan_row *ret_row)
 {
-    CALL(enum store_found, claim, result == STORE_ERROR, STORE_ERROR, store, ret_row);
+    CALL(enum store_found, claim, result == STORE_ERROR, STORE_ERROR, store, tenant, ret_row);
+}
+
+bool store_list_waiting(struct store *store, const char *from, int limit,
+                        void (*each)(void *context, const char *tenant), void *context)
+{
+    CALL(bool, list_waiting, !result, false, store, from, limit, each, context);
 }
 
 bool store_beat(struct store *store, const char (*held)[STORE_ID_SIZE], unsigned count)

@@ -268,12 +268,14 @@ void store_release_plan(struct plan_row *row);
 bool store_list_plans(struct store *store, const char *tenant, int64_t before, int limit,
                       void (*each)(void *context, const struct plan_row *row), void *context);
 
-/*
- * A queued plan becomes running, with a lease of this daemon, and is returned; STORE_NOT_FOUND when there is none.
- * Which one: of the tenant that has fewest running; of these the one with the highest priority; of these one of the
- * tenant whose last plan was started first, so that a single worker takes turns, too; of these the oldest.
- */
-enum store_found store_claim(struct store *store, struct plan_row *ret_row);
+/* A queued plan of the tenant becomes running, with a lease of this daemon, and is returned: of those with the highest
+   priority the oldest. STORE_NOT_FOUND when there is none. Whose turn it is, is no matter of the store: priority counts
+   among the plans of one tenant. */
+enum store_found store_claim(struct store *store, const char *tenant, struct plan_row *ret_row);
+
+/* The first `limit` tenants that have queued plans, in order, beginning with `from` ("": all). */
+bool store_list_waiting(struct store *store, const char *from, int limit,
+                        void (*each)(void *context, const char *tenant), void *context);
 
 /* Renews the leases of the `count` plans that this daemon runs, SPD_MAX_HELD at most. What the store says that it runs
    besides, since the answer to a claim was lost, is given back: store_reclaim() queues it again. */

@@ -314,14 +314,26 @@ static struct worker *worker_of(struct pool *pool, const void *job)
     return NULL;
 }
 
+static bool is_idle(const struct worker *worker)
+{
+    return worker->alive && worker->job == NULL && !worker->retired && worker->kill_reason == NULL;
+}
+
 struct worker *pool_idle(struct pool *pool)
 {
     for (unsigned i = 0; i < pool->size && !pool->stopping; i++) {
-        struct worker *worker = &pool->workers[i];
-        if (worker->alive && worker->job == NULL && !worker->retired && worker->kill_reason == NULL)
-            return worker;
+        if (is_idle(&pool->workers[i]))
+            return &pool->workers[i];
     }
     return NULL;
+}
+
+unsigned pool_idle_count(const struct pool *pool)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < pool->size && !pool->stopping; i++)
+        count += is_idle(&pool->workers[i]);
+    return count;
 }
 
 static void line_sent(uv_write_t *request, int status)

@@ -34,8 +34,9 @@ struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data,
 void pool_stop(struct pool *pool);
 void pool_destroy(struct pool *pool); /* NULL is allowed */
 
-/* An idle worker, or NULL. */
+/* An idle worker, or NULL; and how many there are. */
 struct worker *pool_idle(struct pool *pool);
+unsigned pool_idle_count(const struct pool *pool);
 
 /* Gives a job to an idle worker: `line` (without line end), and the bytes of `body` behind it. Both are copied. False
    without memory. */

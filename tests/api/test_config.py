@@ -143,7 +143,7 @@ class Config(unittest.TestCase):
         os.environ["SHARDPLAND_WORKERS"] = "1"
         try:
             with Daemon("--config", path) as daemon:
-                self.assertEqual(daemon.metric("shardplan_workers_wanted"), 2)  # and one for requests
+                self.assertEqual(daemon.metric("shardplan_workers_wanted"), 3)  # and two for requests
         finally:
             del os.environ["SHARDPLAND_WORKERS"]
 

@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import re
 import sqlite3
 import unittest
 
@@ -23,7 +24,11 @@ CREATE INDEX plans_by_state ON plans (state, seq);
 CREATE INDEX plans_by_model ON plans (model);
 PRAGMA user_version = 1;
 """
-THIRD = "DROP TABLE settings; DROP INDEX plans_by_start; PRAGMA user_version = 3;"
+FOURTH = ("DROP INDEX plans_waiting; CREATE INDEX plans_by_start ON plans (tenant, started_at); DROP TABLE files; "
+          "DROP TABLE uploads; DROP TABLE settings; DROP TABLE reservations; ALTER TABLE plans DROP COLUMN files; "
+          "ALTER TABLE models DROP COLUMN inspection_sha256; ALTER TABLE models DROP COLUMN inspection; "
+          "ALTER TABLE models DROP COLUMN blob; PRAGMA user_version = 4;")
+THIRD = f"{FOURTH} DROP INDEX plans_by_start; PRAGMA user_version = 3;"
 SECOND = f"{THIRD} DROP INDEX models_by_id; CREATE INDEX models_by_id ON models (id); PRAGMA user_version = 2;"
 
 
@@ -64,6 +69,7 @@ class OlderDatabases(unittest.TestCase):
 
     def test_the_first(self):
         schema = self.schema()
+        self.take_numbers_off()
         with contextlib.closing(sqlite3.connect(self.path)) as now:
             models = now.execute("SELECT seq, id, name, bytes, created_at FROM models").fetchall()
             plans = now.execute("SELECT p.seq, p.id, model, request, state, attempts, crashes, error, key, fingerprint, "
@@ -82,13 +88,20 @@ class OlderDatabases(unittest.TestCase):
         self.go_back_to(SECOND)
 
     def test_the_fourth(self):
-        self.go_back_to("DROP TABLE settings; PRAGMA user_version = 4;")
+        self.go_back_to(FOURTH)
 
     def test_the_third(self):
         self.go_back_to(THIRD)
 
+    def take_numbers_off(self):
+        """Of the names of files, which had none."""
+        for path in glob.glob(f"{self.daemon.data}/blobs/*/*"):
+            folder, name = os.path.split(path)
+            os.rename(path, os.path.join(folder, re.sub(r"^([0-9a-f]+)[.][0-9]+", r"\1", name)))
+
     def go_back_to(self, script):
         schema = self.schema()
+        self.take_numbers_off()
         with contextlib.closing(sqlite3.connect(self.path)) as older:
             older.executescript(script)
         self.assertNotEqual(self.schema(), schema)

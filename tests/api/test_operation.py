@@ -281,7 +281,7 @@ class Metrics(DaemonCase):
         self.assertEqual(exposition.value("process_max_fds"), resource.prlimit(process, resource.RLIMIT_NOFILE)[0])
         self.assertEqual([labels["version"] for labels, _ in exposition.series("shardplan_build_info")],
                          [self.ask("GET", "/version").json["version"]])
-        self.assertEqual(exposition.value("shardplan_workers_wanted"), 3)
+        self.assertEqual(exposition.value("shardplan_workers_wanted"), 4)
 
     def test_workers_that_die(self):
         workers = self.daemon.freeze()
@@ -489,7 +489,7 @@ class Manager(unittest.TestCase):
         self.assertTrue(match, reloading)
         self.assertAlmostEqual(int(match.group(1)) / 1e6, time.monotonic(), delta=60)
         self.assertIn("STOPPING=1", received)
-        self.assertTrue(any(re.match(r"STATUS=Serving; 0 of [12] workers busy, 0 requests", message) for message in received), received)
+        self.assertTrue(any(re.match(r"STATUS=Serving; 0 of [123] workers busy, 0 requests", message) for message in received), received)
 
     def test_a_path(self):
         with tempfile.TemporaryDirectory() as folder:

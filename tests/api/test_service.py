@@ -69,7 +69,7 @@ class Service(DaemonCase):
         self.assertGreater(
             self.daemon.metric('shardplan_http_requests_total{method="GET",route="/livez",code="200"}'), 0
         )
-        self.assertEqual(self.daemon.metric("shardplan_workers"), 3)
+        self.assertEqual(self.daemon.metric("shardplan_workers"), 4)
 
     def test_unknown_path_and_method(self):
         self.problem("GET", "/nothing", status=404, code="NOT_FOUND")

@@ -17,7 +17,7 @@ ANYWHERE = {
     406: "asked by one function for all routes that have several forms: test_service.py, test_checks.py",
     413: "body.c counts the bytes of all bodies: test_models.py, test_plans.py, test_checks.py",
     415: "body.c and ask.c look at the types of all bodies: test_codings.py, test_checks.py",
-    429: "counted by one function for all requests with a tenant: test_accounts.py",
+    429: "counted by one function each for all requests with a tenant: test_accounts.py, test_fairness.py",
     503: "a store that is away, too many requests, a daemon that stops: test_durability.py, test_requests.py, test_operation.py",
     507: "a disk that is full, of which there is one only: test_models.py, test_requests.py",
 }

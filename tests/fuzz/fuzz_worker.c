@@ -179,6 +179,7 @@ static void send_errand(struct jobs *jobs, struct errand *errand)
 {
     struct problem problem = {0};
     *errand = (struct errand){.kind = "inspect",
+                              .tenant = "",
                               .output = "/data/out",
                               .request = "request",
                               .form = ANSWER_JSON,

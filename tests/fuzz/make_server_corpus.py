@@ -22,7 +22,8 @@ CONFIG = {
                     "cors-origins = \"https://a.example http://[::1]:3000\"\ntokens = t\ntls-certificate = c\ntls-key = k\n"
                     "tls-client-ca = a\ndata = /d\nstore = postgresql://h/d\nstore-password-file = p\nlease-seconds = 3s\n"
                     "max-store = 1T\nkeep-plans = 30d\nworkers = 64\njob-memory = 1M\njob-seconds = 1h\n"
-                    "max-queued-plans = 1\ntenant-plans = 2\ntenant-models = 3\ntenant-bytes = 4K\nshutdown-delay = 5m\n"
+                    "max-queued-plans = 1\ntenant-plans = 2\ntenant-models = 3\ntenant-bytes = 4K\ntenant-weights = \"a=2 b.c=100\"\n"
+                    "shutdown-delay = 5m\n"
                     "drain = 0\nlog-format = json\nlog-level = debug\n",
     "quotes": "data = \"/a b#c\"  # why\r\nstore = 'host=\"x\" # y'\n tokens=/x#y # z",
     "both-quotes": "data = /a\"b'c\n",

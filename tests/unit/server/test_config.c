@@ -344,6 +344,22 @@ Test(config, switches)
     wrong(WORDS("--require-sandbox=maybe"), WORDS(), "'maybe' is wrong; expected yes or no");
 }
 
+Test(config, weights)
+{
+    static const char *const bad[] = {"a",    "a=",    "=1",  "a=0",   "a=101",   "a=1.5",
+                                      "a=-1", "a=1 b", "a:2", "a=1=2", "a=1,b=2", "a=99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        wrong(WORDS("--tenant-weights", bad[i]), WORDS(), "--tenant-weights");
+    struct reading *reading = read_words(WORDS("--tenant-weights", " a.b=2  c@d=100 a=3 "), WORDS());
+    cr_assert_eq(reading->result, CONFIG_RUN, "%s", errors_of(reading));
+    cr_expect_eq(config_tenant_weight(&reading->config, "a.b"), 2);
+    cr_expect_eq(config_tenant_weight(&reading->config, "c@d"), 100);
+    cr_expect_eq(config_tenant_weight(&reading->config, "a"), 3);
+    cr_expect_eq(config_tenant_weight(&reading->config, "b"), 1);
+    cr_expect_eq(config_tenant_weight(&reading->config, ""), 1);
+    release(reading);
+}
+
 Test(config, what_does_not_go_together)
 {
     wrong(WORDS("--tls-certificate", "/c"), WORDS(), "--tls-certificate and --tls-key only work together");

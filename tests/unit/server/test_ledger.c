@@ -83,7 +83,13 @@ static struct order *ask(struct order order)
 static void must_start(const char *plan, int64_t attempt)
 {
     struct order *claim = ask((struct order){.kind = ORDER_CLAIM});
+    cr_expect_eq(claim->found, STORE_NOT_FOUND, "nothing was to be claimed");
+    cr_assert_eq(claim->tenant_count, 1);
+    cr_expect_str_eq(claim->tenants[0], "");
+    order_release(claim);
+    claim = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
     cr_assert_eq(claim->found, STORE_DONE);
+    cr_expect_eq(claim->tenant_count, 0);
     cr_expect_str_eq(claim->plan, plan);
     cr_expect_str_eq(claim->row.id, plan);
     cr_expect_eq(claim->attempt, attempt);
@@ -131,8 +137,9 @@ static bool has_attempt(const char *plan, int64_t attempt)
 
 Test(ledger, nothing_is_queued)
 {
-    struct order *claim = ask((struct order){.kind = ORDER_CLAIM});
+    struct order *claim = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
     cr_expect_eq(claim->found, STORE_NOT_FOUND);
+    cr_expect_eq(claim->tenant_count, 0);
     order_release(claim);
 }
 

@@ -147,7 +147,7 @@ BOTH_STORES(tenants_have_quotas)
     struct store_quota two = {.tenant_plans = 2};
     cr_expect_eq(ADD_PLAN(id, .number = 1, .tenant = "a", .quota = two), STORE_ADDED);
     cr_expect_eq(ADD_PLAN(id, .number = 2, .tenant = "a", .quota = two), STORE_ADDED);
-    cr_expect_eq(claim_number(store), 1);
+    cr_expect_eq(claim_number(store, "a"), 1);
     cr_expect_eq(ADD_PLAN(id, .number = 3, .tenant = "a", .quota = two), STORE_QUOTA, "a running plan counts");
     cr_expect_eq(ADD_PLAN(id, .number = 4, .tenant = "b", .model = model_b, .quota = two), STORE_ADDED);
     cr_expect_eq(store_finish(store, "00000000000000000000000000000001", 1, PLAN_SUCCEEDED, true, NULL, NULL),
@@ -193,7 +193,8 @@ BOTH_STORES(tenants_have_shares_of_the_queue)
     uint64_t random = 5;
     for (unsigned i = 0; i < 200; i++) {
         struct plan_row row;
-        if (sp_random_below(&random, 4) == 0 && store_claim(store, &row) == STORE_DONE) {
+        const char *claimed = tenants[sp_random_below(&random, 3)];
+        if (sp_random_below(&random, 4) == 0 && store_claim(store, claimed, &row) == STORE_DONE) {
             queued[row.tenant[0] - 'a']--;
             store_release_plan(&row);
         }
@@ -241,26 +242,53 @@ BOTH_STORES(equal_questions_have_one_plan)
     cr_expect_eq(ADD_PLAN(id, .number = 5, .question = "q", .reuse = true), STORE_REUSED, "it runs");
     cr_assert_eq(store_cancel(store, "", first), STORE_DONE);
     cr_expect_eq(ADD_PLAN(id, .number = 6, .question = "q", .reuse = true), STORE_ADDED, "nobody wants the other one");
-    cr_expect_eq(claim_number(store), 3);
+    cr_expect_eq(claim_number(store, "team"), 3);
     must_claim(store, id, 1);
     cr_assert_eq(store_finish(store, id, 1, PLAN_FAILED, false, "{}", NULL), STORE_CHANGED);
     cr_expect_eq(ADD_PLAN(id, .number = 7, .question = "q", .reuse = true), STORE_ADDED, "a failure answers nothing");
 }
 
-BOTH_STORES(tenants_take_turns)
+static void add_name(void *context, const char *tenant)
+{
+    char *names = context;
+    (void)snprintf(names + strlen(names), 64 - strlen(names), "[%s]", tenant);
+}
+
+/* The tenants that have queued plans, at most `limit`. */
+static const char *waiting_from(const char *from, int limit)
+{
+    static char names[64];
+    names[0] = '\0';
+    cr_assert(store_list_waiting(store, from, limit, add_name, names));
+    return names;
+}
+
+BOTH_STORES(each_tenant_has_a_queue)
 {
     char id[STORE_ID_SIZE];
-    ADD_MODEL("a", model_a);
-    ADD_MODEL("b", model_a);
+    cr_expect_str_eq(waiting_from("", 9), "");
+    for (int i = 0; i < 3; i++)
+        ADD_MODEL(((const char *[]){"", "a", "b"})[i], model_a);
     for (int i = 1; i <= 3; i++)
         MUST_ADD_PLAN(id, .number = i, .tenant = "a");
     MUST_ADD_PLAN(id, .number = 4, .tenant = "a", .priority = PRIORITY_HIGH);
     MUST_ADD_PLAN(id, .number = 5, .tenant = "b", .priority = PRIORITY_LOW);
     MUST_ADD_PLAN(id, .number = 6, .tenant = "b");
-    /* Fewest running first; of these the highest priority; of these the oldest. */
-    static const int order[] = {4, 6, 1, 5, 2, 3, 0};
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        cr_expect_eq(claim_number(store), order[i], "claim %zu", i);
+    MUST_ADD_PLAN(id, .number = 7);
+    cr_expect_str_eq(waiting_from("", 9), "[][a][b]");
+    cr_expect_str_eq(waiting_from("", 2), "[][a]");
+    cr_expect_str_eq(waiting_from("a", 9), "[a][b]");
+    cr_expect_str_eq(waiting_from("b", 1), "[b]");
+    /* The highest priority first; of these the oldest. */
+    static const int of_a[] = {4, 1, 2, 3, 0};
+    for (size_t i = 0; i < sizeof of_a / sizeof of_a[0]; i++)
+        cr_expect_eq(claim_number(store, "a"), of_a[i], "claim %zu", i);
+    cr_expect_str_eq(waiting_from("", 9), "[][b]");
+    cr_expect_eq(claim_number(store, "b"), 6);
+    cr_expect_eq(claim_number(store, "b"), 5);
+    cr_expect_eq(claim_number(store, ""), 7);
+    cr_expect_eq(claim_number(store, "nobody"), 0);
+    cr_expect_str_eq(waiting_from("", 9), "");
 }
 
 BOTH_STORES(plans_finish_once)
@@ -273,7 +301,7 @@ BOTH_STORES(plans_finish_once)
     cr_expect_eq(store_finish(store, one, 0, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST, "it does not run");
     must_claim(store, one, 1);
     must_claim(store, two, 1);
-    cr_expect_eq(claim_number(store), 0);
+    cr_expect_eq(claim_number(store, ""), 0);
     cr_expect_str_eq(plan_of(one).owner, "first");
     cr_expect_eq(store_finish(store, one, 2, PLAN_SUCCEEDED, true, NULL, NULL), STORE_LOST, "another attempt");
     cr_expect_eq(store_finish(store, one, 1, PLAN_SUCCEEDED, true, NULL, "a list\n"), STORE_CHANGED);
@@ -326,7 +354,7 @@ BOTH_STORES(cancelling_ends_what_waits_and_asks_what_runs)
     cr_expect_eq(store_cancel(store, "", queued), STORE_DONE);
     cr_expect_eq(plan_of(queued).state, PLAN_CANCELLED);
     cr_expect_gt(plan_of(queued).finished_at, 0);
-    cr_expect_eq(claim_number(store), 0);
+    cr_expect_eq(claim_number(store, ""), 0);
     cr_expect_eq(store_cancel(store, "", runs), STORE_DONE);
     cr_expect_eq(plan_of(runs).state, PLAN_RUNNING);
     cr_expect(plan_of(runs).cancel_requested);

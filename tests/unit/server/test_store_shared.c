@@ -74,7 +74,7 @@ static void *fill_the_quota(void *thread)
 static void *claim_all(void *thread)
 {
     int number;
-    while ((number = claim_number(store_of(thread))) > 0)
+    while ((number = claim_number(store_of(thread), "")) > 0)
         claimed[number]++;
     claims_failed += number != 0;
     return NULL;
@@ -379,7 +379,7 @@ POSTGRES_STORE(an_older_schema_is_brought_up_to_date)
     store = NULL;
     tell_postgres(
         "DROP INDEX shardplan.models_by_id; CREATE INDEX models_by_id ON shardplan.models (id);"
-        "DROP INDEX shardplan.plans_by_start; DROP TABLE shardplan.settings, shardplan.uploads, shardplan.files, "
+        "DROP INDEX shardplan.plans_waiting; DROP TABLE shardplan.settings, shardplan.uploads, shardplan.files, "
         "shardplan.reservations; "
         "ALTER TABLE shardplan.models DROP COLUMN blob, DROP COLUMN inspection, DROP COLUMN inspection_sha256; "
         "ALTER TABLE shardplan.plans DROP COLUMN files; "
@@ -387,8 +387,8 @@ POSTGRES_STORE(an_older_schema_is_brought_up_to_date)
     open_store_again();
     cr_expect_eq(store_find_model(store, "team", model_a), STORE_DONE);
     tell_postgres(
-        "DO $$ BEGIN IF (SELECT max(version) FROM shardplan.schema_version) <> 8 OR NOT EXISTS (SELECT FROM "
-        "pg_indexes WHERE schemaname = 'shardplan' AND indexname = 'plans_by_start') OR NOT EXISTS (SELECT FROM "
+        "DO $$ BEGIN IF (SELECT max(version) FROM shardplan.schema_version) <> 9 OR NOT EXISTS (SELECT FROM "
+        "pg_indexes WHERE schemaname = 'shardplan' AND indexname = 'plans_waiting') OR NOT EXISTS (SELECT FROM "
         "pg_indexes WHERE schemaname = 'shardplan' AND indexname = 'models_by_id' AND indexdef LIKE "
         "'%(id, bytes)') THEN RAISE 'not brought up to date'; END IF; END $$");
 }

@@ -186,7 +186,7 @@ struct plan_row plan_of(const char *id)
 void must_claim(struct store *from, const char *id, int64_t attempt)
 {
     struct plan_row row;
-    cr_assert_eq(store_claim(from, &row), STORE_DONE);
+    cr_assert_eq(store_claim(from, plan_of(id).tenant, &row), STORE_DONE);
     cr_expect_str_eq(row.id, id);
     cr_expect_eq(row.state, PLAN_RUNNING);
     cr_expect_eq(row.attempts, attempt);
@@ -195,12 +195,12 @@ void must_claim(struct store *from, const char *id, int64_t attempt)
     store_release_plan(&row);
 }
 
-int claim_number(struct store *from)
+int claim_number(struct store *from, const char *tenant)
 {
     struct plan_row row;
-    enum store_found found = store_claim(from, &row);
+    enum store_found found = store_claim(from, tenant, &row);
     for (int i = 0; found == STORE_ERROR && try_again(i); i++)
-        found = store_claim(from, &row);
+        found = store_claim(from, tenant, &row);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? 0 : -1;
     int number = (int)strtol(row.id, NULL, 10);

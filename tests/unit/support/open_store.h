@@ -77,10 +77,10 @@ enum store_added add_plan_to(struct store *to, struct wish wish, char ret_id[STO
 #define MUST_ADD_PLAN(id, ...) cr_assert_eq(ADD_PLAN((id), __VA_ARGS__), STORE_ADDED)
 
 struct plan_row plan_of(const char *id); /* its strings are released already */
-/* Claims; the test fails when it is another plan or attempt. */
+/* Claims of the plan's tenant; the test fails when it is another plan or attempt. */
 void must_claim(struct store *from, const char *id, int64_t attempt);
-/* The next plan's number, 0 when there is none, negative when the store could not say. */
-int claim_number(struct store *from);
+/* The number of the tenant's next plan, 0 when there is none, negative when the store could not say. */
+int claim_number(struct store *from, const char *tenant);
 
 /* A store gives up what takes it seconds, as happens on a machine that is busy with other tests. A daemon asks again
    then, and so do the functions above: waits, and says whether to. */

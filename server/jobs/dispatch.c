@@ -1,0 +1,271 @@
+/* Work is given to workers: whose turn it is (schedule.h), the line that a worker gets, plans that are claimed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/internal.h"
+#include "observe/metrics.h"
+#include "server.h"
+#include "server_limits.h"
+#include "store/files.h"
+#include "store/folder.h"
+#include "util/json_memory.h"
+
+/* ---- lines ---- */
+
+/* The members that every job line has. */
+static json_t *job_line(const struct config *config, const char *job, const char *kind, const char *model,
+                        const char *id, const char *name, const char *output)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", job, "kind", kind, "model", model, "sha256", id,
+                     "name", name, "out", output, "memory", (json_int_t)config->job_memory, "seconds",
+                     (json_int_t)config->job_seconds);
+}
+
+/* Of a plan that follows another one, where the JSON of that is. */
+static bool add_past(const struct config *config, const json_t *request, json_t *line)
+{
+    const json_t *from = json_object_get(request, "from");
+    const char *plan = json_string_value(json_object_get(from, "plan"));
+    char *path = plan != NULL ? files_plan_file(config->data, plan,
+                                                json_integer_value(json_object_get(from, "attempt")), "plan.json")
+                              : NULL;
+    const bool ok = plan == NULL || (path != NULL && json_object_set_new(line, "past", json_string(path)) == 0);
+    free(path);
+    return ok;
+}
+
+static char *plan_line(const struct jobs *jobs, const struct order *claim)
+{
+    const struct config *config = jobs->server->config;
+    const struct plan_row *plan = &claim->row;
+    char *model = files_blob(config->data, claim->blob),
+         *folder = files_attempt_folder(config->data, plan->id, plan->attempts);
+    char *text = NULL;
+    json_t *line = model != NULL && folder != NULL ? job_line(config, plan->id, "plan", model, plan->model,
+                                                              claim->name != NULL ? claim->name : "", folder)
+                                                   : NULL;
+    json_t *request = json_loads(plan->request, 0, NULL);
+    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0 &&
+        add_past(config, request, line))
+        text = json_memory_text(line, JSON_COMPACT);
+    json_decref(request);
+    json_decref(line);
+    free(model);
+    free(folder);
+    return text;
+}
+
+static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigned seconds)
+{
+    static const char *const forms[] = {"json", "text", "model"};
+    bool has_model = errand->model != NULL;
+    json_t *line = job_line(jobs->server->config, errand->kind, errand->kind, has_model ? errand->model : "",
+                            has_model ? errand->id : "", has_model ? errand->name : "", errand->output);
+    char *text = NULL;
+    if (line != NULL && json_object_set_new(line, "form", json_string(forms[errand->form])) == 0 &&
+        json_object_set_new(line, "seconds", json_integer(seconds)) == 0 &&
+        json_object_set_new(line, "sync", json_boolean(errand->sync)) == 0 &&
+        json_object_set_new(line, "body", json_integer((json_int_t)errand->body_size)) == 0)
+        text = json_memory_text(line, JSON_COMPACT);
+    json_decref(line);
+    return text;
+}
+
+/* ---- starting ---- */
+
+/* Gives the task to a worker. False without memory. */
+static bool start(struct jobs *jobs, struct worker *worker, struct task *task, char *line)
+{
+    const struct errand *errand = task->errand;
+    bool ok = line != NULL && pool_assign(worker, task, line, errand != NULL ? errand->body : NULL,
+                                          errand != NULL ? errand->body_size : 0);
+    task->line = line;
+    if (!ok)
+        return false;
+    task->state = TASK_RUNNING;
+    task->started_ms = server_now_ms();
+    task->deadline_ms = task->started_ms + (uint64_t)(task->seconds + SPD_JOB_GRACE_SECONDS) * 1000;
+    metrics_job_started(jobs->server->metrics, errand != NULL ? errand->kind : "plan");
+    return true;
+}
+
+/* A model may be large; a sharding never needs that long, and nobody waits that long for one. */
+static unsigned errand_seconds(const struct config *config, const struct errand *errand)
+{
+    return errand->model == NULL && config->job_seconds > SPD_SHARDING_SECONDS ? SPD_SHARDING_SECONDS
+                                                                               : config->job_seconds;
+}
+
+static void end_turn(struct jobs *jobs, struct turn *turn)
+{
+    (void)pthread_mutex_lock(&jobs->mutex);
+    schedule_end(jobs->schedule, turn, server_now_us());
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
+static void start_errand(struct jobs *jobs, struct worker *worker, struct errand *errand, struct turn turn)
+{
+    struct task *task = calloc(1, sizeof *task);
+    if (task != NULL) {
+        task->errand = errand;
+        task->turn = turn;
+        task->seconds = errand_seconds(jobs->server->config, errand);
+        if (start(jobs, worker, task, errand_line(jobs, errand, task->seconds))) {
+            jobs_link_task(jobs, task);
+            return;
+        }
+        jobs_free_task(task);
+    }
+    end_turn(jobs, &turn);
+    (void)problem_no_memory(&errand->problem);
+    errand->done(errand);
+}
+
+static void start_plan(struct jobs *jobs, struct worker *worker, struct task *task)
+{
+    struct problem problem = {0};
+    if (start(jobs, worker, task, plan_line(jobs, task->order))) {
+        jobs_set_phase(jobs, task, "start");
+    } else if (task->attempt < SPD_MAX_ATTEMPTS) {
+        jobs_requeue_task(jobs, task, false);
+    } else {
+        (void)problem_set(&problem, 500, "NOT_STARTED",
+                          "The plan could not be given to a worker, also when that was tried again; submit it anew.");
+        jobs_finish_plan(jobs, task, PLAN_FAILED, false, &problem);
+    }
+}
+
+/* ---- plans of the store ---- */
+
+static unsigned plans_here(const struct jobs *jobs)
+{
+    unsigned count = 0;
+    for (const struct task *task = jobs->tasks; task != NULL; task = task->next)
+        count += task->errand == NULL && task->state != TASK_ENDING &&
+                 (task->state != TASK_STORING || task->fetch_ms != 0); /* one that cannot be stored keeps its place */
+    return count;
+}
+
+static bool may_claim(const struct jobs *jobs)
+{
+    return !jobs->stopping && !jobs->draining && !jobs->claiming && plans_here(jobs) < jobs->server->config->workers;
+}
+
+/* Asks the store for a queued plan of the turn's tenant, and who has plans besides; jobs_claimed() gets the answer. */
+static void claim(struct jobs *jobs, struct turn *turn)
+{
+    struct order *order = calloc(1, sizeof *order);
+    jobs->claim_ms = server_now_ms() + SPD_CLAIM_MS;
+    if (order == NULL) {
+        end_turn(jobs, turn);
+        return;
+    }
+    order->kind = ORDER_CLAIM;
+    order->claims = turn->account != NULL;
+    if (order->claims)
+        (void)snprintf(order->tenant, sizeof order->tenant, "%s", turn_tenant(turn));
+    jobs->claiming = true;
+    jobs->claim_turn = *turn;
+    ledger_order(jobs->ledger, order);
+}
+
+/* The plan that was claimed has its turn, unless its model or a worker is not there yet. */
+static void use_turn(struct jobs *jobs, struct task *task)
+{
+    struct worker *worker = pool_idle(jobs->pool);
+    task->turn = jobs->claim_turn;
+    jobs->claim_turn = (struct turn){0};
+    if (task->state != TASK_READY)
+        end_turn(jobs, &task->turn);
+    else if (jobs->stopping)
+        jobs_requeue_task(jobs, task, false);
+    else if (worker != NULL)
+        start_plan(jobs, worker, task);
+    else {
+        end_turn(jobs, &task->turn);
+        if (!jobs_queue_plan(jobs, task))
+            jobs_requeue_task(jobs, task, false);
+    }
+}
+
+static void take_claim(struct jobs *jobs, struct order *order)
+{
+    struct task *task = order->blob[0] != '\0' ? calloc(1, sizeof *task) : NULL;
+    if (task == NULL) {
+        end_turn(jobs, &jobs->claim_turn);
+        order->kind = ORDER_END;
+        order->requeue = true;
+        ledger_order(jobs->ledger, order);
+        return;
+    }
+    const struct plan_row *row = &order->row;
+    task->order = order;
+    memcpy(task->plan, row->id, sizeof task->plan);
+    task->attempt = row->attempts;
+    task->crashes = row->crashes;
+    task->waited = (double)(row->started_at - row->created_at) / 1000;
+    task->seconds = jobs->server->config->job_seconds;
+    jobs_link_task(jobs, task);
+    events_begin(jobs->events, task->plan);
+    jobs_set_phase(jobs, task, "start");
+    jobs_fetch(jobs, task);
+    use_turn(jobs, task);
+}
+
+void jobs_claimed(struct jobs *jobs, struct order *order)
+{
+    jobs->claiming = false;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    schedule_offer(jobs->schedule, (const char(*)[SPD_MAX_PRINCIPAL + 1]) order->tenants, order->tenant_count,
+                   server_now_us());
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    if (order->found == STORE_DONE) {
+        take_claim(jobs, order);
+        return;
+    }
+    end_turn(jobs, &jobs->claim_turn);
+    order_release(order);
+}
+
+/* ---- whose turn it is ---- */
+
+static bool next_turn(struct jobs *jobs, struct turn *ret_turn)
+{
+    const bool claims = may_claim(jobs);
+    (void)pthread_mutex_lock(&jobs->mutex);
+    const bool found = schedule_pick(jobs->schedule, claims, server_now_us(), ret_turn);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return found;
+}
+
+static void renew_workers(struct jobs *jobs)
+{
+    unsigned generation = folder_generation(jobs->server->folder);
+    if (generation == jobs->generation)
+        return;
+    jobs->generation = generation;
+    pool_renew(jobs->pool);
+}
+
+void jobs_dispatch(struct jobs *jobs)
+{
+    struct turn turn = {0};
+    renew_workers(jobs);
+    if (atomic_exchange(&jobs->changed, false))
+        jobs->claim_ms = 0;
+    while (!jobs->stopping && pool_idle_count(jobs->pool) > (jobs->claim_turn.account != NULL) &&
+           next_turn(jobs, &turn)) {
+        if (turn.work == NULL) {
+            claim(jobs, &turn);
+        } else if (turn.class == WORK_PLAN) {
+            struct task *task = turn.work->owner;
+            task->turn = turn;
+            start_plan(jobs, pool_idle(jobs->pool), task);
+        } else {
+            start_errand(jobs, pool_idle(jobs->pool), turn.work->owner, turn);
+        }
+    }
+    turn = (struct turn){0};
+    if (may_claim(jobs) && server_now_ms() >= jobs->claim_ms)
+        claim(jobs, &turn);
+}
