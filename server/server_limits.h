@@ -80,6 +80,8 @@
 #define SPD_UPLOAD_RATE         (64ll * 1024)        /* and the time that its bytes take at so many per second */
 #define SPD_UPLOAD_THREADS      2u                   /* that compare complete ones with their digests, */
 #define SPD_UPLOAD_BLOCK        ((size_t)1 << 20)    /* reading so much at a time */
+#define SPD_MAX_MODEL_FILES     4096u                /* beside one model, */
+#define SPD_MAX_LOCATION        1024                 /* whose locations have so many bytes at most */
 #define SPD_MAX_REFERENCE_BYTES 4096u                /* of a body that says where a model is */
 
 /* Compressed bodies and answers. */

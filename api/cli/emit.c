@@ -286,7 +286,7 @@ static enum sp_status emit_device(struct emit *emit, const char *folder, uint32_
     char data_name[NAME_SIZE];
     struct sp_recipe *data = sp_recipe_create();
     enum sp_status status = data != NULL ? SP_OK : sp_fail_memory(err);
-    (void)snprintf(data_name, sizeof data_name, "device-%lld.onnx.data", (long long)device);
+    (void)snprintf(data_name, sizeof data_name, SP_DEVICE_DATA_NAME, (long long)device);
     for (uint32_t i = 0; status == SP_OK && i < count; i++)
         status = emit_models(emit, folder, &of[i], device, data_name, data, err);
     if (status == SP_OK && sp_recipe_size(data) > 0 && emit->file_count == 0)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "graph/external.h"
 
 struct sources sources_open(const struct input *input)
 {
@@ -63,8 +64,9 @@ int open_data_of(const struct input *input, const char *location)
 }
 
 /* The size of the file there; -1 where there is none. */
-static int64_t size_of(const struct sources *sources, const char *location)
+static int64_t size_of(void *context, const char *location)
 {
+    const struct sources *sources = context;
     struct stat info;
     int fd = open_location(sources, location);
     const int64_t size = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? (int64_t)info.st_size : -1;
@@ -76,29 +78,9 @@ static int64_t size_of(const struct sources *sources, const char *location)
 enum sp_status sources_have(const struct sources *sources, const struct sp_model *model, const char **ret_missing,
                             struct sp_error *err)
 {
-    const struct sp_graph *graph = model->graph;
-    const char *location = NULL, *missing = NULL;
-    int64_t size = -1;
-    for (uint32_t i = 0; i < graph->initializer_count; i++) {
-        const struct sp_tensor *tensor = graph->initializers[i]->tensor;
-        if (tensor == NULL || tensor->storage != SP_STORAGE_EXTERNAL)
-            continue;
-        if (tensor->external.location != location) /* names are the same where their texts are */
-            size = size_of(sources, tensor->external.location);
-        location = tensor->external.location;
-        if (missing == NULL && size < 0)
-            missing = location;
-        if (size >= 0 && (tensor->bytes > size || tensor->external.offset > size - tensor->bytes)) {
-            (void)sp_fail(err, SP_ERR_MODEL, "EXTERNAL_DATA_SHORT",
-                          "The file '%.200s' has %lld bytes, and the weight '%.200s' is %lld bytes from byte %lld on: "
-                          "the file is cut off, or it is another model's.",
-                          location, (long long)size, graph->initializers[i]->name, (long long)tensor->bytes,
-                          (long long)tensor->external.offset);
-            return SP_ERR_MODEL;
-        }
-    }
-    *ret_missing = missing;
-    return SP_OK;
+    const struct sp_external_files files = {.size_of = size_of, .context = (void *)(uintptr_t)sources};
+    bool has_external = false;
+    return sp_external_look(model, &files, &has_external, ret_missing, err);
 }
 
 enum sp_status sources_look(const struct input *input, const struct sp_model *model, struct sp_error *err)

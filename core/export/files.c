@@ -274,9 +274,50 @@ enum sp_status sp_file_manifest(const struct sp_file_request *request, const str
     return status;
 }
 
-static enum sp_status create_model(const struct sp_file_request *request, const struct sp_realize_request *realize,
-                                   const struct sp_device_plan *plan, struct sp_recipe **ret_recipe,
-                                   struct sp_error *err)
+/* What a device's models are made into: its parts, and the file beside them. */
+struct device_files {
+    struct sp_recipe **recipes;
+    struct sp_recipe *data; /* or NULL */
+};
+
+/* The one that is asked for leaves `files`. */
+static enum sp_status take_file(const struct sp_file_request *request, struct device_files *files,
+                                struct sp_recipe **ret_recipe, struct sp_error *err)
+{
+    struct sp_recipe **wanted = request->gives_data ? &files->data : &files->recipes[request->part];
+    if (request->gives_data && (*wanted == NULL || sp_recipe_size(*wanted) == 0))
+        return sp_fail(err, SP_ERR_REQUEST, "NO_DATA",
+                       "The models of device %" PRId64 " have no file of weights beside them.", request->device);
+    if (*wanted == NULL)
+        return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
+                       "Nobody needs anything of part %" PRIu32 " of device %" PRId64 ": it has no model.",
+                       request->part, request->device);
+    *ret_recipe = *wanted;
+    *wanted = NULL;
+    return SP_OK;
+}
+
+/* Where a device's models have a file of weights, it is made with all of them. */
+static enum sp_status realize_device(struct sp_arena *arena, const struct sp_file_request *request,
+                                     struct sp_realize_request realize, const struct sp_device_plan *plan,
+                                     struct device_files *files, struct sp_error *err)
+{
+    char data_name[sizeof SP_DEVICE_DATA_NAME + 24];
+    if (request->has_data) {
+        (void)snprintf(data_name, sizeof data_name, SP_DEVICE_DATA_NAME, (long long)request->device);
+        files->data = sp_recipe_create();
+        realize.data = files->data;
+        realize.data_name = data_name;
+        realize.places = sp_weight_places_create(arena);
+        if (realize.data == NULL || realize.places == NULL)
+            return sp_fail_memory(err);
+    }
+    return sp_realize_device(&realize, plan, request->device, files->recipes, err);
+}
+
+static enum sp_status create_model(struct sp_arena *arena, const struct sp_file_request *request,
+                                   const struct sp_realize_request *realize, const struct sp_device_plan *plan,
+                                   struct sp_recipe **ret_recipe, struct sp_error *err)
 {
     const int64_t devices = request->subject->device_count;
     if (request->device < 0 || request->device >= devices)
@@ -288,22 +329,16 @@ static enum sp_status create_model(const struct sp_file_request *request, const 
         return sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
                        "Device %" PRId64 " has no part %" PRIu32 "; the manifest says which there are.",
                        request->device, request->part);
-    struct sp_recipe **recipes = calloc(parts, sizeof *recipes);
-    if (recipes == NULL)
+    struct device_files files = {.recipes = calloc(parts, sizeof *files.recipes)};
+    if (files.recipes == NULL)
         return sp_fail_memory(err);
-    enum sp_status status = sp_realize_device(realize, plan, request->device, recipes, err);
-    if (status == SP_OK && recipes[request->part] == NULL) {
-        status = sp_fail(err, SP_ERR_REQUEST, "NO_SUCH_PART",
-                         "Nobody needs anything of part %" PRIu32 " of device %" PRId64 ": it has no model.",
-                         request->part, request->device);
-    }
-    for (uint32_t i = 0; i < parts; i++) {
-        if (status == SP_OK && i == request->part)
-            *ret_recipe = recipes[i];
-        else
-            sp_recipe_destroy(recipes[i]);
-    }
-    free(recipes);
+    enum sp_status status = realize_device(arena, request, *realize, plan, &files, err);
+    if (status == SP_OK)
+        status = take_file(request, &files, ret_recipe, err);
+    for (uint32_t i = 0; i < parts; i++)
+        sp_recipe_destroy(files.recipes[i]);
+    sp_recipe_destroy(files.data);
+    free(files.recipes);
     return status;
 }
 
@@ -317,7 +352,7 @@ static enum sp_status create_of_devices(const struct sp_file_request *request, c
         arena != NULL ? sp_device_plan_create(arena, realize, target, &plan, err) : sp_fail_memory(err);
     if (status == SP_OK)
         status = request->device == SP_FILE_NO_DEVICE ? sp_file_manifest(request, plan, 0, NULL, ret_recipe, err)
-                                                      : create_model(request, realize, plan, ret_recipe, err);
+                                                      : create_model(arena, request, realize, plan, ret_recipe, err);
     sp_arena_destroy(arena);
     return status;
 }

@@ -21,6 +21,9 @@
 
 #define SP_FILE_NO_DEVICE (-1) /* the manifest of the devices' models */
 
+/* The format of the name of the file in which a device's weights lie beside its models, for its number as long long. */
+#define SP_DEVICE_DATA_NAME "device-%lld.onnx.data"
+
 struct sp_file_request {
     const struct sp_subject *subject;
     const char *format;
@@ -31,6 +34,9 @@ struct sp_file_request {
     uint32_t part;
     struct sp_file_forms forms;
     enum sp_realize_external external;
+    /* Of a device's models: the weights lie in a file beside them, "device-<k>.onnx.data" (SP_DEVICE_DATA_NAME), and
+       whether that file is made instead of the model. */
+    bool has_data, gives_data;
     const struct sp_watch *watch; /* or NULL */
     /* Notes, each a full sentence; may be NULL. */
     enum sp_status (*note)(void *context, const char *code, const struct sp_node *node, const char *message,
@@ -54,7 +60,7 @@ struct sp_realize_request sp_file_realization(const struct sp_file_request *requ
    none. Every function below that makes a file says the same; those of realize.h take a model. */
 enum sp_status sp_file_check(const struct sp_subject *subject, const char *format, struct sp_error *err);
 
-/* The file. SP_ERR_REQUEST "UNKNOWN_FORMAT", "NEEDS_PLAN", "NO_SUCH_DEVICE", "NO_SUCH_PART"; else the errors of
+/* The file. SP_ERR_REQUEST "UNKNOWN_FORMAT", "NEEDS_PLAN", "NO_SUCH_DEVICE", "NO_SUCH_PART", "NO_DATA"; else the errors of
    export.h and realize.h. The caller destroys the recipe; it does not need the subject. */
 enum sp_status sp_file_create(const struct sp_file_request *request, struct sp_recipe **ret_recipe,
                               struct sp_error *err);

@@ -15,6 +15,7 @@
 #include "routes/routes.h"
 #include "store/files.h"
 #include "store/store.h"
+#include "uploads/beside.h"
 
 struct asking {
     struct errand errand;
@@ -22,8 +23,9 @@ struct asking {
     char id[65];                 /* of the model */
     char (*others)[65];          /* of models beside it */
     size_t other_count;
-    const char *type; /* of an answer that is a file */
-    bool of_plan;     /* that the request names */
+    struct beside beside; /* files beside the model */
+    const char *type;     /* of an answer that is a file */
+    bool of_plan;         /* that the request names */
     struct model_row row;
 };
 
@@ -33,6 +35,7 @@ static void free_asking(void *state)
     if (asking->output != NULL)
         (void)unlink(asking->output);
     store_release_model(&asking->row);
+    beside_release(&asking->beside);
     free(asking->model);
     free(asking->output);
     free(asking->others);
@@ -89,7 +92,9 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     struct problem problem = {0};
     struct stream stream;
     char digest[DERIVED_DIGEST_SIZE];
-    if (!derived_open(request, asking->id, asking->output, "RESULT_DAMAGED", &stream, digest, &problem))
+    const struct derived_of of = {
+        .model = asking->id, .path = asking->output, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
+    if (!derived_open(request, &of, &stream, digest, &problem))
         return respond_problem(request, &problem);
     return respond_stream(request, 200, asking->type, &stream, digest);
 }
@@ -227,14 +232,18 @@ enum verdict ask_about_models(struct request *request, const struct ask *ask, co
     return ask_stored(request, ask, asking, original);
 }
 
-enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body)
+enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body,
+                          struct beside *beside)
 {
     struct asking *asking = new_asking(request);
     if (asking == NULL) {
         free(body);
+        beside_release(beside);
         return no_memory(request);
     }
     asking->body = body;
+    asking->beside = *beside;
+    *beside = (struct beside){0};
     asking->type = type;
     asking->of_plan = true;
     if (request_accepts(request, type) == 0)

@@ -10,6 +10,8 @@
  */
 #include "http/request.h"
 
+struct beside;
+
 /* What a route asks; static. */
 struct ask {
     const char *kind;  /* of the errand */
@@ -33,6 +35,7 @@ enum verdict ask_about_upload(struct request *request, const struct ask *ask, ch
 enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
                               size_t count, char *body);
 
-/* A file that a worker makes of the stored model with this id, sent as `type` (static). `body`, from malloc, says what
-   to make, for the worker; it is taken. */
-enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body);
+/* A file that a worker makes of the stored model with this id and what lies beside it (taken), sent as `type` (static).
+   `body`, from malloc, says what to make, for the worker; it is taken. */
+enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body,
+                          struct beside *beside);

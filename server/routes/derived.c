@@ -9,12 +9,17 @@
 #include "observe/log.h"
 #include "realize/recipe.h"
 #include "store/files.h"
+#include "uploads/beside.h"
 #include "util/text.h"
 
 struct derived {
-    struct sp_splice *splice; /* or */
+    struct request *request;     /* and */
+    const struct derived_of *of; /* while it is opened */
+    struct sp_splice *splice;    /* or */
     struct sp_recipe *recipe;
     int blob;
+    int *files; /* of the recipe's other sources, in their order */
+    uint32_t file_count;
 };
 
 static bool read_blob(void *context, uint64_t offset, void *bytes, size_t size)
@@ -23,10 +28,37 @@ static bool read_blob(void *context, uint64_t offset, void *bytes, size_t size)
     return files_read_at(derived->blob, offset, bytes, size);
 }
 
-/* A stored model is one file: recipes that need others are refused when they are opened. */
+/* Source 0 is the model's file, the others are beside it. */
 static bool read_source(void *context, uint32_t source, uint64_t offset, void *bytes, size_t size)
 {
-    return source == 0 && read_blob(context, offset, bytes, size);
+    const struct derived *derived = context;
+    if (source == 0)
+        return read_blob(context, offset, bytes, size);
+    return source <= derived->file_count && files_read_at(derived->files[source - 1], offset, bytes, size);
+}
+
+/* False, also without memory, where one of them is not there; with a problem where they are too many. */
+static bool open_files(struct derived *derived, struct problem *problem)
+{
+    const struct beside *beside = derived->of->beside;
+    const uint32_t count = sp_recipe_source_count(derived->recipe) - 1;
+    if (count > 0 && !request_charge(derived->request, ACCOUNT_FILES, count, problem))
+        return false;
+    derived->files = count > 0 ? calloc(count, sizeof *derived->files) : NULL;
+    for (uint32_t i = 0; derived->files != NULL && i < count; i++) {
+        const char *location = sp_recipe_location(derived->recipe, i + 1);
+        const struct beside_file *file = beside != NULL ? beside_find(beside, location) : NULL;
+        uint64_t size = 0;
+        char *path = file != NULL ? files_blob(derived->request->server->config->data, file->blob) : NULL;
+        const int fd = path != NULL ? files_open_read(path, &size) : -1;
+        free(path);
+        if (fd < 0)
+            return false;
+        derived->files[derived->file_count++] = fd;
+        if (size != (uint64_t)file->bytes)
+            return false;
+    }
+    return count == derived->file_count;
 }
 
 static enum sp_status read_some(struct derived *derived, uint64_t offset, void *bytes, size_t size, size_t *ret_size,
@@ -59,19 +91,24 @@ static void free_derived(void *context)
     struct derived *derived = context;
     if (derived->blob >= 0)
         (void)close(derived->blob);
+    for (uint32_t i = 0; i < derived->file_count; i++)
+        (void)close(derived->files[i]);
+    free(derived->files);
     sp_splice_destroy(derived->splice);
     sp_recipe_destroy(derived->recipe);
     free(derived);
 }
 
-/* The same model and the same file over it are the same bytes. */
-static bool digest(const char *model, const void *bytes, size_t size, char *ret_digest)
+/* The same model, the same files beside it and the same file over them are the same bytes. */
+static bool digest(const struct derived_of *of, const void *bytes, size_t size, char *ret_digest)
 {
     unsigned char result[32];
     gnutls_hash_hd_t hash;
     if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
         return false;
-    bool ok = gnutls_hash(hash, model, strlen(model)) == 0 && gnutls_hash(hash, bytes, size) == 0;
+    bool ok = gnutls_hash(hash, of->model, strlen(of->model)) == 0 && gnutls_hash(hash, bytes, size) == 0;
+    for (size_t i = 0; ok && of->beside != NULL && i < of->beside->count; i++)
+        ok = gnutls_hash(hash, of->beside->files[i].blob, 64) == 0; /* the SHA-256 in it */
     gnutls_hash_deinit(hash, result);
     text_to_hex(result, sizeof result, ret_digest);
     return ok;
@@ -99,24 +136,23 @@ static bool load(struct derived *derived, const void *bytes, size_t size, uint64
         problem_from_error(problem, &err);
     if (status != SP_OK)
         return false;
-    return is_recipe ? sp_recipe_source_count(derived->recipe) == 1
-                     : sp_splice_original_size(derived->splice) == blob_size;
+    return is_recipe ? open_files(derived, problem) : sp_splice_original_size(derived->splice) == blob_size;
 }
 
 /* Whether the file is one that is read, and there is memory for it. */
-static bool admit(struct request *request, int fd, uint64_t size, uint64_t blob_size, const char *model,
-                  struct problem *problem)
+static bool admit(const struct derived *derived, int fd, uint64_t size, uint64_t blob_size, struct problem *problem)
 {
     if (is_plausible(fd, size, blob_size))
-        return request_charge(request, ACCOUNT_ANSWER_BYTES, size, problem);
-    LOG(LOG_ERROR, "stored result damaged", log_s("model", model), log_i("bytes", (int64_t)size));
+        return request_charge(derived->request, ACCOUNT_ANSWER_BYTES, size, problem);
+    LOG(LOG_ERROR, "stored result damaged", log_s("model", derived->of->model), log_i("bytes", (int64_t)size));
     return false;
 }
 
 /* Reads the file. */
-static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, const char *model,
-                      char *ret_digest, struct problem *problem)
+static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, char *ret_digest,
+                      struct problem *problem)
 {
+    const char *model = derived->of->model;
     void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
     if (bytes == NULL)
         return problem_no_memory(problem);
@@ -128,21 +164,23 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
             LOG(LOG_ERROR, "stored result damaged", log_s("model", model));
         ok = false;
     }
-    if (ok && ret_digest != NULL && !digest(model, bytes, (size_t)size, ret_digest))
+    if (ok && ret_digest != NULL && !digest(derived->of, bytes, (size_t)size, ret_digest))
         ok = problem_no_memory(problem);
     free(bytes);
     return ok;
 }
 
-bool derived_open(struct request *request, const char *model, const char *path, const char *damaged,
-                  struct stream *ret_stream, char *ret_digest, struct problem *problem)
+bool derived_open(struct request *request, const struct derived_of *of, struct stream *ret_stream, char *ret_digest,
+                  struct problem *problem)
 {
     uint64_t size = 0, blob_size = 0;
     struct derived *derived = request_charge(request, ACCOUNT_FILES, 1, problem) ? calloc(1, sizeof *derived) : NULL;
     if (derived == NULL)
         return problem_no_memory(problem);
+    derived->request = request;
+    derived->of = of;
     char name[STORE_BLOB_SIZE];
-    if (store_find_blob(request->server->store, NULL, model, name) == STORE_ERROR) {
+    if (store_find_blob(request->server->store, NULL, of->model, name) == STORE_ERROR) {
         free(derived);
         return problem_set(problem, 503, "STORE_UNAVAILABLE",
                            "The store does not answer at the moment; try again later.");
@@ -153,18 +191,20 @@ bool derived_open(struct request *request, const char *model, const char *path, 
     free(blob);
     int fd = -1;
     if (derived->blob >= 0) {
-        fd = files_open_read(path, &size);
+        fd = files_open_read(of->path, &size);
         error = errno;
     }
-    bool ok = fd >= 0 ? admit(request, fd, size, blob_size, model, problem) &&
-                            read_file(derived, fd, size, blob_size, model, ret_digest, problem)
-                      : problem_of_stored(problem, error, damaged, "the stored result or its model");
+    bool ok = fd >= 0 ? admit(derived, fd, size, blob_size, problem) &&
+                            read_file(derived, fd, size, blob_size, ret_digest, problem)
+                      : problem_of_stored(problem, error, of->damaged, "the stored result or its model");
     if (fd >= 0)
         (void)close(fd);
     if (!ok) {
         free_derived(derived);
-        return problem_set(problem, 500, damaged, "The stored result or its model cannot be read.");
+        return problem_set(problem, 500, of->damaged, "The stored result or its model cannot be read.");
     }
+    derived->request = NULL;
+    derived->of = NULL;
     *ret_stream = (struct stream){.size = derived->splice != NULL ? sp_splice_size(derived->splice)
                                                                   : sp_recipe_size(derived->recipe),
                                   .read = read_derived,

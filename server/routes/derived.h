@@ -7,10 +7,19 @@
  */
 #include "http/respond.h"
 
+struct beside;
+
 #define DERIVED_DIGEST_SIZE 65
 
-/* `path` is what a worker saved for the stored model `model`. On success the stream is the caller's to send;
-   `ret_digest`, unless NULL, identifies its bytes. `damaged` is the code of the problem when the two cannot be read or
-   do not belong together; over the tenant's share it is 429. */
-bool derived_open(struct request *request, const char *model, const char *path, const char *damaged,
-                  struct stream *ret_stream, char *ret_digest, struct problem *problem);
+/* What it is made of. */
+struct derived_of {
+    const char *model;           /* a stored one */
+    const char *path;            /* what a worker saved for it */
+    const struct beside *beside; /* the files beside the model that a recipe may read, or NULL */
+    const char *damaged;         /* the code of the problem when these cannot be read, or do not belong together */
+};
+
+/* On success the stream is the caller's to send; `ret_digest`, unless NULL, identifies its bytes. Over the tenant's share it is
+   429. */
+bool derived_open(struct request *request, const struct derived_of *of, struct stream *ret_stream, char *ret_digest,
+                  struct problem *problem);

@@ -13,6 +13,7 @@
 #include "routes/routes.h"
 #include "store/files.h"
 #include "store/store.h"
+#include "uploads/beside.h"
 #include "util/json_memory.h"
 
 /* What is made: see server/worker/export.c. */
@@ -20,20 +21,74 @@ struct wanted {
     const char *format;
     int64_t device, part;
     const char *forms; /* words of export/forms.h; NULL: none */
+    bool gives_data;   /* the file of weights beside a device's models */
 };
 
-static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted)
+/* {LOCATION: BYTES} */
+static json_t *sizes_of(const struct beside *beside)
+{
+    json_t *sizes = json_object();
+    for (size_t i = 0; sizes != NULL && i < beside->count; i++) {
+        if (json_object_set_new(sizes, beside->files[i].location, json_integer(beside->files[i].bytes)) != 0) {
+            json_decref(sizes);
+            return NULL;
+        }
+    }
+    return sizes;
+}
+
+static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted,
+                       const struct beside *beside)
 {
     char *path = files_plan_file(request->server->config->data, plan->id, plan->attempts, "plan.json"), *body = NULL;
-    json_t *json = path != NULL ? json_pack("{s:s, s:s, s:I, s:I, s:s}", "plan", path, "format", wanted->format,
-                                            "device", (json_int_t)wanted->device, "part", (json_int_t)wanted->part,
-                                            "forms", wanted->forms != NULL ? wanted->forms : "")
-                                : NULL;
+    json_t *json = path != NULL
+                       ? json_pack("{s:s, s:s, s:I, s:I, s:s, s:b, s:o}", "plan", path, "format", wanted->format,
+                                   "device", (json_int_t)wanted->device, "part", (json_int_t)wanted->part, "forms",
+                                   wanted->forms != NULL ? wanted->forms : "", "data", (int)wanted->gives_data, "files",
+                                   sizes_of(beside))
+                       : NULL;
     if (json != NULL)
         body = json_memory_text(json, JSON_COMPACT);
     json_decref(json);
     free(path);
     return body;
+}
+
+/* The files beside the model, which are in the data folder then. */
+static enum verdict hold_beside(struct request *request, const struct beside *beside)
+{
+    struct blob_file *files = calloc(beside->count + 1, sizeof *files);
+    if (files == NULL)
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    for (size_t i = 0; i < beside->count; i++)
+        files[i] = blobs_model(beside->files[i].blob);
+    const enum verdict verdict = held_files(request, files, beside->count, request->route->finish);
+    free(files);
+    return verdict;
+}
+
+/* Of a plan that has a result, which is there. The files beside the model are handed on. */
+static enum verdict make_file(struct request *request, const struct wanted *wanted, const struct plan_row *row)
+{
+    struct problem problem = {0};
+    struct beside beside;
+    char *body = NULL;
+    enum verdict verdict = VERDICT_GO_ON;
+    const char *type = sp_file_media_type(wanted->format, wanted->device);
+    if (!beside_load(request->server, row->tenant, row->model, &beside, &problem))
+        verdict = respond_problem(request, &problem);
+    else if (wanted->gives_data && beside.count == 0)
+        verdict =
+            respond_error(request, 404, "NO_DATA", "The models of device %lld have no file of weights beside them.",
+                          (long long)wanted->device);
+    if (verdict == VERDICT_GO_ON)
+        verdict = hold_beside(request, &beside);
+    if (verdict == VERDICT_GO_ON && (body = make_body(request, row, wanted, &beside)) == NULL)
+        verdict = respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+    if (verdict == VERDICT_GO_ON)
+        return ask_for_file(request, "export", row->model, type, body, &beside);
+    beside_release(&beside);
+    return verdict;
 }
 
 static enum verdict send_file(struct request *request, const struct wanted *wanted)
@@ -47,10 +102,7 @@ static enum verdict send_file(struct request *request, const struct wanted *want
         verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
                                 store_state_name(row.state));
     } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) == VERDICT_GO_ON) {
-        char *body = make_body(request, &row, wanted);
-        const char *type = sp_file_media_type(wanted->format, wanted->device);
-        verdict = body != NULL ? ask_for_file(request, "export", row.model, type, body)
-                               : respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
+        verdict = make_file(request, wanted, &row);
     }
     store_release_plan(&row);
     return verdict;
@@ -96,6 +148,23 @@ static bool read_number(const char *text, int64_t *ret_number)
         return false;
     *ret_number = strtol(text, NULL, 10);
     return true;
+}
+
+enum verdict plan_device_data_finish(struct request *request)
+{
+    const char *format = request_parameter(request, "format");
+    struct wanted wanted = {.format = format != NULL ? format : "ort-collectives", .gives_data = true};
+    enum sp_realize_target target;
+    struct sp_error err = {0};
+    if (!read_forms(request, &wanted, &err))
+        return respond_error(request, 400, "UNKNOWN_FORM", "%s", err.message);
+    if (!read_number(request->item, &wanted.device))
+        return respond_error(request, 404, "NO_SUCH_DEVICE", "A device is a number, not '%s'.", request->item);
+    if (!sp_file_is_of_devices(wanted.format, &target))
+        return respond_error(request, 400, "BAD_PARAMETER",
+                             "The parameter format is ort-collectives, tensorrt, sessions, genai, triton or "
+                             "triton-tensorrt.");
+    return send_file(request, &wanted);
 }
 
 enum verdict plan_device_model_finish(struct request *request)

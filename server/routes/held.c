@@ -188,6 +188,12 @@ enum verdict held_result(struct request *request, const struct plan_row *row, co
     return bring(request, &file, 1, false, step);
 }
 
+enum verdict held_files(struct request *request, const struct blob_file *files, size_t count,
+                        enum verdict (*step)(struct request *request))
+{
+    return bring(request, files, count, false, step);
+}
+
 enum verdict held_try(struct request *request, const struct blob_file *files, size_t count,
                       enum verdict (*step)(struct request *request))
 {

@@ -32,6 +32,10 @@ enum verdict held_inspection(struct request *request, const struct model_row *ro
 enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,
                          enum verdict (*step)(struct request *request));
 
+/* All of these files. */
+enum verdict held_files(struct request *request, const struct blob_file *files, size_t count,
+                        enum verdict (*step)(struct request *request));
+
 /* All of these files as far as the object store has them; none is held, so that many do not take many descriptors. */
 enum verdict held_try(struct request *request, const struct blob_file *files, size_t count,
                       enum verdict (*step)(struct request *request));

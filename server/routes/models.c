@@ -14,6 +14,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/store.h"
+#include "uploads/beside.h"
 #include "util/times.h"
 
 #define MODEL_ETAG_SIZE 96
@@ -210,13 +211,12 @@ static enum verdict model_in_use(struct request *request)
 
 enum verdict model_delete_finish(struct request *request)
 {
-    struct server *server = request->server;
+    struct problem problem = {0};
     enum verdict verdict = check_conditions(request);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    switch (store_delete_model(server->store, request_view(request), request->id)) {
+    switch (beside_delete_model(request->server, request_view(request), request->id, &problem)) {
     case STORE_DONE:
-        blobs_tidy(server->blobs, request->id);
         return respond_empty(request, 204);
     case STORE_NOT_FOUND:
         return model_missing(request);

@@ -512,7 +512,8 @@ enum verdict plan_model_finish(struct request *request)
     } else if ((verdict = held_result(request, &row, "annotated.splice", plan_model_finish)) == VERDICT_GO_ON &&
                (verdict = held_model(request, row.model, plan_model_finish)) == VERDICT_GO_ON) {
         char *splice = files_plan_file(request->server->config->data, row.id, row.attempts, "annotated.splice");
-        ok = derived_open(request, row.model, splice, "PLAN_DAMAGED", &stream, NULL, &problem);
+        const struct derived_of of = {.model = row.model, .path = splice, .damaged = "PLAN_DAMAGED"};
+        ok = derived_open(request, &of, &stream, NULL, &problem);
         free(splice);
         gone = !ok && store_find_plan(request->server->store, row.tenant, row.id) == STORE_NOT_FOUND;
     }

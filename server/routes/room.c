@@ -12,6 +12,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/store.h"
+#include "uploads/beside.h"
 
 struct room {
     struct room *next;
@@ -146,9 +147,9 @@ static void add_candidate(void *context, const struct model_row *row)
 /* Removes the tenant's model; false when a plan came to refer to it, or it is gone. */
 static bool evict(struct server *server, const struct candidate *candidate)
 {
-    if (store_delete_model(server->store, candidate->tenant, candidate->id) != STORE_DONE)
+    struct problem problem = {0};
+    if (beside_delete_model(server, candidate->tenant, candidate->id, &problem) != STORE_DONE)
         return false;
-    blobs_tidy(server->blobs, candidate->id);
     LOG(LOG_INFO, "model evicted", log_s("model", candidate->id), log_i("bytes", candidate->bytes));
     return true;
 }

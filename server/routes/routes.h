@@ -53,6 +53,10 @@ enum verdict upload_delete_finish(struct request *request);
 enum verdict upload_part_begin(struct request *request);
 enum verdict upload_part_finish(struct request *request);
 
+/* model_files.c */
+enum verdict model_files_add_finish(struct request *request);
+enum verdict model_files_list_finish(struct request *request);
+
 /* submit.c */
 enum verdict plans_submit_begin(struct request *request);
 enum verdict plans_submit_finish(struct request *request);
@@ -74,6 +78,7 @@ enum verdict plan_simulation_finish(struct request *request);
 enum verdict plan_timeline_finish(struct request *request);
 enum verdict plan_export_finish(struct request *request);
 enum verdict plan_device_model_finish(struct request *request);
+enum verdict plan_device_data_finish(struct request *request);
 
 /* slice_graph_timeline.c, slice_tables.c: parts of a plan that has a result */
 enum verdict plan_summary_finish(struct request *request);

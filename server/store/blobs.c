@@ -149,7 +149,8 @@ bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, co
     if (blobs->s3 == NULL)
         return files_publish(blobs->data, name, upload, inspection, problem);
     (void)stat(upload, &info);
-    if (!send_file(blobs, &file, upload, problem) || !send_inspection(blobs, name, inspection, ret_sha256, problem) ||
+    if (!send_file(blobs, &file, upload, problem) ||
+        (inspection != NULL && !send_inspection(blobs, name, inspection, ret_sha256, problem)) ||
         !files_publish(blobs->data, name, upload, inspection, problem))
         return false;
     cache_added(&blobs->cache, (uint64_t)info.st_size);

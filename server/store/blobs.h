@@ -71,7 +71,7 @@ bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
 /* Network: whether the blob is in the folder, with this size, or where they are remote in the object store. */
 bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem);
 
-/* Network: files_publish(), after both files have become objects of this name when they are remote: then ret_sha256 is of
+/* Network: files_publish(), after the files have become objects of this name when they are remote: then ret_sha256 is of
    the inspection, else "". */
 bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
                    char ret_sha256[65], struct problem *problem);

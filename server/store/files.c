@@ -349,8 +349,9 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     if (!ok)
         errno = ENOMEM;
     /* One level: where the data folder itself is away, nothing is made in its place. */
-    ok = ok && (mkdir(folder, 0700) == 0 || errno == EEXIST) && rename(inspection, described) == 0 &&
-         rename(upload, blob) == 0 && files_sync_folder(folder) && files_sync_folder(blobs);
+    ok = ok && (mkdir(folder, 0700) == 0 || errno == EEXIST) &&
+         (inspection == NULL || rename(inspection, described) == 0) && rename(upload, blob) == 0 &&
+         files_sync_folder(folder) && files_sync_folder(blobs);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     free(folder);

@@ -47,7 +47,7 @@ char *files_attempt_folder(const char *data, const char *id, int64_t attempt);
 char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name);
 char *files_temporary(const char *data, const char *owner); /* a new unique path in tmp */
 
-/* Moves an uploaded file and its inspection to the places of this name, a store_blob_name(), and makes both durable. */
+/* Moves an uploaded file and its inspection (NULL: it is one beside models) to the places of this name, a store_blob_name(), and makes both durable. */
 bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem);
 

@@ -32,6 +32,11 @@ struct store_ops {
     bool (*tenant_bytes)(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
                          void *context);
 
+    enum store_added (*add_file)(struct store *store, struct file_row *row, bool replaces,
+                                 const struct store_quota *quota, struct problem *problem);
+    enum store_found (*find_file)(struct store *store, const char *sha256, char ret_blob[STORE_BLOB_SIZE]);
+    bool (*list_files)(struct store *store, const char *tenant, const char *model,
+                       void (*each)(void *context, const struct file_row *row), void *context);
     enum store_added (*add_upload)(struct store *store, struct upload_row *row, int64_t keep_ms,
                                    const struct store_quota *quota, struct problem *problem);
     enum store_found (*get_upload)(struct store *store, const char *tenant, const char *id, struct upload_row *ret_row);
@@ -96,6 +101,7 @@ bool postgres_open(const struct store_options *options, struct store **ret_store
 /* The refusals that both make alike; they return STORE_QUOTA, but for the first. */
 enum store_added store_overtaken(struct problem *problem); /* STORE_FAILED */
 enum store_added store_over_models(struct problem *problem, const struct store_quota *quota, int64_t have);
+enum store_added store_over_files(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_uploads(struct problem *problem, const struct store_quota *quota, int64_t have);
 enum store_added store_over_bytes(struct problem *problem, const struct store_quota *quota, int64_t would_have);
 enum store_added store_over_plans(struct problem *problem, const struct store_quota *quota, int64_t have);

@@ -77,8 +77,8 @@ static bool count(struct store *base, struct store_counts *ret_counts)
     struct store_counts counts = {0};
     if (pg_begin(&call, base, "counting", NULL)) {
         count_plans(&call, &counts);
-        PGresult *rows = PG_QUERY(&call, "SELECT coalesce(sum(rows), 0), count(*), coalesce(sum(bytes), 0) FROM "
-                                         "(SELECT count(*) AS rows, max(bytes) AS bytes FROM models GROUP BY id) AS m");
+        PGresult *rows = PG_QUERY(&call, "SELECT (SELECT count(*) FROM models), count(*), coalesce(sum(bytes), 0) FROM "
+                                         "(SELECT id, bytes FROM models UNION SELECT blob, bytes FROM files) AS had");
         if (rows != NULL) {
             counts.models = pg_int_at(rows, 0, 0);
             counts.blobs = pg_int_at(rows, 0, 1);
@@ -128,6 +128,9 @@ static const struct store_ops ops = {
     .list_models = pg_list_models,
     .unused_models = pg_unused_models,
     .tenant_bytes = pg_tenant_bytes,
+    .add_file = pg_add_file,
+    .find_file = pg_find_file,
+    .list_files = pg_list_files,
     .add_upload = pg_add_upload,
     .get_upload = pg_get_upload,
     .list_uploads = pg_list_uploads,

@@ -202,6 +202,14 @@ bool pg_tenant_bytes(struct store *base, void (*each)(void *context, const char 
     "coalesce((SELECT sum(bytes) FROM (SELECT bytes FROM models WHERE tenant = $1 UNION ALL SELECT bytes FROM files "  \
     "WHERE tenant = $1 UNION ALL SELECT bytes FROM uploads WHERE tenant = $1) AS had), 0)::bigint"
 
+/* ---- postgres_beside.c: files beside models ---- */
+
+enum store_added pg_add_file(struct store *base, struct file_row *row, bool replaces, const struct store_quota *quota,
+                             struct problem *problem);
+enum store_found pg_find_file(struct store *base, const char *sha256, char ret_blob[STORE_BLOB_SIZE]);
+bool pg_list_files(struct store *base, const char *tenant, const char *model,
+                   void (*each)(void *context, const struct file_row *row), void *context);
+
 /* ---- postgres_uploads.c ---- */
 
 enum store_added pg_add_upload(struct store *base, struct upload_row *row, int64_t keep_ms,

@@ -181,7 +181,9 @@ bool pg_unused_models(struct store *base, const char *tenant, int limit,
     PGresult *rows = NULL;
     if (pg_begin(&call, base, "listing models", NULL))
         rows = PG_QUERY(&call,
-                        "SELECT " COLUMNS " FROM models WHERE ($1::text IS NULL OR tenant = $1::text) AND NOT EXISTS "
+                        "SELECT seq, tenant, id, name, (bytes + (SELECT coalesce(sum(f.bytes), 0) FROM files f WHERE "
+                        "f.tenant = models.tenant AND f.model = models.id))::bigint, created_at, used_at, blob, "
+                        "inspection FROM models WHERE ($1::text IS NULL OR tenant = $1::text) AND NOT EXISTS "
                         "(SELECT 1 FROM plans WHERE plans.model = models.id AND plans.tenant = models.tenant) "
                         "ORDER BY used_at, seq LIMIT $2",
                         pg_s(tenant), pg_i(limit));

@@ -58,6 +58,14 @@ enum store_added store_over_models(struct problem *problem, const struct store_q
     return STORE_QUOTA;
 }
 
+enum store_added store_over_files(struct problem *problem, const struct store_quota *quota, int64_t have)
+{
+    (void)problem_set_limit(problem, 429, "QUOTA_MODEL_FILES", "SPD_MAX_MODEL_FILES", quota->model_files, have + 1,
+                            "A model may have %lld files beside it and has %lld.", (long long)quota->model_files,
+                            (long long)have);
+    return STORE_QUOTA;
+}
+
 enum store_added store_over_uploads(struct problem *problem, const struct store_quota *quota, int64_t have)
 {
     (void)problem_set_limit(problem, 429, "QUOTA_UPLOADS", "SPD_MAX_TENANT_UPLOADS", quota->tenant_uploads, have + 1,

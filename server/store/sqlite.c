@@ -77,9 +77,11 @@ static bool count(struct store *base, struct store_counts *ret_counts)
         counts.oldest_seconds = age > 0 ? age : 0; /* clocks jump */
     }
     counts.models = sqlite_number(store, "SELECT count(*) FROM models", NULL, NULL);
-    counts.blobs = sqlite_number(store, "SELECT count(DISTINCT id) FROM models", NULL, NULL);
+    counts.blobs =
+        sqlite_number(store, "SELECT count(*) FROM (SELECT id FROM models UNION SELECT blob FROM files)", NULL, NULL);
     counts.blob_bytes = sqlite_number(
-        store, "SELECT coalesce(sum(bytes), 0) FROM (SELECT max(bytes) AS bytes FROM models GROUP BY id)", NULL, NULL);
+        store, "SELECT coalesce(sum(bytes), 0) FROM (SELECT id, bytes FROM models UNION SELECT blob, bytes FROM files)",
+        NULL, NULL);
     sqlite_unlock(store);
     *ret_counts = counts;
     return found == STORE_NOT_FOUND && oldest >= 0 && counts.models >= 0 && counts.blobs >= 0 && counts.blob_bytes >= 0;
@@ -111,6 +113,9 @@ static const struct store_ops ops = {
     .list_models = sqlite_list_models,
     .unused_models = sqlite_unused_models,
     .tenant_bytes = sqlite_tenant_bytes,
+    .add_file = sqlite_add_file,
+    .find_file = sqlite_find_file,
+    .list_files = sqlite_list_files,
     .add_upload = sqlite_add_upload,
     .get_upload = sqlite_get_upload,
     .list_uploads = sqlite_list_uploads,

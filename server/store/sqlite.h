@@ -103,6 +103,16 @@ bool sqlite_tenant_bytes(struct store *base, void (*each)(void *context, const c
     "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM models WHERE tenant = ?1 UNION ALL "                       \
     "SELECT bytes FROM files WHERE tenant = ?1 UNION ALL SELECT bytes FROM uploads WHERE tenant = ?1)"
 
+/* In a transaction: this daemon's reservation ends. How many did, 0 when others ended it; -1 on failure. */
+int sqlite_end_reservation(struct sqlite_store *store, int64_t number, struct problem *problem);
+
+/* sqlite_beside.c: files beside models */
+enum store_added sqlite_add_file(struct store *base, struct file_row *row, bool replaces,
+                                 const struct store_quota *quota, struct problem *problem);
+enum store_found sqlite_find_file(struct store *base, const char *sha256, char ret_blob[STORE_BLOB_SIZE]);
+bool sqlite_list_files(struct store *base, const char *tenant, const char *model,
+                       void (*each)(void *context, const struct file_row *row), void *context);
+
 /* sqlite_uploads.c */
 enum store_added sqlite_add_upload(struct store *base, struct upload_row *row, int64_t keep_ms,
                                    const struct store_quota *quota, struct problem *problem);

@@ -23,6 +23,11 @@ static int end_reservation(struct sqlite_store *store, int64_t number, const cha
     return sqlite_run(store, statement, "ending a reservation", problem);
 }
 
+int sqlite_end_reservation(struct sqlite_store *store, int64_t number, struct problem *problem)
+{
+    return end_reservation(store, number, store->base.owner, problem);
+}
+
 bool sqlite_unreserve(struct store *base, int64_t number)
 {
     struct sqlite_store *store = sqlite_lock(base);

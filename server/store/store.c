@@ -144,6 +144,23 @@ bool store_tenant_bytes(struct store *store, void (*each)(void *context, const c
     CALL(bool, tenant_bytes, !result, false, store, each, context);
 }
 
+enum store_added store_add_file(struct store *store, struct file_row *row, bool replaces,
+                                const struct store_quota *quota, struct problem *problem)
+{
+    CALL(enum store_added, add_file, result == STORE_FAILED, not_added(problem), store, row, replaces, quota, problem);
+}
+
+enum store_found store_find_file(struct store *store, const char *sha256, char ret_blob[STORE_BLOB_SIZE])
+{
+    CALL(enum store_found, find_file, result == STORE_ERROR, STORE_ERROR, store, sha256, ret_blob);
+}
+
+bool store_list_files(struct store *store, const char *tenant, const char *model,
+                      void (*each)(void *context, const struct file_row *row), void *context)
+{
+    CALL(bool, list_files, !result, false, store, tenant, model, each, context);
+}
+
 enum store_added store_add_upload(struct store *store, struct upload_row *row, int64_t keep_ms,
                                   const struct store_quota *quota, struct problem *problem)
 {

@@ -76,6 +76,17 @@ struct upload_row {
 /* The two kinds of files that a number names. */
 enum store_file { FILE_BLOB, FILE_INSPECTION };
 
+/* A file beside a model, in which weights of it lie. */
+struct file_row {
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    char model[65];
+    const char *location;       /* as the model names it */
+    char blob[STORE_BLOB_SIZE]; /* which file it is, as of models; its first 64 characters are its SHA-256 */
+    int64_t bytes;
+    int64_t number;     /* store_add_file(): what store_reserve() gave for its SHA-256 */
+    const char *upload; /* of one that is added: the upload by parts that it was, whose row goes; or NULL */
+};
+
 /* What a running plan last said of itself. */
 struct job_progress {
     char phase[32];
@@ -124,8 +135,9 @@ enum store_added {
     STORE_REUSED, /* a plan: the same question was asked before, and row->id is the plan that answers it */
     STORE_KEY_REUSED, /* the key was used for another request */
     STORE_NO_MODEL,
-    STORE_FULL,  /* too many plans are queued */
-    STORE_QUOTA, /* the tenant has as much as it may have; `problem` says of what */
+    STORE_DIFFERS, /* a file: the model has another one of this location */
+    STORE_FULL,    /* too many plans are queued */
+    STORE_QUOTA,   /* the tenant has as much as it may have; `problem` says of what */
     STORE_FAILED,
 };
 
@@ -151,6 +163,7 @@ struct store_quota {
     int64_t tenant_plans; /* queued and running */
     int64_t tenant_models;
     int64_t tenant_uploads; /* by parts */
+    int64_t model_files;    /* beside one model */
     int64_t tenant_bytes;   /* of its models, and of uploads by parts what they are to have */
 };
 
@@ -228,7 +241,7 @@ enum store_found store_delete_model(struct store *store, const char *tenant, con
 bool store_list_models(struct store *store, const char *tenant, int64_t before, int limit,
                        void (*each)(void *context, const struct model_row *row), void *context);
 
-/* Up to `limit` rows of a tenant, or of all (NULL), to which no plan of their tenant refers, those first that were unused
+/* Up to `limit` rows of a tenant, or of all (NULL), their bytes with those of the files beside them, to which no plan of their tenant refers, those first that were unused
    longest. */
 bool store_unused_models(struct store *store, const char *tenant, int limit,
                          void (*each)(void *context, const struct model_row *row), void *context);
@@ -236,6 +249,20 @@ bool store_unused_models(struct store *store, const char *tenant, int limit,
 /* The bytes of each tenant's models and uploads by parts, whoever else has them. */
 bool store_tenant_bytes(struct store *store, void (*each)(void *context, const char *tenant, int64_t bytes),
                         void *context);
+
+/* ---- files beside models ---- */
+
+/* Adds a row, whose file is row->blob, made with row->number; the tenant must have the model. The blob is that of other
+   rows with the same SHA-256, if there are any, unless `replaces`: then the new one is the blob of all of them. row->blob
+   becomes what it is. With STORE_QUOTA and STORE_FAILED `problem` is set. They go with their model. */
+enum store_added store_add_file(struct store *store, struct file_row *row, bool replaces,
+                                const struct store_quota *quota, struct problem *problem);
+/* The blob of rows with this SHA-256, whose ever. */
+enum store_found store_find_file(struct store *store, const char *sha256, char ret_blob[STORE_BLOB_SIZE]);
+/* Calls `each` with all of a model, of this tenant or of all (NULL), by location; the row is only valid in the call, which
+   must not call the store. */
+bool store_list_files(struct store *store, const char *tenant, const char *model,
+                      void (*each)(void *context, const struct file_row *row), void *context);
 
 /* ---- uploads by parts ---- */
 

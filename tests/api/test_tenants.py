@@ -18,6 +18,8 @@ ABOUT_ONE = {
     ("HEAD", "/v1/models/{id}"): PLAIN,
     ("DELETE", "/v1/models/{id}"): [("", None, {}), ("", None, {"If-Match": '"x"'})],
     ("GET", "/v1/models/{id}/content"): PLAIN,
+    ("GET", "/v1/models/{id}/files"): [("", None, {}), ("", None, {"If-None-Match": "*"})],
+    ("POST", "/v1/models/{id}/files"): [("", b'{"location":"x","upload":"00"}', JSON), ("", b"{", JSON)],
     ("POST", "/v1/models/{id}/inspect"): [("", b"", {}), ("", b'{"values":true}', JSON), ("", b"{", JSON)],
     ("POST", "/v1/models/{id}/check"): [("", b"{}", JSON), ("", b'{"device":"none"}', JSON)],
     ("POST", "/v1/models/{id}/infer"): [("", b"{}", JSON), ("", b"{}", {**JSON, "Accept": "application/octet-stream"})],
@@ -41,6 +43,7 @@ ABOUT_ONE = {
     ("GET", "/v1/plans/{id}/collectives"): PLAIN,
     ("GET", "/v1/plans/{id}/diagnostics"): PLAIN,
     ("GET", "/v1/plans/{id}/devices/{device}/model"): [*PLAIN, ("?part=7", None, {}), ("?format=ort", None, {})],
+    ("GET", "/v1/plans/{id}/devices/{device}/data"): [*PLAIN, ("?format=sessions", None, {})],
     ("GET", "/v1/plans/{id}/exports/{format}"): PLAIN,
 }
 # Routes that show or take what tenants have, each with a test below, and those that know nothing of tenants.
