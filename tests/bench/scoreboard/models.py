@@ -1,8 +1,6 @@
 """The models of end_to_end.json and serving.json: graphs of model_layers.py and its like, one operator for a norm, an
 attention or a layer of experts, the cache in place, the head on the last position."""
 
-import functools
-
 import model_deepseek
 import model_layers
 import model_resnet
@@ -58,7 +56,6 @@ DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", **dict.fromk
 ENCODERS = ("bert-base", "bert-large")  # written out, as exported
 
 
-@functools.lru_cache(maxsize=64)  # layouts of one request follow each other
 def graph_of(model, precision, batch, sequence, past):
     """The text of a graph; fp8 narrows the activations and weights of each product."""
     style = "decomposed" if model in ENCODERS else "fused"

@@ -8,7 +8,6 @@ cache save against n and c of them (core/service/step_times.h). SGLang runs prom
 
 from . import first_tokens
 from .asking import add
-from .models import graph_of
 
 MICRO_BATCHES = (2, 4, 8, 16)  # that a batch is cut into for several stages
 
@@ -32,12 +31,12 @@ def ask_pass(ask, place, model, precision, request, is_step=False):
     positions, past positions). None where the plan does not fit. Stages take micro-batches behind each other: the first
     one takes its latency, each other one an interval more. In a loop of steps, IS_STEP, each may begin its next step when
     it is through this one (core/cost/micro_batches.h); FasterTransformer waits for all of them."""
-    whole = ask.layout(graph_of(model, precision, *request), *place)
+    whole = ask.layout((model, precision, *request), *place)
     if whole is None:
         return None
     times = []
     for count in cuts_of(place, *request[:2]):
-        part = ask.layout(graph_of(model, precision, request[0] // count, *request[1:]), *place)
+        part = ask.layout((model, precision, request[0] // count, *request[1:]), *place)
         if is_step and place[1] != "FasterTransformer":
             times.append(tuple(max(latency, count * interval) for latency, interval in zip(*part[:2])))
         else:

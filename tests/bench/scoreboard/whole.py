@@ -9,7 +9,7 @@ import json
 import os
 
 from .asking import DEVICES, RUNTIMES, Layout, add, members
-from .models import DTYPES, MODELS, graph_of
+from .models import DTYPES, MODELS
 from .passes import ask_pass, served
 
 
@@ -35,7 +35,7 @@ def whole_batch(ask, place, model, precision, sizes):
     if made <= 1 or prefill is None:
         return prefill
     step = ask_pass(ask, place, model, precision, (batch, 1, given + made // 2), is_step=True)
-    whole = ask.layout(graph_of(model, precision, batch, given, made - 1), *place)
+    whole = ask.layout((model, precision, batch, given, made - 1), *place)
     if step is None or (whole is None and place[1] in AT_ONCE):
         return None
     return add(prefill[0], step[0], factors=(1, made - 1)), max(prefill[1], whole[2] if whole else step[1])
