@@ -79,9 +79,9 @@ static size_t on_send(char *bytes, size_t unit, size_t count, void *context)
 {
     struct transfer *transfer = context;
     const struct input *input = transfer->call->upload;
-    uint64_t left = input->size - transfer->sent;
+    const uint64_t at = transfer->call->offset + transfer->sent, left = input->size - at;
     size_t size = unit * count < left ? unit * count : (size_t)left;
-    ssize_t got = size > 0 ? pread(input->fd, bytes, size, (off_t)transfer->sent) : 0;
+    ssize_t got = size > 0 ? pread(input->fd, bytes, size, (off_t)at) : 0;
     if (got < 0)
         return CURL_READFUNC_ABORT;
     transfer->sent += (uint64_t)got;
@@ -132,7 +132,7 @@ static void set_body(CURL *curl, const struct call *call, struct transfer *trans
 {
     if (call->upload != NULL) {
         (void)curl_easy_setopt(curl, CURLOPT_POST, 1L);
-        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->upload->size);
+        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)(call->upload->size - call->offset));
         (void)curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
         (void)curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
         (void)curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
@@ -249,7 +249,7 @@ static enum sp_status call_once(struct client *client, const struct call *call, 
     CURL *curl = client->curl;
     struct transfer transfer = {.client = client, .call = call, .answer = answer};
     struct curl_slist *headers = NULL;
-    char url[MAX_URL_BYTES];
+    char url[MAX_URL_BYTES], offset[24];
     bool ok = true;
     curl_off_t wait = 0;
     *ret_again = false;
@@ -265,10 +265,12 @@ static enum sp_status call_once(struct client *client, const struct call *call, 
     add_header(&headers, &ok, "Content-Type", call->type);
     add_header(&headers, &ok, "Idempotency-Key", call->idempotency);
     add_header(&headers, &ok, "Last-Event-ID", call->last_event);
+    (void)snprintf(offset, sizeof offset, "%llu", (unsigned long long)call->offset);
+    add_header(&headers, &ok, "Upload-Offset", call->is_part ? offset : NULL);
     set_transfer(curl, &transfer, url);
     set_credentials(curl, client);
-    if (strcmp(call->method, "DELETE") == 0)
-        (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+    if (strcmp(call->method, "DELETE") == 0 || strcmp(call->method, "PATCH") == 0)
+        (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     CURLcode code = ok ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
     (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);

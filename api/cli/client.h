@@ -20,7 +20,7 @@ struct client;
 typedef bool (*client_take)(void *context, const char *bytes, size_t size);
 
 struct call {
-    const char *method;         /* "GET", "HEAD", "POST", "DELETE" */
+    const char *method;         /* "GET", "HEAD", "POST", "PATCH", "DELETE" */
     const char *path;           /* behind the server's URL, starts with '/' */
     const char *accept;         /* or NULL: JSON */
     const char *prefer;         /* or NULL */
@@ -29,10 +29,12 @@ struct call {
     const char *last_event;     /* the last one of a stream that was seen, or NULL */
     const struct sp_buf *body;  /* or NULL */
     const struct input *upload; /* or NULL */
-    struct output *download;    /* where a 200's body goes, or NULL: into the answer */
-    client_take take;           /* the same for a stream of events, or NULL; such a call is made once */
-    void *context;              /* of take */
-    struct progress *progress;  /* drawn while a body is sent or a file comes; its time limit ends the call */
+    bool is_part;               /* of an upload by parts: what follows `offset` in the file */
+    uint64_t offset;
+    struct output *download;   /* where a 200's body goes, or NULL: into the answer */
+    client_take take;          /* the same for a stream of events, or NULL; such a call is made once */
+    void *context;             /* of take */
+    struct progress *progress; /* drawn while a body is sent or a file comes; its time limit ends the call */
 };
 
 struct answer {
@@ -58,6 +60,10 @@ enum sp_status client_ask(struct client *client, const struct call *call, struct
    NULL. (remote.c) */
 enum sp_status client_ensure_model(struct client *client, struct input *input, const char *name,
                                    struct progress *progress, bool *ret_new, struct sp_error *err);
+
+/* The files beside the model that its weights lie in, as far as they are there and the server lacks them. (client_files.c) */
+enum sp_status client_ensure_files(struct client *client, const struct input *input, struct progress *progress,
+                                   struct sp_error *err);
 
 /* ---- client_credentials.c ---- */
 

@@ -10,7 +10,8 @@ static const char help[] =
     "       shardplan models show ID                    what one of them is\n"
     "       shardplan models fetch ID -o FILE           its bytes, compared with the id\n"
     "       shardplan models delete ID                  unless plans refer to it\n"
-    "       shardplan models upload FILE [--name NAME]  prints the id; what is there already is not sent again\n"
+    "       shardplan models upload FILE [--name NAME]  prints the id; what is there already is not sent again;\n"
+    "                                                   files beside it that its weights lie in go along\n"
     "\n"
     "An ID is the SHA-256 of the model's bytes; the first digits are enough where no other begins with them.\n"
     "\n"
@@ -150,6 +151,8 @@ static enum sp_status upload(const struct common *common, struct client *client,
     enum sp_status status = input_open(path, &input, err);
     if (status == SP_OK)
         status = client_ensure_model(client, &input, name, &progress, &is_new, err);
+    if (status == SP_OK)
+        status = client_ensure_files(client, &input, &progress, err);
     progress_clear(&progress);
     if (status == SP_OK && common->json) {
         json_t *done =

@@ -58,6 +58,31 @@ static enum sp_status download_part(struct client *client, const char *id, const
     return download_into(client, route, file->path, name, err);
 }
 
+/* The weights beside a device's models, where there are any: a server that has none, or knows of none, says 404. */
+static enum sp_status download_data(struct client *client, const char *id, const struct remote_file *file,
+                                    json_int_t device, struct sp_error *err)
+{
+    char name[sizeof SP_DEVICE_DATA_NAME + 24], route[MAX_PATH];
+    struct output output = {.fd = -1};
+    struct answer answer = {0};
+    (void)snprintf(name, sizeof name, SP_DEVICE_DATA_NAME, (long long)device);
+    (void)snprintf(route, sizeof route, "/v1/plans/%s/devices/%lld/data?format=%s%s%s", id, (long long)device,
+                   file->format, file->forms[0] != '\0' ? "&form=" : "", file->forms);
+    char *path = path_in(file->path, name);
+    enum sp_status status = path != NULL ? output_open(path, NULL, &output, err) : sp_fail_memory(err);
+    const struct call call = {.method = "GET", .path = route, .accept = EVERY_TYPE, .download = &output};
+    if (status == SP_OK)
+        status = client_call(client, &call, &answer, err);
+    if (status == SP_OK && answer.status == 200)
+        status = output_commit(&output, err);
+    else if (status == SP_OK && answer.status != 404 && answer.status != 400)
+        status = client_problem(client, &answer, err);
+    sp_buf_release(&answer.body);
+    output_close(&output);
+    free(path);
+    return status;
+}
+
 static enum sp_status download_parts(struct client *client, const char *id, const struct remote_file *file,
                                      const json_t *manifest, struct sp_error *err)
 {
@@ -69,6 +94,8 @@ static enum sp_status download_parts(struct client *client, const char *id, cons
             return bad_manifest(err);
         for (size_t j = 0; status == SP_OK && j < json_array_size(parts); j++)
             status = download_part(client, id, file, device, json_array_get(parts, j), err);
+        if (status == SP_OK)
+            status = download_data(client, id, file, json_integer_value(json_object_get(device, "id")), err);
     }
     return status;
 }
@@ -118,7 +145,23 @@ static enum sp_status download_devices(struct client *client, const char *id, co
 
 /* ---- plan --emit ------------------------------------------------------------------------------------------------ */
 
-/* A server has the model's file and no other. *ret_costs: it is a graph of costs, which nothing can run. */
+/* Whether the server has as many files beside the model as it needs. */
+static bool has_files(struct client *client, const char *sha256, const json_t *external)
+{
+    struct answer answer;
+    char route[MAX_PATH];
+    (void)snprintf(route, sizeof route, "/v1/models/%s/files", sha256);
+    const struct call call = {.method = "GET", .path = route};
+    struct sp_error err = {0};
+    const bool ok = client_call(client, &call, &answer, &err) == SP_OK && answer.status == 200;
+    json_t *list = ok ? json_loadb(answer.body.data, answer.body.size, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    const size_t have = json_array_size(json_object_get(list, "files"));
+    sp_buf_release(&answer.body);
+    json_decref(list);
+    return ok && (json_int_t)have >= json_integer_value(json_object_get(external, "files"));
+}
+
+/* Where a server lacks files beside the model a note says it. *ret_costs: it is a graph of costs, which nothing can run. */
 static enum sp_status look_at_model(struct client *client, const char *sha256, bool *ret_costs, struct sp_error *err)
 {
     struct answer answer;
@@ -129,9 +172,14 @@ static enum sp_status look_at_model(struct client *client, const char *sha256, b
     (void)snprintf(route, sizeof route, "/v1/models/%s", sha256);
     const struct call call = {.method = "GET", .path = route};
     enum sp_status status = client_ask(client, &call, &answer, err);
-    if (status == SP_OK && json_member(answer.body.data, answer.body.size, "external_data", &member, &size))
+    json_t *external =
+        status == SP_OK && json_member(answer.body.data, answer.body.size, "external_data", &member, &size)
+            ? json_loadb(member, size, 0, NULL)
+            : NULL;
+    if (external != NULL && !has_files(client, sha256, external))
         print_note("the server does not have the files that the model's weights lie in; what is written refers to "
                    "them, so they must come to lie beside that");
+    json_decref(external);
     *ret_costs = status == SP_OK &&
                  json_member_word(answer.body.data, answer.body.size, "format", format, sizeof format) &&
                  strcmp(format, "costs") == 0;

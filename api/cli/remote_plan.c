@@ -252,6 +252,14 @@ int remote_plan(const struct common *common, struct plan_request *request)
     request->progress.limit = 0;
     if (status == SP_OK && request->follows == NULL)
         status = client_ensure_model(client, &request->input, NULL, &request->progress, NULL, &err);
+    /* Planning needs no weights, and what a server does not take is referred to. */
+    if (status == SP_OK && request->follows == NULL && request->emit != NULL)
+        status = client_ensure_files(client, &request->input, &request->progress, &err);
+    if (status != SP_OK && !interrupted && strncmp(err.code, "QUOTA", 5) == 0) {
+        print_note("the files that the model's weights lie in did not come to the server: %s", err.message);
+        sp_error_clear(&err);
+        status = SP_OK;
+    }
     request->progress.limit = limit;
     if (status == SP_OK)
         status = submit(client, request, &answer, id, &err);

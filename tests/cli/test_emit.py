@@ -5,8 +5,10 @@ import itertools
 import json
 import os
 import re
+import socket
 import struct
 import sys
+import threading
 import unittest
 
 import jsonschema
@@ -501,6 +503,52 @@ class Readme(test_cli.Readme):
         self.assertEqual(tables[1], listed)
 
 
+class Cutting:
+    """A proxy that breaks each connection on which a part is sent after so many bytes more than the one before."""
+
+    def __init__(self, port, step):
+        self.port, self.step, self.cuts = port, step, 0
+
+    def __enter__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            threading.Thread(target=self.pump, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self.pump, args=(server, client, False), daemon=True).start()
+
+    def pump(self, source, target, cuts):
+        passed, limit = 0, None
+        try:
+            while data := source.recv(4096):
+                if cuts and b"PATCH /v1/uploads/" in data:
+                    passed, limit = 0, self.step * (self.cuts + 1)
+                target.sendall(data)
+                passed += len(data)
+                if limit is not None and passed > limit:
+                    self.cuts += 1
+                    break
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
+
+
 class Server(Emits, test_cli.DaemonCase):
     """The same through a daemon."""
 
@@ -528,8 +576,34 @@ class Server(Emits, test_cli.DaemonCase):
                     del plan["search"]["seconds"], plan["proof"]["seconds"]
                 self.assertEqual(local, remote)
 
-    def test_weights_are_not_on_a_server(self):
-        self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+    def external(self, name):
+        """A model whose weights lie beside it, under a name that no other test has."""
+        self.file(name, b"".join(weight(index) for index in range(LAYERS)))
+        return self.file("model.onnx", layered(name))
+
+    def same_devices(self, place):
+        for file in ("manifest.json", "device-0.onnx", "device-1.onnx", "device-0.onnx.data", "device-1.onnx.data"):
+            self.assertEqual(self.read("local", file), self.read(place, file), file)
+
+    def test_weights_come_along(self):
+        model = self.external("beside.bin")
+        self.emit(model, folder="local")
+        result = self.emit(model, "--server", self.url, folder="remote")
+        self.assertNotIn(b"the server does not have the files", result.stderr)
+        self.same_devices("remote")
+        self.emit(model, "--server", self.url, folder="again")
+        self.same_devices("again")
+
+    def test_connections_that_break(self):
+        model = self.external("cut.bin")
+        self.emit(model, folder="local")
+        with Cutting(int(self.url.rsplit(":", 1)[1]), 9000) as proxy:
+            self.done("models", "upload", model, "--server", proxy.url)
+        self.assertGreater(proxy.cuts, 3)
+        self.emit(model, "--server", self.url, folder="remote")
+        self.same_devices("remote")
+
+    def test_weights_that_are_not_there(self):
         result = self.emit(self.file("model.onnx", layered("weights.bin")), "--server", self.url)
         self.assertIn(b"the server does not have the files", result.stderr)
         self.assertEqual(set(os.listdir(self.path("out"))), FILES)
