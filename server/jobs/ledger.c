@@ -200,6 +200,7 @@ static void claim_plan(struct ledger *ledger, struct order *order)
         order->name = model.name; /* what to call the model in the plan: nothing else depends on it */
         model.name = NULL;
         memcpy(order->blob, model.blob, sizeof order->blob);
+        order->blob_bytes = (uint64_t)model.bytes;
     }
     store_release_model(&model);
 }

@@ -55,6 +55,7 @@ struct order {
     struct plan_row row;        /* owned when found */
     char *name;                 /* owned */
     char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
+    uint64_t blob_bytes;
 
     /* ORDER_CLAIM */
     bool claims;

@@ -59,7 +59,7 @@ static bool fetch_past(struct task *task)
 static void fetch(struct transfer *transfer)
 {
     struct task *task = transfer->context;
-    const struct blob_file model = blobs_model(task->order->blob);
+    const struct blob_file model = blobs_model(task->order->blob, task->order->blob_bytes);
     if (task->hold.is_held || blobs_hold(task->jobs->server->blobs, &model, &task->hold, &task->problem))
         (void)fetch_past(task);
     give_back(task);
@@ -67,7 +67,7 @@ static void fetch(struct transfer *transfer)
 
 void jobs_fetch(struct jobs *jobs, struct task *task)
 {
-    const struct blob_file model = blobs_model(task->order->blob);
+    const struct blob_file model = blobs_model(task->order->blob, task->order->blob_bytes);
     const bool follows = strstr(task->order->row.request, "\"from\"") != NULL;
     task->fetch_ms = 0;
     if (!blobs_are_remote(jobs->server->blobs) ||

@@ -61,7 +61,7 @@ static enum verdict hold_beside(struct request *request, const struct beside *be
     if (files == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     for (size_t i = 0; i < beside->count; i++)
-        files[i] = blobs_model(beside->files[i].blob);
+        files[i] = blobs_model(beside->files[i].blob, (uint64_t)beside->files[i].bytes);
     const enum verdict verdict = held_files(request, files, beside->count, request->route->finish);
     free(files);
     return verdict;

@@ -50,9 +50,11 @@ static struct held *new_held(struct request *request, struct errand *errand, siz
 /* A model that is gone has no file: whoever reads it will see. */
 static void add_model(struct held *held, const char *id)
 {
-    char blob[STORE_BLOB_SIZE] = "";
-    (void)store_find_blob(held->request->server->store, NULL, id, blob);
-    held->files[held->count++].file = blobs_model(blob);
+    struct model_row row = {0};
+    if (store_get_model(held->request->server->store, NULL, id, &row) != STORE_DONE)
+        row = (struct model_row){0};
+    held->files[held->count++].file = blobs_model(row.blob, (uint64_t)row.bytes);
+    store_release_model(&row);
 }
 
 static void hand_on(struct request *request, struct errand *errand, struct problem *problem)
@@ -157,12 +159,12 @@ static enum verdict bring(struct request *request, const struct blob_file *files
 
 enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request))
 {
-    char blob[STORE_BLOB_SIZE] = "";
+    struct model_row row;
     if (!blobs_are_remote(request->server->blobs) ||
-        store_find_model(request->server->store, request_view(request), id) != STORE_DONE ||
-        store_find_blob(request->server->store, NULL, id, blob) != STORE_DONE)
+        store_get_model(request->server->store, request_view(request), id, &row) != STORE_DONE)
         return VERDICT_GO_ON;
-    const struct blob_file file = blobs_model(blob);
+    const struct blob_file file = blobs_model(row.blob, (uint64_t)row.bytes);
+    store_release_model(&row);
     return bring(request, &file, 1, false, step);
 }
 

@@ -52,9 +52,9 @@ struct removal {
     char id[65];
 };
 
-struct blob_file blobs_model(const char *blob)
+struct blob_file blobs_model(const char *blob, uint64_t size)
 {
-    struct blob_file file = {.damaged = "MODEL_DAMAGED", .what = "the file of this model"};
+    struct blob_file file = {.size = size, .damaged = "MODEL_DAMAGED", .what = "the file of this model"};
     (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s", blob, blob + 2);
     (void)snprintf(file.sha256, sizeof file.sha256, "%.64s", blob);
     return file;
@@ -62,7 +62,8 @@ struct blob_file blobs_model(const char *blob)
 
 struct blob_file blobs_inspection(const char *inspection, const char *sha256)
 {
-    struct blob_file file = {.damaged = "MODEL_DAMAGED", .what = "the stored inspection of this model"};
+    struct blob_file file = {
+        .size = BLOB_ANY_SIZE, .damaged = "MODEL_DAMAGED", .what = "the stored inspection of this model"};
     (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s.json", inspection, inspection + 2);
     (void)snprintf(file.sha256, sizeof file.sha256, "%s", sha256);
     return file;
@@ -117,7 +118,7 @@ bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_
         *ret_have = blobs_have_copy(blobs, blob, size);
         return true;
     }
-    const enum s3_found found = find(blobs, blobs_model(blob).key, problem);
+    const enum s3_found found = find(blobs, blobs_model(blob, size).key, problem);
     *ret_have = found == S3_FOUND;
     return found != S3_FAILED;
 }
@@ -144,7 +145,7 @@ bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, co
                    char ret_sha256[65], struct problem *problem)
 {
     struct stat info = {0};
-    const struct blob_file file = blobs_model(name);
+    const struct blob_file file = blobs_model(name, BLOB_ANY_SIZE);
     ret_sha256[0] = '\0';
     if (blobs->s3 == NULL)
         return files_publish(blobs->data, name, upload, inspection, problem);
@@ -263,7 +264,7 @@ bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file, st
 {
     if (blobs->s3 == NULL)
         return true;
-    int fd = cache_hold(&blobs->cache, file->key);
+    int fd = cache_hold(&blobs->cache, file->key, file->size);
     if (fd >= 0)
         *ret_hold = (struct blob_hold){true, fd};
     return fd >= 0;
@@ -320,7 +321,7 @@ static void run_removal(struct transfer *transfer)
     struct problem problem = {0};
     struct sweep sweep = {.blobs = removal->blobs, .id = removal->id, .stop = &removal->blobs->stop};
     if (!blobs_own(&removal->blobs->prefix, &problem) ||
-        !s3_list(removal->blobs->s3, blobs_model(removal->id).key, sweep_object, &sweep, &problem))
+        !s3_list(removal->blobs->s3, blobs_model(removal->id, BLOB_ANY_SIZE).key, sweep_object, &sweep, &problem))
         LOG(LOG_WARNING, "objects not removed", log_s("model", removal->id), log_s("detail", problem.detail));
     free(removal);
 }

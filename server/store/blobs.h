@@ -46,10 +46,13 @@ void blobs_send(struct blobs *blobs, struct transfer *transfer);
 /* A file of an object store. Its copy is DATA/KEY. */
 struct blob_file {
     char key[SPD_MAX_OBJECT_KEY + 1], sha256[65];
+    uint64_t size;              /* a copy of another size is none; BLOB_ANY_SIZE where it is not known */
     const char *damaged, *what; /* the code of the problem and the file's name in it, when the object store lacks it */
 };
 
-struct blob_file blobs_model(const char *blob); /* of a row */
+#define BLOB_ANY_SIZE UINT64_MAX
+
+struct blob_file blobs_model(const char *blob, uint64_t size); /* of a row */
 struct blob_file blobs_inspection(const char *inspection, const char *sha256);
 
 /* Whether the copy is kept. {0} holds nothing. */

@@ -361,11 +361,15 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     return ok;
 }
 
-/* The folders in which DATA/NAME lies, below DATA: where that itself is away, nothing is made in its place. */
+/* The folders in which DATA/NAME lies, but for DATA and the one in it: where these are away, nothing is made in their
+   place. */
 static bool make_folders_below(const char *data, char *path)
 {
     bool ok = true;
-    for (char *slash = strchr(path + strlen(data) + 1, '/'); ok && slash != NULL; slash = strchr(slash + 1, '/')) {
+    char *slash = strchr(path + strlen(data) + 1, '/');
+    if (slash != NULL)
+        slash = strchr(slash + 1, '/');
+    for (; ok && slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         ok = mkdir(path, 0700) == 0 || errno == EEXIST;
         *slash = '/';

@@ -25,11 +25,13 @@ sys.dont_write_bytecode = True
 import contract  # noqa: E402
 import postgres  # noqa: E402
 import recount  # noqa: E402
+import s3  # noqa: E402
 import zstd  # noqa: E402
 
 PROGRAM = os.environ.get("SHARDPLAND", os.path.join(TOP, "build/server/shardpland"))
 PATIENCE = int(os.environ.get("SHARDPLAN_TEST_PATIENCE", "60"))  # seconds until something that must happen counts as hanging
 STORE = os.environ.get("SHARDPLAN_TEST_STORE", "sqlite")  # or postgres: what daemons use that are not told
+BLOBS = os.environ.get("SHARDPLAN_TEST_BLOBS", "folder")  # or s3: where files of daemons are that are not told
 LEASE = 3  # seconds, the least; those of a daemon that was killed end before anybody wonders
 
 _server = None  # of PostgreSQL
@@ -45,6 +47,29 @@ def postgres_server():
         _server.start()
         atexit.register(_server.close)
     return _server
+
+
+_objects = None  # the service of S3
+_buckets = {}  # of databases and data folders
+
+
+def object_server():
+    """The S3 service that all tests share: of the process, or of several where the environment tells of one."""
+    global _objects
+    if _objects is None and "SHARDPLAN_TEST_S3" in os.environ:
+        _objects = s3.Running()
+    elif _objects is None:
+        _objects = s3.Server()
+        _objects.start()
+        atexit.register(_objects.close)
+    return _objects
+
+
+def object_options(belongs_to):
+    """Options of a daemon whose files are in S3. Daemons of one database, or of one folder with SQLite, have one bucket."""
+    if belongs_to not in _buckets:
+        _buckets[belongs_to] = object_server().make_bucket()
+    return ["--blobs", f"s3://{_buckets[belongs_to]}/files", "--blobs-endpoint", object_server().endpoint]
 
 
 CODINGS = {None: bytes, "gzip": gzip.decompress, "zstd": zstd.decompress}
@@ -93,6 +118,10 @@ class Daemon:
             self.database = postgres_server().new_database()
             self.store = postgres_server().url(self.database)
         self.options = [*(["--store", self.store, "--lease-seconds", str(LEASE)] if self.store else []), *options]
+        self.keys = {}  # what the environment gives of an object store
+        if BLOBS == "s3" and "--blobs" not in options:
+            self.options += object_options(self.store or self.data)
+            self.keys = {"AWS_ACCESS_KEY_ID": s3.Buckets.key, "AWS_SECRET_ACCESS_KEY": s3.Buckets.secret}
         self.token = None  # sent with each request
         self.tls = None  # an ssl.SSLContext: the daemon is asked through it
         self.process = None
@@ -126,6 +155,7 @@ class Daemon:
     def spawn(self, *options):
         environment = dict(
             os.environ,
+            **self.keys,
             ASAN_OPTIONS=f"detect_leaks=1:handle_sigill=1:log_path={self.reports}/asan",
             UBSAN_OPTIONS=f"print_stacktrace=1:log_path={self.reports}/ubsan",
             TSAN_OPTIONS=f"log_path={self.reports}/tsan:exitcode=0:report_signal_unsafe=0:suppressions={TOP}/tests/api/tsan.supp"

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 
+from daemon import BLOBS
 from cases import CLUSTER, MODELS, TINY, DaemonCase, model
 from running import SWEEP, made
 import onnx_make
@@ -605,7 +606,7 @@ class Kept(PlansCase):
             with self.subTest(name):
                 plan, answers = self.restarted(data, name, change)
                 row = self.ask("GET", "/v1/summary?page_size=1").json["plans"][0]
-                if name in ("older", "empty", "cut", "version"):
+                if name == "version" or (BLOBS == "folder" and name in ("older", "empty", "cut")):
                     self.assertIsNone(row["stages"])
                 first = self.ask("GET", f"{plan}/{ROUTES[0]}").body
                 self.assertEqual(first, answers[ROUTES[0]])
@@ -637,6 +638,8 @@ class Kept(PlansCase):
 
     def test_a_plan_that_cannot_be_made_again(self):
         """An early version's, without an outline, and one that is damaged."""
+        if BLOBS == "s3":
+            self.skipTest("an object store has the index")
         plan, _ = self.restarted(TINY, "stopped", os.unlink)
         file_of = os.path.join(os.path.dirname(self.index_of(plan)), "plan.json")
         with open(file_of, encoding="utf-8") as file:

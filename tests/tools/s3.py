@@ -3,7 +3,7 @@
 
 Server().start() takes about ten seconds; `endpoint` is its URL, `key` and `secret` are of its one user, and `request` asks it
 as that user. Signer makes and checks signatures (SigV4) without the program that is tested; `python3 s3.py` holds it to the
-example that AWS publishes.
+example that AWS publishes. `s3.py COMMAND...` runs a command beside a service, whose port is SHARDPLAN_TEST_S3: Running() is that.
 """
 
 import atexit
@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.parse
@@ -129,15 +130,61 @@ def published_example():
             listing: "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"}
 
 
-class Server:
+class Buckets:
+    """A service at self.port, as its user sees it."""
+
     key, secret = "testkey", "testsecret"
 
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def request(self, method, path, query="", body=b"", **headers):
+        """(status, body); `path` begins with the bucket."""
+        host = f"127.0.0.1:{self.port}"
+        signed = Signer(self.key, self.secret).sign(method, "/" + path, query, host, hashlib.sha256(body).hexdigest(), headers)
+        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+        try:
+            connection.request(method, f"/{path}" + (f"?{query}" if query else ""), body, signed)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def make_bucket(self):
+        """The name of a new one."""
+        name = f"test-{uuid.uuid4().hex[:12]}"
+        status, body = self.request("PUT", name)
+        if status != 200:
+            raise AssertionError(f"no bucket: {status} {body!r}")
+        return name
+
+    def keys(self, bucket, prefix=""):
+        status, body = self.request("GET", bucket, f"list-type=2&prefix={urllib.parse.quote(prefix, safe='')}")
+        if status != 200:
+            raise AssertionError(f"no list: {status} {body!r}")
+        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+
+    def unfinished(self, bucket):
+        """The keys of uploads in parts that were neither completed nor aborted."""
+        status, body = self.request("GET", bucket, "uploads=")
+        if status != 200:
+            raise AssertionError(f"no list: {status} {body!r}")
+        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+
+
+class Running(Buckets):
+    """The service beside which this process runs."""
+
+    port = int(os.environ.get("SHARDPLAN_TEST_S3", "0"))
+
+
+class Server(Buckets):
     def __init__(self, size=4 << 30):
         """`size`: bytes that it can keep, in memory."""
         self.size = size
         self.folder = tempfile.TemporaryDirectory(prefix="shardplan-s3-")
         self.port, self.monitor = free_port(), free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
         self.settings = os.path.join(self.folder.name, "ceph.conf")
         self.processes = {}
 
@@ -199,43 +246,24 @@ class Server:
             process.wait()
         self.folder.cleanup()
 
-    # ---- asking it ----
 
-    def request(self, method, path, query="", body=b"", **headers):
-        """(status, body); `path` begins with the bucket."""
-        host = f"127.0.0.1:{self.port}"
-        signed = Signer(self.key, self.secret).sign(method, "/" + path, query, host, hashlib.sha256(body).hexdigest(), headers)
-        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
-        try:
-            connection.request(method, f"/{path}" + (f"?{query}" if query else ""), body, signed)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def make_bucket(self):
-        """The name of a new one."""
-        name = f"test-{uuid.uuid4().hex[:12]}"
-        status, body = self.request("PUT", name)
-        if status != 200:
-            raise AssertionError(f"no bucket: {status} {body!r}")
-        return name
-
-    def keys(self, bucket, prefix=""):
-        status, body = self.request("GET", bucket, f"list-type=2&prefix={urllib.parse.quote(prefix, safe='')}")
-        if status != 200:
-            raise AssertionError(f"no list: {status} {body!r}")
-        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
-
-    def unfinished(self, bucket):
-        """The keys of uploads in parts that were neither completed nor aborted."""
-        status, body = self.request("GET", bucket, "uploads=")
-        if status != 200:
-            raise AssertionError(f"no list: {status} {body!r}")
-        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+def main():
+    for is_signature, should_be in published_example().items():
+        assert is_signature == should_be, (is_signature, should_be)
+    if len(sys.argv) < 2:
+        print("the published signatures are made")
+        return
+    if missing():
+        print(f"# {missing()}", file=sys.stderr)
+        sys.exit("CI" in os.environ)
+    server = Server()
+    server.start()
+    try:
+        status = subprocess.run(sys.argv[1:], env=dict(os.environ, SHARDPLAN_TEST_S3=str(server.port)), check=False).returncode
+    finally:
+        server.close()
+    sys.exit(status)
 
 
 if __name__ == "__main__":
-    for is_signature, should_be in published_example().items():
-        assert is_signature == should_be, (is_signature, should_be)
-    print("the published signatures are made")
+    main()

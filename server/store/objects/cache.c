@@ -137,9 +137,14 @@ void cache_added(struct cache *cache, uint64_t bytes)
     (void)pthread_mutex_unlock(&cache->trimming);
 }
 
-int cache_hold(const struct cache *cache, const char *key)
+int cache_hold(const struct cache *cache, const char *key, uint64_t size)
 {
+    struct stat info;
     int fd = open_locked(cache, key, LOCK_SH);
+    if (fd >= 0 && size != UINT64_MAX && (fstat(fd, &info) != 0 || (uint64_t)info.st_size != size)) {
+        (void)close(fd);
+        fd = -1;
+    }
     if (fd >= 0)
         (void)futimens(fd, NULL);
     return fd;

@@ -26,8 +26,8 @@ struct cache {
 void cache_open(struct cache *cache);
 void cache_close(struct cache *cache);
 
-/* A descriptor that holds the copy until it is closed; -1 when there is none. */
-int cache_hold(const struct cache *cache, const char *key);
+/* A descriptor that holds the copy until it is closed; -1 when there is none of this size (UINT64_MAX: any). */
+int cache_hold(const struct cache *cache, const char *key, uint64_t size);
 
 /* So much was added; what is too much goes, when it may. */
 void cache_added(struct cache *cache, uint64_t bytes);

@@ -14,7 +14,7 @@ static const char *const names[] = {"annotated.splice", "plan.txt", "plan.sheet"
 
 static struct blob_file file_of(const char *plan, int64_t attempt, const char *name)
 {
-    struct blob_file file = {.damaged = "PLAN_DAMAGED", .what = "a file of the stored plan"};
+    struct blob_file file = {.size = BLOB_ANY_SIZE, .damaged = "PLAN_DAMAGED", .what = "a file of the stored plan"};
     (void)snprintf(file.key, sizeof file.key, "plans/%s/%lld/%s", plan, (long long)attempt, name);
     return file;
 }
@@ -66,6 +66,7 @@ bool results_file(const struct plan_row *row, const char *name, struct blob_file
             continue;
         *ret_file = file_of(row->id, row->attempts, name);
         memcpy(ret_file->sha256, sha256, sizeof sha256);
+        ret_file->size = size;
         if (ret_size != NULL)
             *ret_size = size;
         return true;
