@@ -108,7 +108,7 @@ static enum sp_status explain(struct client *client, long status, const char *te
         (void)sp_error_at(err, "%s", text_of(problem, "where", ""));
     if (text_of(problem, "limit", NULL) != NULL && err != NULL) {
         (void)snprintf(client->limit, sizeof client->limit, "%s", text_of(problem, "limit", ""));
-        sp_make_printable(client->limit);
+        sp_make_printable(client->limit, sizeof client->limit);
         err->limit = client->limit;
         err->limit_value = json_integer_value(json_object_get(problem, "limit_value"));
         err->actual = json_integer_value(json_object_get(problem, "actual"));

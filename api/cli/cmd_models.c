@@ -39,7 +39,7 @@ static bool print_model(void *context, const json_t *item)
     if (id == NULL)
         return true;
     (void)snprintf(clean, sizeof clean, "%s", name != NULL ? name : "");
-    sp_make_printable(clean);
+    sp_make_printable(clean, sizeof clean);
     sp_buf_init(&bytes, 64);
     sp_text_bytes(&bytes, json_number_value(json_object_get(item, "bytes")));
     write_time(json_string_value(json_object_get(item, "created_at")), created, sizeof created);

@@ -75,7 +75,7 @@ static void print_plan(const json_t *item)
     char created[24], note[64];
     write_time(text_of(item, "created_at"), created, sizeof created);
     (void)snprintf(note, sizeof note, "%s", text_of(json_object_get(item, "error"), "code"));
-    sp_make_printable(note);
+    sp_make_printable(note, sizeof note);
     (void)printf("%-*.32s  %-9.9s  %-19s  %.*s%s%s\n", ID_SIZE - 1, text_of(item, "id"), text_of(item, "state"),
                  created, MODEL_DIGITS, text_of(item, "model"), note[0] != '\0' ? "  " : "", note);
 }
@@ -171,7 +171,7 @@ static void tell_progress(void *context, const char *event, const char *data, si
     const double bound = json_member_number(data, size, "lower_bound_seconds");
     if (told->is_shown || !json_member_word(data, size, "phase", phase, sizeof phase))
         return;
-    sp_make_printable(phase);
+    sp_make_printable(phase, sizeof phase);
     int used = snprintf(line, sizeof line, "%-8s %3.0f%%", phase, 100 * json_member_number(data, size, "fraction"));
     if (best > 0 && used > 0)
         (void)snprintf(line + used, sizeof line - (size_t)used, "  best %.4g ms, bound %.4g ms", best * 1e3,

@@ -142,7 +142,10 @@ void print_note(const char *format, ...)
     va_end(args);
     if (size < 0)
         return;
-    sp_make_printable(text);
+    const size_t room = (size_t)size * 3 + 1; /* an escape takes six bytes in place of two */
+    char *roomy = realloc(text, room);
+    text = roomy != NULL ? roomy : text;
+    sp_make_printable(text, roomy != NULL ? room : (size_t)size + 1);
     (void)fprintf(stderr, "shardplan: note: %s\n", text);
     free(text);
 }

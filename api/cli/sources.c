@@ -1,13 +1,16 @@
 /*
  * Where the bytes of a recipe come from: the model, and the files beside it that hold its weights.
  *
- * A location is a path below the model's folder, as ONNX says; one that leaves it is not opened.
+ * A location is a path below the model's folder, as ONNX says; one that leaves it is not opened, by symbolic links neither:
+ * who gave the model may have packed some beside it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -47,11 +50,51 @@ static bool stays_below(const char *location)
     return true;
 }
 
+/* Each part of the path for itself; a symbolic link anywhere is an error. */
+static int open_without_links(int folder, const char *location, int flags)
+{
+    int fd = dup(folder);
+    for (const char *at = location; fd >= 0 && *at != '\0';) {
+        char part[256];
+        const size_t length = strcspn(at, "/"), next = length + strspn(at + length, "/");
+        const bool is_last = at[next] == '\0';
+        int found = -1;
+        errno = ENAMETOOLONG;
+        if (length < sizeof part) {
+            memcpy(part, at, length);
+            part[length] = '\0';
+            found = openat(fd, part, is_last ? flags | O_NOFOLLOW : O_PATH | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
+        }
+        const int error = errno;
+        (void)close(fd);
+        errno = error;
+        fd = found;
+        at += next;
+    }
+    return fd;
+}
+
 static int open_location(const struct sources *sources, const char *location)
 {
     if (sources->folder < 0 || !stays_below(location))
         return -1;
-    return openat(sources->folder, location, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us */
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a pipe must not hold us */
+    const struct open_how how = {.flags = (unsigned)flags, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    const long fd = syscall(SYS_openat2, sources->folder, location, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+        return (int)fd;
+    return open_without_links(sources->folder, location, flags); /* an old kernel, or a sandbox that does not know it */
+}
+
+/* Why a location cannot be opened, as the end of a sentence about it. */
+static const char *why_missing(const struct sources *sources, const char *location)
+{
+    const int fd = open_location(sources, location), error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    return fd < 0 && (error == EXDEV || error == ELOOP)
+               ? "leads out of the model's folder by a symbolic link, which is not followed (put a copy there)"
+               : "is not beside it";
 }
 
 int open_data_of(const struct input *input, const char *location)
@@ -88,10 +131,10 @@ enum sp_status sources_look(const struct input *input, const struct sp_model *mo
     struct sources sources = sources_open(input);
     const char *missing = NULL;
     enum sp_status status = model != NULL ? sources_have(&sources, model, &missing, err) : SP_OK;
-    sources_close(&sources);
     if (status == SP_OK && missing != NULL && input->folder != NULL)
-        print_note("'%.200s', where weights of the model lie, is not beside it: not needed here, but to run it",
-                   missing);
+        print_note("'%.200s', where weights of the model lie, %s: not needed here, but to run it", missing,
+                   why_missing(&sources, missing));
+    sources_close(&sources);
     return status;
 }
 

@@ -48,7 +48,7 @@ void write_time(const char *stamp, char *text, size_t size)
     char *letter = strchr(text, 'T');
     if (letter != NULL)
         *letter = ' ';
-    sp_make_printable(text);
+    sp_make_printable(text, size);
 }
 
 enum sp_status print_value(const json_t *json, struct sp_error *err)

@@ -3,30 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The length of the UTF-8 character at `text`, or 0 when there is no whole one. */
-static size_t character(const unsigned char *text)
-{
-    size_t length = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
-    if (text[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
+#include "base/utf8.h"
 
-void sp_make_printable(char *text)
+void sp_make_printable(char *text, size_t size)
 {
-    unsigned char *at = (unsigned char *)text;
-    while (*at != '\0') {
-        size_t length = character(at);
-        if (length <= 1 && (length == 0 || *at < 0x20 || *at == 0x7f))
-            *at = '?';
-        else if (length == 2 && at[0] == 0xc2 &&
-                 at[1] < 0xa0) /* U+0080 to U+009F: escape sequences to some terminals */
-            at[0] = at[1] = '?';
-        at += length == 0 ? 1 : length;
+    size_t length = strlen(text);
+    for (size_t at = 0; at < length;) {
+        char shown[SP_SHOWN_SIZE];
+        uint32_t point;
+        const size_t taken = sp_utf8_control(text + at, length - at, &point);
+        if (taken == 0) {
+            at++;
+            while (at < length && ((unsigned char)text[at] & 0xc0) == 0x80)
+                at++;
+            continue;
+        }
+        sp_utf8_show(point, shown);
+        size_t put = strlen(shown);
+        if (put > taken && put - taken >= size - length) {
+            put = 1; /* there is no room for the escape */
+            shown[0] = '?';
+        }
+        memmove(text + at + put, text + at + taken, length - at - taken + 1);
+        memcpy(text + at, shown, put);
+        length = length - taken + put;
+        at += put;
     }
 }
 
@@ -51,8 +52,8 @@ __attribute__((format(printf, 4, 0))) static void record(struct sp_error *err, e
     err->status = status;
     (void)snprintf(err->code, sizeof err->code, "%s", code);
     (void)vsnprintf(err->message, sizeof err->message, format, args);
-    sp_make_printable(err->code); /* a client has it from a server */
-    sp_make_printable(err->message);
+    sp_make_printable(err->code, sizeof err->code); /* a client has it from a server */
+    sp_make_printable(err->message, sizeof err->message);
 }
 
 enum sp_status sp_fail(struct sp_error *err, enum sp_status status, const char *code, const char *format, ...)
@@ -94,7 +95,7 @@ enum sp_status sp_error_at(struct sp_error *err, const char *format, ...)
         va_start(args, format);
         (void)vsnprintf(err->where, sizeof err->where, format, args);
         va_end(args);
-        sp_make_printable(err->where);
+        sp_make_printable(err->where, sizeof err->where);
     }
     return err->status;
 }

@@ -72,11 +72,12 @@ __attribute__((format(printf, 6, 7))) enum sp_status sp_fail_limit(struct sp_err
                                                                    int64_t actual, const char *format, ...);
 
 /*
- * Replaces control characters, and bytes that are not UTF-8, by '?'. Errors are made so: names come from untrusted
+ * Replaces control characters, and bytes that are not UTF-8, by '?', and controls that turn text round by escapes (utf8.h;
+ * by '?' where the `size` bytes at `text` have no room for them). Errors are made so: names come from untrusted
  * files, and a message must never smuggle a line break or an escape sequence into a log; cutting at a size may also
  * have left half a character behind, which JSON cannot carry.
  */
-void sp_make_printable(char *text);
+void sp_make_printable(char *text, size_t size);
 
 /* SP_ERR_MEMORY with the standard sentence. */
 enum sp_status sp_fail_memory(struct sp_error *err);

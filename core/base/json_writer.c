@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static void flush(struct sp_json *json)
 {
     if (!json->failed && json->used > 0 && !json->write(json->context, json->pending, json->used))
@@ -119,15 +121,20 @@ static void put_quoted(struct sp_json *json, const char *text)
     const char *from = text;
     for (const char *c = text; *c != '\0'; c++) {
         unsigned char byte = (unsigned char)*c;
-        if (byte >= 0x20 && byte != '"' && byte != '\\' && byte != '<' && byte != '>' && byte != '&' && byte != 0x7f)
+        if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\' && byte != '<' && byte != '>' && byte != '&')
             continue;
         char escape[8];
+        uint32_t point = byte;
+        const size_t taken = byte < 0x80 ? 1 : sp_utf8_control(c, strnlen(c, 4), &point);
+        if (taken == 0 || point == SP_NO_CHARACTER)
+            continue;
         if (byte == '"' || byte == '\\')
             (void)snprintf(escape, sizeof escape, "\\%c", byte);
         else
-            (void)snprintf(escape, sizeof escape, "\\u%04x", byte);
+            (void)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)point & 0xffffu);
         put(json, from, (size_t)(c - from));
         put_text(json, escape);
+        c += taken - 1;
         from = c + 1;
     }
     put_text(json, from);

@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Length of the character at p, or 0; the table is that of the Unicode standard's well-formed byte sequences (D92). */
@@ -61,6 +62,37 @@ bool sp_utf8_valid(const void *bytes, size_t size)
         at += length;
     }
     return true;
+}
+
+/* Controls that are no letters of any text, but turn or break it. */
+static bool turns_text(uint32_t point)
+{
+    return point == 0x061c || point == 0x200e || point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
+size_t sp_utf8_control(const void *text, size_t left, uint32_t *ret_point)
+{
+    const unsigned char *p = text;
+    const size_t length = left > 0 ? character(p, left) : 0;
+    if (left == 0 || length == 4 || (length == 1 && p[0] >= 0x20 && p[0] != 0x7f))
+        return 0;
+    *ret_point = length == 0   ? SP_NO_CHARACTER
+                 : length == 1 ? p[0]
+                 : length == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+                               : (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    if (length == 0)
+        return 1;
+    /* U+0080 to U+009F are escape sequences to some terminals. */
+    return *ret_point < 0xa0 || turns_text(*ret_point) ? length : 0;
+}
+
+void sp_utf8_show(uint32_t point, char ret_shown[SP_SHOWN_SIZE])
+{
+    if (turns_text(point))
+        (void)snprintf(ret_shown, SP_SHOWN_SIZE, "\\u%04x", (unsigned)point & 0xffffu);
+    else
+        (void)snprintf(ret_shown, SP_SHOWN_SIZE, "?");
 }
 
 size_t sp_utf8_cut(const void *bytes, size_t size, size_t limit)

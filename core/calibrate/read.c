@@ -78,7 +78,7 @@ static enum sp_status keep_note(const struct sp_calibrate_samples *samples, cons
     char *copy = sp_arena_string(samples->arena, line->text + begin, size);
     if (copy == NULL)
         return sp_fail_memory(err);
-    sp_make_printable(copy);
+    sp_make_printable(copy, size + 1);
     *ret_text = copy;
     return SP_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "export/internal.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------- */
@@ -82,18 +83,20 @@ void sp_export_json(struct sp_export *out, bool pretty, struct sp_json *json)
    of UTF-8 at `c`, which a NUL ends. 0: none of them. */
 static unsigned special_at(const unsigned char *c, unsigned *ret_size)
 {
+    uint32_t point;
     *ret_size = 1;
-    if (c[0] < 0x20 || c[0] == 0x7f || c[0] == '"' || c[0] == '\\')
+    if (c[0] == '"' || c[0] == '\\')
         return c[0];
-    if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) {
-        *ret_size = 2;
-        return c[1];
+    const size_t taken = sp_utf8_control(c, strnlen((const char *)c, 4), &point);
+    if (taken > 0 && point != SP_NO_CHARACTER) {
+        *ret_size = (unsigned)taken;
+        return point;
     }
-    if ((c[0] != 0xe2 && c[0] != 0xef) || c[1] == 0)
+    if (c[0] != 0xef || c[1] == 0)
         return 0;
     unsigned code = (c[0] & 0x0fU) << 12 | (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU);
     *ret_size = 3;
-    return code == 0x2028 || code == 0x2029 || code == 0xfeff || code == 0xfffe || code == 0xffff ? code : 0;
+    return code == 0xfeff || code == 0xfffe || code == 0xffff ? code : 0;
 }
 
 void sp_export_quoted(struct sp_export *out, const char *text)

@@ -52,7 +52,7 @@ static bool identify_by_credentials(struct request *request, struct problem *pro
 /* "NAME:PORT" without the port, into `ret`; false when it does not fit. */
 static bool take_host(const char *value, char *ret, size_t size)
 {
-    size_t length = value[0] == '[' ? strcspn(value, "]") + 1 : strcspn(value, ":");
+    size_t length = value[0] == '[' ? strcspn(value, "]") + 1 : strcspn(value, ": \t");
     if (length >= size || length > strlen(value))
         return false;
     memcpy(ret, value, length);
@@ -60,13 +60,14 @@ static bool take_host(const char *value, char *ret, size_t size)
     return true;
 }
 
-/* A name without a dot, or an address: nobody but this network can have given it a meaning. */
+/* None, an address, or a name that always means this machine. Any other one, with a dot or without, whoever answers names on
+   the client's network can have given the meaning of this address. */
 static bool is_near(const char *host)
 {
     struct in_addr address;
     size_t length = strlen(host);
-    return host[0] == '[' || strchr(host, '.') == NULL || inet_pton(AF_INET, host, &address) == 1 ||
-           (length > 10 && strcasecmp(host + length - 10, ".localhost") == 0);
+    return host[0] == '\0' || host[0] == '[' || inet_pton(AF_INET, host, &address) == 1 ||
+           strcasecmp(host, "localhost") == 0 || (length > 10 && strcasecmp(host + length - 10, ".localhost") == 0);
 }
 
 /* The origin of a page that this daemon has served itself. */
@@ -88,7 +89,7 @@ static bool refuse_pages(const struct request *request, struct problem *problem)
                            "A page of another site may not ask here; the operator can allow it by --cors-origins.");
     if (host != NULL && (!take_host(host, name, sizeof name) || (!is_near(name) && !cors_allows_host(origins, host))))
         return problem_set(problem, 421, "HOST_REFUSED",
-                           "Without credentials this service answers to local names and addresses only; use one of "
+                           "Without credentials this service answers to addresses and to localhost only; use one of "
                            "these, name the origin in --cors-origins, or set up --tokens.");
     return true;
 }

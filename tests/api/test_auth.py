@@ -125,7 +125,7 @@ class Activation(unittest.TestCase):
                         break
                 self.assertEqual(event["url"], f"http://127.0.0.1:{port}")
                 with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-                    connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     self.assertTrue(connection.recv(65536).startswith(b"HTTP/1.1 200 "))
             finally:
                 process.terminate()
@@ -194,7 +194,7 @@ class Scopes(DaemonCase):
         """Expect: 100-continue is refused without 100, and the body is never read."""
         for credentials in ("", f"Authorization: Bearer {UNKNOWN}\r\n", f"Authorization: Bearer {self.tokens.reader}\r\n"):
             with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
-                connection.sendall((f"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n{credentials}"
+                connection.sendall((f"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n{credentials}"
                                     "Expect: 100-continue\r\n\r\n").encode())
                 answer = b""
                 while piece := connection.recv(65536):
@@ -208,7 +208,7 @@ class Scopes(DaemonCase):
 
     def test_two_credentials_are_ambiguous(self):
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
-            connection.sendall((f"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.tokens.reader}\r\n"
+            connection.sendall((f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.tokens.reader}\r\n"
                                 f"Authorization: Bearer {UNKNOWN}\r\n\r\n").encode())
             self.assertIn(b"REPEATED_HEADER", connection.recv(65536))
 
@@ -262,7 +262,7 @@ class Reload(DaemonCase):
                 connection.sendall(f"GET /v1/models?token={token} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
                 connection.recv(65536)
             with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:  # the library itself refuses it
-                connection.sendall(f"GET /v1/models?token={token} HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n".encode())
+                connection.sendall(f"GET /v1/models?token={token} HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n".encode())
                 while connection.recv(65536):
                     pass
         self.daemon.process.send_signal(signal.SIGHUP)
@@ -285,10 +285,11 @@ class Pages(DaemonCase):
                 self.assertIsNone(answer.headers["Access-Control-Allow-Origin"])
 
     def test_names_that_are_not_near_are_refused(self):
-        for host in ("evil.example", f"evil.example:{self.daemon.port}", "127.0.0.1.evil.example"):
+        for host in ("evil.example", f"evil.example:{self.daemon.port}", "127.0.0.1.evil.example", "shardpland", "x:80",
+                     "localhost.evil.example", "localhostx"):
             with self.subTest(host):
                 self.problem("GET", "/v1/models", status=421, code="HOST_REFUSED", Host=host)
-        for host in ("localhost", "127.0.0.1:1", "[::1]:8080", "shardpland", "a.localhost", "ui.example"):
+        for host in ("localhost", "127.0.0.1:1", "[::1]:8080", "LocalHost:3000", "a.localhost", "ui.example"):
             with self.subTest(host):
                 self.ask("GET", "/v1/models", Host=host)
 
@@ -359,7 +360,7 @@ class OneAddress(unittest.TestCase):
 
                 def ask(host):
                     with socket.create_connection((host, daemon.port), timeout=20) as connection:
-                        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                         return connection.recv(65536)
 
                 taken = [socket.create_connection((own_address(), daemon.port), timeout=20) for _ in range(4)]
@@ -403,7 +404,7 @@ class Admin(unittest.TestCase):
                 taken = [socket.create_connection(("127.0.0.1", daemon.port), timeout=20) for _ in range(30)]
                 self.assertEqual(daemon.raw_status("/livez"), 200)
                 check()
-                taken[-1].sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+                taken[-1].sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertTrue(taken[-1].recv(65536).startswith(b"HTTP/1.1 200 "), "those that are open go on")
                 for connection in taken:
                     connection.close()

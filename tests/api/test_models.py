@@ -181,7 +181,7 @@ class Models(DaemonCase):
     def test_client_leaves(self):
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
-                connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + bytes(5000))
+                connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n" + bytes(5000))
                 self.daemon.wait_for(self.temporary_files, "the beginning of an upload")
         self.no_temporary_files()
 
@@ -234,7 +234,7 @@ class TooLarge(DaemonCase):
     def test_too_large_with_expect(self):
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
             connection.sendall(
-                b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n"
+                b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n"
             )
             self.assertTrue(connection.recv(65536).startswith(b"HTTP/1.1 413 "))
 
@@ -282,7 +282,7 @@ class FullDisk(DaemonCase):
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
             free = os.statvfs(self.daemon.data)
             length = free.f_bavail * free.f_frsize + (1 << 40)
-            connection.sendall(f"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+            connection.sendall(f"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode())
             self.assertIn(b"HTTP/1.1 413 " if length > 16 << 30 else b"HTTP/1.1 507 ", connection.recv(65536))
 
 

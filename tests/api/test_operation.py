@@ -91,7 +91,7 @@ class Logs(DaemonCase):
     def test_two_traces_are_none(self):
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
             connection.sendall(
-                f"GET /version HTTP/1.1\r\nHost: x\r\nX-Request-Id: two\r\ntraceparent: 00-{TRACE}-{PARENT}-01\r\n"
+                f"GET /version HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: two\r\ntraceparent: 00-{TRACE}-{PARENT}-01\r\n"
                 f"Traceparent: 00-{TRACE}-{PARENT}-01\r\nConnection: close\r\n\r\n".encode()
             )
             self.assertIn(b" 200 ", connection.recv(65536))
@@ -117,7 +117,7 @@ class Logs(DaemonCase):
     def test_input_cannot_forge_a_line(self):
         path = '/"},{"event":"forged' + "x" * 5000
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
-            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: forge\r\nConnection: close\r\n\r\n".encode())
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: forge\r\nConnection: close\r\n\r\n".encode())
             while connection.recv(65536):
                 pass
         line = self.line("request", request_id="forge")  # the harness has parsed every line
@@ -203,7 +203,7 @@ class Metrics(DaemonCase):
     def test_a_request_in_flight(self):
         labels = {"method": "POST", "route": "/v1/models"}
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=20) as connection:
-            connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+            connection.sendall(b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
                                b"Content-Type: application/octet-stream\r\n\r\nabc")
             self.daemon.wait_for(lambda: self.exposition().value("shardplan_http_requests_in_flight", **labels) == 1, "a request")
         self.daemon.wait_for(lambda: self.exposition().value("shardplan_http_requests_in_flight", **labels) == 0, "its end")

@@ -130,23 +130,23 @@ class Framing(DaemonCase):
 
     def test_length_and_coding(self):
         self.refused(
-            b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
-            b"0\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
             400,
             "AMBIGUOUS_FRAMING",
         )
 
     def test_two_lengths(self):
         self.refused(
-            b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 38\r\n\r\n"
-            b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nContent-Length: 38\r\n\r\n"
+            b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
             400,
             "REPEATED_HEADER",
         )
 
     def test_unknown_coding(self):
         self.refused(
-            b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\nabc",
+            b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\nabc",
             501,
             "UNKNOWN_TRANSFER_ENCODING",
         )
@@ -157,16 +157,16 @@ class Framing(DaemonCase):
         self.assertIn("MISSING_HOST", answer)
 
     def test_absolute_target(self):
-        answer = self.talk(b"GET http://x/livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = self.talk(b"GET http://x/livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         self.assertIn("BAD_TARGET", answer)
 
     def test_control_bytes(self):
-        answer = self.talk(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: a\x01b\r\nConnection: close\r\n\r\n")
+        answer = self.talk(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: a\x01b\r\nConnection: close\r\n\r\n")
         self.assertIn("BAD_HEADER", answer)
 
     def test_content_range(self):
         self.refused(
-            b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Range: bytes 0-1/4\r\nContent-Length: 2\r\n\r\nab",
+            b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Range: bytes 0-1/4\r\nContent-Length: 2\r\n\r\nab",
             400,
             "PARTIAL_UPLOAD",
         )

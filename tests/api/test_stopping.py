@@ -193,7 +193,7 @@ class Stopping(unittest.TestCase):
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.connect(("127.0.0.1", self.daemon.port))
-        connection.sendall(f"GET /v1/models/{name}/content HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET /v1/models/{name}/content HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         connection.settimeout(60)
         return data, connection, connection.recv(1000)
 

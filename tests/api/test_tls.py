@@ -116,7 +116,7 @@ class Serving(TlsCase):
             self.daemon.token = token
         self.problem("POST", "/v1/plans/" + "0" * 32 + "/cancel", b"x" * (1 << 20), 413, "BODY_TOO_LARGE")
         for _ in range(5):
-            answer = self.talk(b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            answer = self.talk(b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                                b"Authorization: Bearer " + token.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
                                b"80000\r\n" + b"x" * 0x80000 + b"\r\n0\r\n\r\n")
             head, body = answer.split(b"\r\n\r\n", 1)
@@ -124,11 +124,11 @@ class Serving(TlsCase):
             self.assertEqual(json.loads(body)["code"], "BODY_TOO_LARGE")
 
     def test_a_bare_line_feed_is_seen_within_tls(self):
-        self.assertIn(b"BAD_LINE", self.talk(b"GET /livez HTTP/1.1\nHost: x\r\n\r\n"))
+        self.assertIn(b"BAD_LINE", self.talk(b"GET /livez HTTP/1.1\nHost: localhost\r\n\r\n"))
 
     def test_plain_text_on_a_port_with_tls(self):
         with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=30) as connection:
-            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             try:
                 answer = connection.recv(65536)
             except ConnectionError:
@@ -194,7 +194,7 @@ class Reload(TlsCase):
             self.assertIn("certificate not reloaded, the old one stays", self.put(garbage, None, hang_up=False))
             self.assertEqual(self.seen(), second)
             # What was open goes on.
-            held.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            held.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertTrue(held.recv(65536).startswith(b"HTTP/1.1 200 "))
         self.assertIn("certificate reloaded", self.put(*self.stranger, hang_up=True))
         with self.assertRaises(ssl.SSLCertVerificationError):
@@ -215,7 +215,7 @@ class Certificates(TlsCase):
     def refused(self, client):
         """In TLS 1.3 a client learns that it was refused when it reads."""
         with self.assertRaises((ssl.SSLError, OSError)):
-            answer = self.talk(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", client)
+            answer = self.talk(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", client)
             if not answer:
                 raise ConnectionResetError
             self.fail(answer)
@@ -238,7 +238,7 @@ class Certificates(TlsCase):
         for number, subject in enumerate(("/O=nobody", "/CN=trainer-7/CN=chief", "/CN=a b", "/CN=" + "x" * 64)):
             with self.subTest(subject):
                 pair = self.authority.make(f"odd{number}", subject, "clientAuth")
-                answer = self.talk(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", context(self.authority, *pair))
+                answer = self.talk(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", context(self.authority, *pair))
                 expected = b"HTTP/1.1 200 " if subject.endswith("x") else b"HTTP/1.1 401 "
                 self.assertTrue(answer.startswith(expected), answer)
 
@@ -256,7 +256,7 @@ class Both(TlsCase):
 
     def by(self, client, token, status):
         header = b"Authorization: Bearer " + token.encode() + b"\r\n" if token else b""
-        answer = self.talk(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + header + b"Connection: close\r\n\r\n", client)
+        answer = self.talk(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n" + header + b"Connection: close\r\n\r\n", client)
         self.assertTrue(answer.startswith(f"HTTP/1.1 {status} ".encode()), answer)
         return answer
 

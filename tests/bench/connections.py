@@ -22,8 +22,8 @@ import lacking  # noqa: E402
 from certificates import Authority  # noqa: E402
 from daemon import PROGRAM, Daemon, processor_ticks, status_bytes  # noqa: E402
 
-UPLOAD = b"POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n" + b"y" * 1000
-GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+UPLOAD = b"POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\n" + b"y" * 1000
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def ask(connection):
@@ -93,7 +93,7 @@ def run(daemon, options):
     measure("alone, a new connection each", once, options.count)
     held = []
     begin = time.perf_counter()
-    for data, number in ((b"", options.idle), (UPLOAD, options.uploads), (b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200, options.readers)):
+    for data, number in ((b"", options.idle), (UPLOAD, options.uploads), (b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200, options.readers)):
         for _ in range(number):
             connection = connect()
             connection.sendall(data)

@@ -164,7 +164,7 @@ def start_crowd(daemon, arguments, big):
     plan = daemon.request("POST", "/v1/plans", body, check=False).json["id"]
     daemon.wait_for(lambda: daemon.get(f"/v1/plans/{plan}").json["state"] == "running", "a running plan")
     daemon.thaw(workers[1:])
-    host = b"Host: soak\r\n"
+    host = b"Host: localhost\r\n"
     upload = b"POST /v1/models HTTP/1.1\r\n" + host + b"Content-Type: application/octet-stream\r\n"
     upload += b"Content-Length: 100000000\r\n\r\n" + b"\x08" * 1000
     stream = f"GET /v1/plans/{plan}/events HTTP/1.1\r\n".encode() + host + b"\r\n"

@@ -246,6 +246,31 @@ class Emit(Emits, test_cli.Case):
                 for name in FILES:
                     self.assertLess(len(self.read("out", name)), WEIGHT)
 
+    def test_symbolic_links_that_leave_the_folder(self):
+        """They are not followed: who packed the model may have packed links beside it. Links within the folder are."""
+        self.file("secret.bin", b"".join(weight(index) for index in range(LAYERS)))
+        os.makedirs(self.path("inner/deep"))
+        self.file("inner/deep/weights.bin", b"".join(weight(index) for index in range(LAYERS)))
+        os.symlink("../secret.bin", self.path("inner/up.bin"))
+        os.symlink(self.path("secret.bin"), self.path("inner/absolute.bin"))
+        os.symlink("..", self.path("inner/parent"))
+        os.symlink("up.bin", self.path("inner/twice.bin"))
+        os.symlink("/proc/self/cwd", self.path("inner/magic"))
+        for location in ("up.bin", "absolute.bin", "parent/secret.bin", "twice.bin", "magic/secret.bin"):
+            with self.subTest(location):
+                model = self.file("inner/model.onnx", layered(location))
+                result = self.emit(model)
+                self.assertEqual(result.stderr.count(NOTE), 1)
+                self.assertIn(b"leads out of the model's folder by a symbolic link", self.done("check", model).stderr)
+                for name in FILES:
+                    self.assertLess(len(self.read("out", name)), WEIGHT)
+        os.symlink("deep", self.path("inner/near"))
+        os.symlink("deep/weights.bin", self.path("inner/within.bin"))
+        for location in ("deep/weights.bin", "near/weights.bin", "within.bin"):
+            with self.subTest(location):
+                result = self.emit(self.file("inner/model.onnx", layered(location)))
+                self.assertEqual(result.stderr.count(NOTE), 0)
+
     def test_a_file_that_ends_before_a_weight_does(self):
         """It is cut off, or another model's: said before anything is written, and by whoever looks at the model."""
         self.file("weights.bin", b"".join(weight(index) for index in range(LAYERS))[:-1])

@@ -180,7 +180,7 @@ class SocketActivation(unittest.TestCase):
                         break
                 with socket.create_connection(("127.0.0.1", port), timeout=60) as client:  # which starts the daemon
                     client.settimeout(60)
-                    client.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                    client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     answer = b"".join(iter(lambda: client.recv(4096), b""))
                 self.assertIn(b" 200 ", answer.split(b"\r\n")[0])
             finally:

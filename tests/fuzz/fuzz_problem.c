@@ -26,7 +26,7 @@ static void expect_printable(const char *text, size_t size)
     if (strnlen(text, size) == size)
         abort();
     (void)memcpy(copy, text, strlen(text) + 1);
-    sp_make_printable(copy);
+    sp_make_printable(copy, sizeof copy);
     if (strcmp(copy, text) != 0)
         abort();
 }

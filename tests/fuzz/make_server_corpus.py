@@ -229,7 +229,7 @@ ANSWER = {
     "page-token-letters": "?page_token=-_-_-_-_-_-_-_-_-_-_-%00",
 }
 
-HOST = "Host: a\r\n"
+HOST = "Host: localhost\r\n"
 HTTP = {
     "get": f"GET /v1/plans?page_size=1&x=%41 HTTP/1.1\r\n{HOST}\r\n",
     "every-header": f"GET /v1/plans/0a/events HTTP/1.1\r\n{HOST}Accept: text/plain;q=0.5, application/*;q=1.0001, */*;q=0\r\n"

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define WHOLE_RATE 1e3 /* requests per second from which fractions do not matter */
 
 void sp_text_integer(struct sp_buf *buf, uint64_t value)
@@ -24,13 +26,21 @@ static bool starts_character(char c)
 
 static void put_printable(struct sp_buf *buf, const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        /* C1 controls (U+0080..U+009F) are escape sequences to some terminals. */
-        bool c1 = c == 0xc2 && i + 1 < size && (unsigned char)text[i + 1] < 0xa0;
-        sp_buf_append(buf, c < 0x20 || c == 0x7f || c1 ? "?" : &text[i], 1);
-        if (c1)
-            i++;
+    for (size_t i = 0; i < size;) {
+        char shown[SP_SHOWN_SIZE];
+        uint32_t point;
+        size_t taken = sp_utf8_control(text + i, size - i, &point);
+        if (taken > 0) {
+            sp_utf8_show(point, shown);
+            sp_buf_text(buf, shown);
+            i += taken;
+            continue;
+        }
+        do
+            taken++;
+        while (i + taken < size && !starts_character(text[i + taken]));
+        sp_buf_append(buf, &text[i], taken);
+        i += taken;
     }
 }
 

@@ -149,7 +149,7 @@ static enum sp_status none_fits(const struct sweeping *s, struct sp_error *err)
         const size_t used = strlen(message);
         (void)snprintf(message + used, sizeof message - used, "%s", s->closest.message);
         memcpy(why.message, message, sizeof message);
-        sp_make_printable(why.message); /* cutting may have split a character */
+        sp_make_printable(why.message, sizeof why.message); /* cutting may have split a character */
     }
     if (err != NULL)
         *err = why;

@@ -307,7 +307,7 @@ static void append_sentence(struct sp_error *err, const char *sentence)
     if (length >= room)
         return;
     memcpy(err->message + at, sentence, length + 1);
-    sp_make_printable(err->message);
+    sp_make_printable(err->message, sizeof err->message);
 }
 
 void sp_variants_explain_nofit(struct sp_variants_run *run, const struct sp_cluster *cluster, struct sp_error *err)

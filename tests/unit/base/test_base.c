@@ -142,6 +142,31 @@ Test(intern, names_have_dense_ids_whatever_the_seed)
     }
 }
 
+Test(error, controls_are_shown_as_far_as_there_is_room)
+{
+    /* Code points of the Unicode standard's Bidi_Control property, and what of General_Category Zl, Zp and Cc there is. */
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
+        {"a\xe2\x80\xaetxt.exe", "a\\u202etxt.exe"},
+        {"\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\\u200e\\u200f"},
+        {"\xe2\x81\xa6\xe2\x81\xa9", "\\u2066\\u2069"},
+        {"\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029"},
+        {"\x1b[2J\r\n\x7f\xc2\x9b", "?[2J????"},
+        {"\xff\xe2\x80", "???"},
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xe2\x80\x8d", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xe2\x80\x8d"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "%s", cases[i].text);
+        sp_make_printable(text, sizeof text);
+        cr_expect_str_eq(text, cases[i].shown);
+    }
+    char tight[6] = "\xe2\x80\xae\xe2\x80";
+    sp_make_printable(tight, sizeof tight);
+    cr_expect_str_eq(tight, "???");
+}
+
 Test(error, first_error_wins_and_is_printable)
 {
     struct sp_error err = {0};
