@@ -172,13 +172,17 @@
 #define SPD_S3_CONNECT_MS          5000u
 #define SPD_S3_LEAST_RATE          1024u /* bytes in a second; a transfer that is slower for */
 #define SPD_S3_SILENCE_SECONDS     20u   /* so long is given up */
+#define SPD_S3_WORK_SECONDS        300u  /* the same where the server copies, or makes an object of parts */
 #define SPD_S3_RETRIES             6u    /* of one request, */
 #define SPD_S3_PAUSE_MS            200u  /* at most before the first, doubled before each that follows, up to */
 #define SPD_S3_MAX_PAUSE_MS        20000u
 #define SPD_S3_RETRY_BUDGET        500u          /* of all requests together; */
 #define SPD_S3_RETRY_COST          5u            /* a retry takes so much of it, and a success gives one back */
 #define SPD_S3_RESUMES             100u          /* requests that one download may take when they break */
-#define SPD_S3_PART_BYTES          (64ull << 20) /* a larger object is sent in parts, */
+#define SPD_S3_PART_BYTES          (16ull << 20) /* a larger object is sent in parts, */
+#define SPD_S3_PARTS_AT_ONCE       4u            /* so many at a time, of all uploads together; */
+#define SPD_S3_MAX_COPY            (5ull << 30)  /* the server copies no more */
+#define SPD_S3_FORGOTTEN_MS        86400000      /* an upload that is so old has no daemon that sends it */
 #define SPD_S3_MAX_PARTS           10000u        /* at most so many */
 #define SPD_S3_FILE_SECONDS        300           /* a file of credentials is read again so often */
 #define SPD_S3_RENEW_SECONDS       300           /* a session is renewed so long before it ends, */

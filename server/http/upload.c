@@ -10,7 +10,9 @@
 #include "config/config.h"
 #include "http/staging.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
+#include "store/objects/stage.h"
 #include "util/text.h"
 
 struct upload {
@@ -22,6 +24,8 @@ struct upload {
     struct staging_limits limits;
     uint64_t staged; /* bytes that count there */
     bool kept;
+    struct blobs *blobs; /* NULL: nothing is sent early */
+    struct stage *stage;
     char source[33], digest[65]; /* of one that came by parts */
 };
 
@@ -92,6 +96,27 @@ const char *upload_source(const struct upload *upload)
     return upload->source[0] != '\0' ? upload->source : NULL;
 }
 
+void upload_send_early(struct upload *upload, struct blobs *blobs)
+{
+    upload->blobs = blobs;
+}
+
+struct stage *upload_stage(const struct upload *upload)
+{
+    return upload->stage;
+}
+
+static void send_early(struct upload *upload)
+{
+    if (upload->stage == NULL && upload->size > SPD_S3_PART_BYTES) {
+        upload->stage = blobs_stage(upload->blobs, upload->fd);
+        if (upload->stage == NULL)
+            upload->blobs = NULL;
+    }
+    if (upload->stage != NULL)
+        stage_grow(upload->stage, upload->size);
+}
+
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem)
 {
     if (size > upload->max_bytes - upload->size)
@@ -121,6 +146,8 @@ bool upload_write(struct upload *upload, const void *bytes, size_t size, struct 
                               SYNC_FILE_RANGE_WRITE);
         upload->flushed = upload->size;
     }
+    if (upload->blobs != NULL)
+        send_early(upload);
     return true;
 }
 
@@ -159,6 +186,7 @@ void upload_destroy(struct upload *upload)
 {
     if (upload == NULL)
         return;
+    stage_drop(upload->stage);
     if (upload->fd >= 0)
         (void)close(upload->fd);
     if (!upload->kept && upload->path != NULL)

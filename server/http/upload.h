@@ -12,7 +12,9 @@
 
 #include "util/problem.h"
 
+struct blobs;
 struct config;
+struct stage;
 struct upload;
 
 /* A new empty file of this daemon in tmp; at most --max-upload bytes will be taken, and what the tenant may have under
@@ -27,6 +29,10 @@ struct upload *upload_adopt(const struct config *config, const char *owner, cons
 
 /* The upload by parts that it was, or NULL. */
 const char *upload_source(const struct upload *upload);
+
+/* The model is to be stored: where there is an object store, a large one is sent there while it comes. */
+void upload_send_early(struct upload *upload, struct blobs *blobs);
+struct stage *upload_stage(const struct upload *upload); /* what has been sent, NULL when nothing has */
 
 /* Appends. False with a problem: 413 over the maximum, 429 over the tenant's quota, 507 when the disk is full. */
 bool upload_write(struct upload *upload, const void *bytes, size_t size, struct problem *problem);

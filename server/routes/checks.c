@@ -86,7 +86,7 @@ enum verdict check_begin(struct request *request)
     if (json == NULL)
         return respond_problem(request, &problem);
     json_decref(json);
-    return ingest_begin(request);
+    return ingest_begin(request, false);
 }
 
 enum verdict check_finish(struct request *request)

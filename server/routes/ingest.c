@@ -90,7 +90,7 @@ static bool check_headers(struct request *request, struct problem *problem)
     return true;
 }
 
-enum verdict ingest_begin(struct request *request)
+enum verdict ingest_begin(struct request *request, bool publishes)
 {
     struct problem problem = {0};
     if (atomic_load(&request->server->draining))
@@ -102,7 +102,11 @@ enum verdict ingest_begin(struct request *request)
         request_charge(request, ACCOUNT_FILES, 1, &problem)
             ? upload_create(request->server->config, request->server->owner, request->principal.tenant, &problem)
             : NULL;
-    return request->upload != NULL ? VERDICT_GO_ON : respond_problem(request, &problem);
+    if (request->upload == NULL)
+        return respond_problem(request, &problem);
+    if (publishes)
+        upload_send_early(request->upload, request->server->blobs);
+    return VERDICT_GO_ON;
 }
 
 /* Whether the rows of the model name a blob that is not there, or not whole. */
@@ -136,8 +140,8 @@ static bool add_files(struct request *request, struct ingest *ingest, struct mod
     bool replaces = false;
     store_blob_name(row->id, row->number, name);
     if (!look_at_blob(server, row, &replaces, problem) ||
-        !blobs_publish(server->blobs, name, upload_path(request->upload), ingest->output, row->inspection_sha256,
-                       problem))
+        !blobs_publish(server->blobs, name, upload_path(request->upload), upload_stage(request->upload), ingest->output,
+                       row->inspection_sha256, problem))
         return false;
     upload_keep(request->upload);
     enum store_added added = store_add_model(server->store, row, replaces, &quota, problem);

@@ -13,8 +13,8 @@ struct ingest; /* lives in request->ingest */
 /* True when this Content-Type (NULL: none given) is a model's. */
 bool ingest_is_model_type(const char *type);
 
-/* VERDICT_GO_ON, or an early refusal. */
-enum verdict ingest_begin(struct request *request);
+/* VERDICT_GO_ON, or an early refusal. `publishes` as below. */
+enum verdict ingest_begin(struct request *request, bool publishes);
 
 /* Suspends, or calls `step` itself; the step must begin with ingest_publish() when the model `publishes`, else with
    ingest_inspected(). */

@@ -99,7 +99,8 @@ static enum store_added add_file(struct placing *placing, const char *sha256)
     if (!look_at_blob(server, row, &replaces, problem))
         return STORE_FAILED;
     store_blob_name(sha256, row->number, row->blob);
-    if (!blobs_publish(server->blobs, row->blob, upload_path(request->upload), NULL, none, problem))
+    if (!blobs_publish(server->blobs, row->blob, upload_path(request->upload), upload_stage(request->upload), NULL,
+                       none, problem))
         return STORE_FAILED;
     upload_keep(request->upload);
     return store_add_file(server->store, row, replaces, &quota, problem);

@@ -75,7 +75,7 @@ enum verdict models_upload_begin(struct request *request)
 {
     if (request_accepts(request, "application/json") == 0)
         return respond_error(request, 406, "NOT_ACCEPTABLE", "This path answers application/json.");
-    return ingest_begin(request);
+    return ingest_begin(request, true);
 }
 
 enum verdict models_upload_finish(struct request *request)

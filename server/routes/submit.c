@@ -280,7 +280,7 @@ enum verdict plans_submit_begin(struct request *request)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     if (!submission_from_query(request, submission, &problem) || !submission_settle(submission, &problem))
         return respond_problem(request, &problem);
-    return ingest_begin(request);
+    return ingest_begin(request, !submission->validate_only);
 }
 
 enum verdict plans_submit_finish(struct request *request)

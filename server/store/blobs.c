@@ -17,6 +17,7 @@
 #include "store/files.h"
 #include "store/objects/blobs_owner.h"
 #include "store/objects/cache.h"
+#include "store/objects/stage.h"
 #include "store/store.h"
 #include "util/text.h"
 
@@ -33,6 +34,7 @@ struct blobs {
     struct transfers *transfers;
     struct cache cache;
     struct blobs_owner prefix;
+    struct stages stages;
     atomic_bool stop;
     atomic_uint_fast64_t hits, misses;
 
@@ -71,7 +73,9 @@ struct blob_file blobs_inspection(const char *inspection, const char *sha256)
 
 /* ---- sending ---- */
 
-static bool send_file(struct blobs *blobs, const struct blob_file *file, const char *path, struct problem *problem)
+/* `stage` has a part of it, or is NULL. */
+static bool send_file(struct blobs *blobs, const struct blob_file *file, const char *path, struct stage *stage,
+                      struct problem *problem)
 {
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
@@ -79,9 +83,20 @@ static bool send_file(struct blobs *blobs, const struct blob_file *file, const c
     int fd = files_open_read(path, &size);
     if (fd < 0)
         return problem_from_errno(problem, errno, "Reading a file for the object store");
-    bool ok = s3_put(blobs->s3, file->key, fd, size, file->sha256, problem);
+    bool ok;
+    if (size <= SPD_S3_PART_BYTES)
+        ok = s3_put(blobs->s3, file->key, fd, size, file->sha256, problem);
+    else if (stage != NULL && stage_works(stage))
+        ok = stage_store(stage, size, file->key, problem);
+    else
+        ok = stage_send(&blobs->stages, fd, size, file->key, problem);
     (void)close(fd);
     return ok;
+}
+
+struct stage *blobs_stage(struct blobs *blobs, int file)
+{
+    return blobs->s3 != NULL ? stage_create(&blobs->stages, file) : NULL;
 }
 
 bool blobs_put(struct blobs *blobs, const struct blob_file *file, struct problem *problem)
@@ -90,7 +105,7 @@ bool blobs_put(struct blobs *blobs, const struct blob_file *file, struct problem
     char *path = files_at(blobs->data, file->key);
     if (path == NULL)
         return problem_no_memory(problem);
-    const bool ok = send_file(blobs, file, path, problem);
+    const bool ok = send_file(blobs, file, path, NULL, problem);
     if (ok && stat(path, &info) == 0)
         cache_added(&blobs->cache, (uint64_t)info.st_size);
     free(path);
@@ -141,8 +156,8 @@ static bool send_inspection(struct blobs *blobs, const char *name, const char *p
     return ok;
 }
 
-bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
-                   char ret_sha256[65], struct problem *problem)
+bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, struct stage *stage,
+                   const char *inspection, char ret_sha256[65], struct problem *problem)
 {
     struct stat info = {0};
     const struct blob_file file = blobs_model(name, BLOB_ANY_SIZE);
@@ -150,7 +165,7 @@ bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, co
     if (blobs->s3 == NULL)
         return files_publish(blobs->data, name, upload, inspection, problem);
     (void)stat(upload, &info);
-    if (!send_file(blobs, &file, upload, problem) ||
+    if (!send_file(blobs, &file, upload, stage, problem) ||
         (inspection != NULL && !send_inspection(blobs, name, inspection, ret_sha256, problem)) ||
         !files_publish(blobs->data, name, upload, inspection, problem))
         return false;
@@ -181,7 +196,7 @@ static bool may_go(void *context, const char *key)
     (void)snprintf(file.key, sizeof file.key, "%s", key);
     (void)snprintf(file.sha256, sizeof file.sha256, "%s", of.id);
     char *path = files_at(blobs->data, key);
-    const bool ok = path != NULL && send_file(blobs, &file, path, &problem);
+    const bool ok = path != NULL && send_file(blobs, &file, path, NULL, &problem);
     free(path);
     return ok;
 }
@@ -344,7 +359,8 @@ bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
     struct sweep sweep = {.blobs = blobs, .stop = stop};
     if (blobs->s3 == NULL)
         return true;
-    bool ok = blobs_own(&blobs->prefix, &problem) && s3_list(blobs->s3, "blobs/", sweep_object, &sweep, &problem);
+    bool ok = blobs_own(&blobs->prefix, &problem) && s3_list(blobs->s3, "blobs/", sweep_object, &sweep, &problem) &&
+              stages_sweep(&blobs->stages, blobs->store, stop, &problem);
     if (!ok)
         LOG(LOG_WARNING, "object store not swept", log_s("code", problem.code), log_s("detail", problem.detail));
     return ok;
@@ -423,6 +439,8 @@ static bool open_remote(struct blobs *blobs, const struct config *config, struct
         return false;
     blobs_owner_init(&blobs->prefix, blobs->s3, config->data, blobs->store);
     blobs->transfers = transfers_create(SPD_BLOB_THREADS);
+    blobs->stages = (struct stages){
+        .s3 = blobs->s3, .prefix = &blobs->prefix, .transfers = blobs->transfers, .owner = blobs->owner};
     return blobs->transfers != NULL ? blobs_owner_start(&blobs->prefix, &blobs->seen, problem)
                                     : problem_no_memory(problem);
 }

@@ -27,6 +27,7 @@
 
 struct blobs;
 struct config;
+struct stage;
 struct store;
 
 /* As the configuration says. False with a problem, also when the prefix is another folder's, or the object store
@@ -74,10 +75,13 @@ bool blobs_have_copy(const struct blobs *blobs, const char *blob, uint64_t size)
 /* Network: whether the blob is in the folder, with this size, or where they are remote in the object store. */
 bool blobs_have(struct blobs *blobs, const char *blob, uint64_t size, bool *ret_have, struct problem *problem);
 
+/* Begins to send a large file that still grows, see objects/stage.h. NULL where there is no object store, or no memory. */
+struct stage *blobs_stage(struct blobs *blobs, int file);
+
 /* Network: files_publish(), after the files have become objects of this name when they are remote: then ret_sha256 is of
-   the inspection, else "". */
-bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, const char *inspection,
-                   char ret_sha256[65], struct problem *problem);
+   the inspection, else "". A stage (or NULL) has what was sent of the upload. */
+bool blobs_publish(struct blobs *blobs, const char *name, const char *upload, struct stage *stage,
+                   const char *inspection, char ret_sha256[65], struct problem *problem);
 
 /* Removes what the store does not name of a model's files: the files now, the objects soon. */
 void blobs_tidy(struct blobs *blobs, const char *id);

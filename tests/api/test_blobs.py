@@ -17,6 +17,7 @@ import s3_proxy
 import test_models
 
 KEYS = {"AWS_ACCESS_KEY_ID": s3.Server.key, "AWS_SECRET_ACCESS_KEY": s3.Server.secret}
+LARGE = onnx_make.encode(onnx_make.mlp(2, 2080, name="large"))  # 35 MB: three parts
 server = None
 proxy = None
 
@@ -141,12 +142,23 @@ class Blobs(InS3):
         self.drop_copies()
         self.assertEqual(self.content(digest).body, data)
 
-    def test_large_object_in_parts(self):
-        data = onnx_make.encode(onnx_make.big(130 << 20))
+    def large_comes(self, data):
+        """What is stored has the bytes, and nothing is left of how it came."""
         digest = self.store(data)
-        self.assertTrue(any("partNumber=3" in target for _, target, _ in proxy.seen))
         status, stored = self.object_of(digest)
-        self.assertEqual((status, hashlib.sha256(stored).hexdigest()), (200, digest))
+        self.assertEqual((status, hashlib.sha256(stored).hexdigest()), (200, hashlib.sha256(data).hexdigest()))
+        self.nothing_staged()
+        return digest
+
+    def nothing_staged(self):
+        self.daemon.wait_for(lambda: not server.keys(self.bucket, "some/prefix/staged/") and not server.unfinished(self.bucket),
+                             "the removal of what was staged")
+
+    def test_large_object_in_parts(self):
+        data = LARGE
+        digest = self.large_comes(data)
+        parts = {target.split("partNumber=")[1].split("&")[0] for _, target, _ in proxy.seen if "partNumber=" in target}
+        self.assertEqual(parts, {"1", "2", "3"})
         self.drop_copies()
         proxy.fail.append(lambda method, target: "cut" if method == "GET" and digest[2:] in target else None)
         self.assertEqual(hashlib.sha256(self.content(digest).body).hexdigest(), digest)
@@ -154,25 +166,60 @@ class Blobs(InS3):
         self.assertEqual(ranges[0], None)
         self.assertEqual(ranges[-1], f"bytes={len(data) // 2}-")
 
-    def test_failures_that_pass(self):
-        for number, how in enumerate(((503, "SlowDown"), (500, "InternalError"), (409, "ConditionalRequestConflict"), (429, "TooMany"),
-                                      "lost")):
-            with self.subTest(how=how):
-                data = model(10 + number)
-                name = hashlib.sha256(data).hexdigest()[2:]
-                proxy.fail += [lambda method, target, how=how: how if method == "PUT" and name in target else None] * 2
-                self.assertEqual(self.object_of(self.store(data))[1], data)
-                self.drop_copies()
-                proxy.fail += [lambda method, target, how=how: how if method == "GET" and name in target else None] * 2
-                self.assertEqual(self.content(hashlib.sha256(data).hexdigest()).body, data)
+    def begin(self, data):
+        """The first two parts of an upload."""
+        connection = self.daemon.connect()
+        connection.putrequest("POST", "/v1/models")
+        connection.putheader("Content-Type", "application/octet-stream")
+        connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders()
+        connection.send(data[:33 << 20])
+        return connection
 
-    def test_completion_that_fails_behind_200(self):
-        data = onnx_make.encode(onnx_make.big(66 << 20))
-        is_end = lambda method, target: method == "POST" and "?uploadId" in target  # noqa: E731
-        proxy.fail.append(lambda method, target: "error in 200" if is_end(method, target) else None)
-        proxy.fail.append(lambda method, target: "lost" if is_end(method, target) else None)
-        digest = self.store(data)
-        self.assertEqual(hashlib.sha256(self.object_of(digest)[1]).hexdigest(), digest)
+    def test_large_object_is_sent_while_it_comes(self):
+        data = LARGE[:-1] + bytes([LARGE[-1] ^ 0xFF])  # as large, and no model
+        seen = len(proxy.seen)
+        connection = self.begin(data)
+        self.daemon.wait_for(lambda: sum("partNumber=" in target for _, target, _ in proxy.seen[seen:]) == 2, "parts")
+        connection.send(data[33 << 20:])
+        self.assertEqual(connection.getresponse().status, 400)
+        connection.close()
+        self.nothing_staged()
+        self.assertFalse(any("x-amz-copy-source" in headers for _, _, headers in proxy.seen[seen:]))
+
+    def test_client_that_leaves(self):
+        connection = self.begin(LARGE)
+        self.daemon.wait_for(lambda: server.unfinished(self.bucket), "an upload")
+        connection.close()
+        self.nothing_staged()
+        self.no_temporary_files()
+
+    def test_parts_that_fail(self):
+        """Each request of an upload fails once; its own retries bring it through."""
+        def fails(what, how):
+            asks = {"begin": lambda method, target: method == "POST" and target.endswith("uploads="),
+                    "part": lambda method, target: "partNumber=2&" in target,
+                    "completion": lambda method, target: method == "POST" and "?uploadId" in target,
+                    "copy": lambda method, target: method == "PUT" and "/blobs/" in target}
+            return lambda method, target: how if asks[what](method, target) else None
+
+        for how in ("lost", (503, "SlowDown"), "error in 200"):
+            with self.subTest(how=how):
+                self.ask("DELETE", f"/v1/models/{hashlib.sha256(LARGE).hexdigest()}", None, (204, 404))
+                proxy.fail += [fails(what, how) for what in ("begin", "part", "completion", "copy")
+                               if (how, what) != ("error in 200", "part")]  # which no server does
+                self.large_comes(LARGE)
+
+    def test_parts_that_are_refused_are_sent_again_at_the_end(self):
+        self.ask("DELETE", f"/v1/models/{hashlib.sha256(LARGE).hexdigest()}", None, (204, 404))
+        proxy.fail.append(lambda method, target: (403, "AccessDenied") if "partNumber=1&" in target else None)
+        failures = self.daemon.metric("shardplan_object_store_failures_total")
+        connection = self.begin(LARGE)
+        self.daemon.wait_for(lambda: self.daemon.metric("shardplan_object_store_failures_total") > failures, "a refusal")
+        connection.send(LARGE[33 << 20:])
+        self.assertEqual(connection.getresponse().status, 201)
+        connection.close()
+        self.nothing_staged()
 
     def test_refusals_are_not_repeated(self):
         data = model(20)
@@ -261,6 +308,17 @@ class Away(InS3):
             server.request("DELETE", other)
         self.daemon.wait_for(lambda: self.daemon.raw_status("/readyz") == 200, "the object store")
 
+    def test_what_a_daemon_leaves_that_is_killed(self):
+        connection = Blobs.begin(self, LARGE)
+        self.daemon.wait_for(lambda: server.unfinished(self.bucket), "an upload")
+        self.daemon.kill()
+        connection.close()
+        self.assertNotEqual(server.unfinished(self.bucket), [])
+        server.request("PUT", f"{self.bucket}/some/prefix/staged/{'0' * 32}/1", body=b"behind its completion")
+        self.daemon.start()
+        self.daemon.wait_for(lambda: not server.unfinished(self.bucket) and not server.keys(self.bucket, "some/prefix/staged/"),
+                             "the sweep")
+
     def test_orphans_are_swept(self):
         digest = hashlib.sha256(b"an orphan").hexdigest()
         kept = self.store(model(72))
@@ -269,6 +327,17 @@ class Away(InS3):
         self.daemon.start()
         self.daemon.wait_for(lambda: self.object_of(digest)[0] == 404, "the sweep")
         self.assertEqual(self.object_of(kept)[0], 200)
+
+
+class Unprotected(unittest.TestCase):
+    def test_parts_are_signed_where_somebody_could_change_them(self):
+        os.environ.update(KEYS)
+        other = s3_proxy.Proxy(server, "127.0.0.2")
+        self.addCleanup(other.close)
+        with Daemon("--workers", "1", "--blobs", f"s3://{server.make_bucket()}", "--blobs-endpoint", other.endpoint) as daemon:
+            self.assertEqual(daemon.request("POST", "/v1/models", LARGE).status, 201)
+        self.assertEqual(other.wrong, [])
+        self.assertTrue(any("partNumber=" in target for _, target, _ in other.seen))
 
 
 class Sts(http.server.BaseHTTPRequestHandler):

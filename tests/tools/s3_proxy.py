@@ -49,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        if not proxy.signer.is_right(self.command, self.path, headers, body):
+        if not proxy.signer.is_right(self.command, self.path, headers, body, proxy.is_local):
             proxy.wrong.append((self.command, self.path))
         how = proxy.how(self.command, self.path, headers)
         if isinstance(how, tuple):
@@ -81,18 +81,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Proxy:
-    def __init__(self, server):
+    def __init__(self, server, address="127.0.0.1"):
+        """The daemon takes another address of this machine for one of another machine: there bodies must be signed."""
         self.server = server
+        self.is_local = address == "127.0.0.1"
         self.signer = s3.Signer(server.key, server.secret)
         self.lock = threading.Lock()
         self.fail = []
         self.weather = None
         self.seen = []  # (method, target, headers) of all requests
         self.wrong = []  # those that were not signed as they should be
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = http.server.ThreadingHTTPServer((address, 0), Handler)
         self.http.daemon_threads = True
         self.http.proxy = self
-        self.endpoint = f"http://127.0.0.1:{self.http.server_address[1]}"
+        self.endpoint = f"http://{address}:{self.http.server_address[1]}"
         self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
         self.thread.start()
 

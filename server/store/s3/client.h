@@ -8,7 +8,9 @@
 #include "store/s3/s3.h"
 
 struct s3 {
-    char base[SPD_MAX_S3_URL / 2];   /* URL of the bucket */
+    char base[SPD_MAX_S3_URL / 2]; /* URL of the bucket */
+    char bucket[64];
+    bool is_private;                 /* nobody is on the way who could change what is sent */
     char prefix[SPD_MAX_S3_URL / 4]; /* of keys, "" or ended by '/' */
     char region[64], signing[96];
     const atomic_bool *stop;

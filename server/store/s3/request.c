@@ -130,7 +130,8 @@ static void set_common(CURL *curl, const struct s3_request *request, struct tran
     (void)curl_easy_setopt(curl, CURLOPT_USERAGENT, "shardpland/" SPD_VERSION);
     (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)SPD_S3_CONNECT_MS);
     (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)SPD_S3_LEAST_RATE);
-    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)SPD_S3_SILENCE_SECONDS);
+    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
+                           (long)(request->is_slow ? SPD_S3_WORK_SECONDS : SPD_S3_SILENCE_SECONDS));
     (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, (long)SPD_S3_BLOCK);
     (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, (long)SPD_S3_BLOCK);
     (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
@@ -163,8 +164,8 @@ static void set_body(CURL *curl, const struct s3_request *request, struct transf
     } else if (strcmp(request->method, "HEAD") == 0) {
         (void)curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
     }
-    if (strcmp(request->method, "DELETE") == 0)
-        (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+    if (strcmp(request->method, "DELETE") == 0 || (request->text != NULL && strcmp(request->method, "PUT") == 0))
+        (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
 void s3_send(CURL *curl, const struct s3_request *request, const atomic_bool *stop, struct s3_answer *ret_answer)

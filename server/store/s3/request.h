@@ -30,12 +30,13 @@ struct s3_request {
     const char *method, *url;
     const struct s3_keys *keys; /* NULL: not signed */
     const char *signing;        /* "aws:amz:REGION:s3" */
-    const char *sha256;         /* of the body, in hexadecimal digits */
+    const char *sha256;         /* of the body, in hexadecimal digits, or UNSIGNED-PAYLOAD */
     const char *headers[4];     /* more of them, ended by NULL when there are fewer */
 
     const char *text; /* the body, or NULL: */
     int file;         /* a descriptor, from which `size` bytes at `offset` are the body; -1: there is no body */
     uint64_t offset, size;
+    bool is_slow; /* the server works long before it answers */
 
     /* Gets the body of an answer 200 or 206; NULL: that is collected as the text of others is. False ends it. */
     bool (*take)(void *context, int status, const void *bytes, size_t size);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store/s3/client.h"
+#include "store/s3/encode.h"
 #include "store/s3/xml.h"
 
 /* ---- opening ---- */
@@ -23,6 +24,17 @@ static bool is_plain(const char *text, const char *more)
             return false;
     }
     return true;
+}
+
+static bool is_private(const char *url)
+{
+    static const char *const begins[] = {"https://",          "http://localhost:", "http://localhost/",
+                                         "http://127.0.0.1:", "http://127.0.0.1/", "http://[::1]"};
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        if (strncmp(url, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* Of the bucket: s3->base. */
@@ -43,20 +55,21 @@ static bool make_base(struct s3 *s3, const char *endpoint, const char *bucket, s
                         (int)(endpoint + length - at - sizeof mark + 1), at + sizeof mark - 1);
     if (size < 0 || (size_t)size >= sizeof s3->base)
         return is_wrong(problem, "--blobs and --blobs-endpoint are too long.");
+    s3->is_private = is_private(s3->base);
     return true;
 }
 
 static bool set_up(struct s3 *s3, const struct s3_options *options, struct problem *problem)
 {
     static const char scheme[] = "s3://";
-    char bucket[64];
+    char *const bucket = s3->bucket;
     const char *region = options->region[0] != '\0' ? options->region : getenv("AWS_REGION");
     if (strncmp(options->url, scheme, sizeof scheme - 1) != 0)
         return is_wrong(problem, "--blobs must be s3://BUCKET or s3://BUCKET/PREFIX.");
     const char *name = options->url + sizeof scheme - 1;
     size_t length = strcspn(name, "/");
-    (void)snprintf(bucket, sizeof bucket, "%.*s", (int)length, name);
-    if (length < 3 || length >= sizeof bucket || !is_plain(bucket, ""))
+    (void)snprintf(bucket, sizeof s3->bucket, "%.*s", (int)length, name);
+    if (length < 3 || length >= sizeof s3->bucket || !is_plain(bucket, ""))
         return is_wrong(problem, "The bucket of --blobs must have 3 to 63 letters, digits, '-' and '.'.");
     const char *prefix = name + length + (name[length] == '/');
     size_t size = strlen(prefix);
@@ -152,20 +165,6 @@ bool s3_ready(struct s3 *s3, struct problem *problem)
 
 /* ---- lists ---- */
 
-/* A value of a query; false when it does not fit. */
-static bool append_value(char *to, size_t size, const char *text)
-{
-    size_t used = strlen(to);
-    for (; *text != '\0'; text++) {
-        char one[2] = {*text, '\0'};
-        int length = snprintf(to + used, size - used, is_plain(one, "_~") ? "%c" : "%%%02X", (unsigned char)*text);
-        if (length < 0 || (size_t)length >= size - used)
-            return false;
-        used += (size_t)length;
-    }
-    return true;
-}
-
 struct listing {
     struct s3 *s3;
     char prefix[SPD_MAX_S3_URL / 2], token[SPD_MAX_S3_URL / 2];
@@ -180,10 +179,10 @@ static bool list_page(struct listing *listing, bool *ret_more, struct problem *p
     struct s3_answer answer;
     if (listing->token[0] != '\0')
         (void)snprintf(query, sizeof query, "continuation-token=");
-    bool fits = append_value(query, sizeof query, listing->token);
+    bool fits = s3_encode_more(query, sizeof query, listing->token);
     size_t used = strlen(query);
     (void)snprintf(query + used, sizeof query - used, "%slist-type=2&prefix=", used > 0 ? "&" : "");
-    if (!fits || !append_value(query, sizeof query, listing->prefix))
+    if (!fits || !s3_encode_more(query, sizeof query, listing->prefix))
         return problem_set(problem, 500, "INTERNAL", "A query to the object store is too long.");
     struct s3_call call = {
         .request = {.method = "GET", .sha256 = S3_EMPTY_SHA256, .file = -1}, .query = query, .retries = SPD_S3_RETRIES};

@@ -7,7 +7,7 @@
  *
  *   address        without an endpoint AWS's: https://BUCKET.s3.REGION.amazonaws.com/KEY. With one ENDPOINT/BUCKET/KEY,
  *                  or, where {bucket} stands in the endpoint, the address that this makes, and /KEY
- *   integrity      the server checks what it gets against the hash that is signed, of large objects for each part; what
+ *   integrity      the server checks what it gets against the hash that is signed; for objects in parts see parts.h. What
  *                  is read is checked against the hash of the whole
  *   failures       retry.h. What still fails is a problem of 503, BLOBS_UNAVAILABLE where the store did not answer or
  *                  asked to wait, BLOBS_REFUSED with the store's code where it refused
@@ -40,7 +40,7 @@ enum s3_found {
     S3_FAILED, /* with a problem */
 };
 
-/* Stores `size` bytes of the file; what is there already stays. `sha256` is that of all of it. */
+/* Stores `size` bytes of the file in one request; what is there already stays. `sha256` is that of all of it. */
 bool s3_put(struct s3 *s3, const char *key, int file, uint64_t size, const char *sha256, struct problem *problem);
 
 /* Writes the object to the file from its start. A broken transfer is taken up where it ended. Bytes of another hash are
@@ -50,12 +50,29 @@ enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha25
 
 enum s3_found s3_head(struct s3 *s3, const char *key, struct problem *problem);
 
+/* The server copies an object of at most SPD_S3_MAX_COPY bytes; what is there already is replaced. */
+bool s3_copy(struct s3 *s3, const char *from, const char *to, struct problem *problem);
+
 /* What is not there is fine. */
 bool s3_delete(struct s3 *s3, const char *key, struct problem *problem);
 
 /* Calls `each` with every key below `folder`, in order; ends early when that returns false. */
 bool s3_list(struct s3 *s3, const char *folder, bool (*each)(void *context, const char *key), void *context,
              struct problem *problem);
+
+/* An upload in parts that was neither completed nor aborted. */
+struct s3_unfinished {
+    const char *key, *upload;
+    int64_t begun_ms; /* since 1970; INT64_MAX when it is not told */
+};
+
+/* Calls `each` for those below `folder`; ends early when that returns false. */
+bool s3_list_unfinished(struct s3 *s3, const char *folder,
+                        bool (*each)(void *context, const struct s3_unfinished *unfinished), void *context,
+                        struct problem *problem);
+
+/* `upload` as it is told of; what is not there is fine. */
+bool s3_abort_upload(struct s3 *s3, const char *key, const char *upload, struct problem *problem);
 
 /* Whether the bucket answers, without a retry. */
 bool s3_ready(struct s3 *s3, struct problem *problem);
