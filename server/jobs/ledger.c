@@ -6,9 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "jobs/plan_files.h"
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/objects/results.h"
@@ -43,6 +45,7 @@ void order_release(struct order *order)
     if (order == NULL)
         return;
     store_release_plan(&order->row);
+    handover_destroy(order->handover);
     free(order->error);
     free(order->files);
     free(order->name);
@@ -203,6 +206,14 @@ static void claim_plan(struct ledger *ledger, struct order *order)
         order->blob_bytes = (uint64_t)model.bytes;
     }
     store_release_model(&model);
+    const struct server *server = ledger->server;
+    if (!plan_files_prepare(server->config->data, server->owner, &order->handover, &order->problem) ||
+        blobs_are_remote(server->blobs))
+        return; /* those that it reads may have to be fetched */
+    if (!plan_files_add_inputs(server->config->data, &order->row, order->blob, order->handover, &order->problem)) {
+        handover_destroy(order->handover);
+        order->handover = NULL;
+    }
 }
 
 static void claim(struct ledger *ledger, struct order *order)
@@ -255,9 +266,26 @@ static void judge_failure(const struct ledger *ledger, struct order *order)
             log_s("folder", is_away ? problem.code : "usable"));
 }
 
+/* Before the store is told of a result, it is where that is looked for. */
+static void keep_result(const struct ledger *ledger, struct order *order)
+{
+    struct problem problem = {0};
+    if (order->requeue || !order->has_result || order->handover == NULL || order->is_stored)
+        return;
+    order->is_stored = plan_files_store(ledger->server->config->data, &order->row, order->handover, &problem);
+    if (order->is_stored)
+        return;
+    order->has_result = false;
+    order->state = PLAN_FAILED;
+    order->of_files = problem_is_of_files(&problem);
+    order->error = problem_to_text(&problem);
+    order->requeue = order->error == NULL;
+}
+
 static bool tell_end(struct ledger *ledger, struct order *order)
 {
     struct store *store = ledger->server->store;
+    keep_result(ledger, order);
     judge_failure(ledger, order);
     order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
                                     : store_finish(store, order->plan, order->attempt, order->state, order->has_result,
@@ -278,6 +306,13 @@ static bool tell_end(struct ledger *ledger, struct order *order)
     return true;
 }
 
+/* Here, where that may wait for a disk. */
+static void close_files(struct order *order)
+{
+    handover_destroy(order->handover);
+    order->handover = NULL;
+}
+
 /* Whether that is done; else it is tried again later. */
 static bool work(struct ledger *ledger, struct order *order)
 {
@@ -289,6 +324,7 @@ static bool work(struct ledger *ledger, struct order *order)
         if (!tell_end(ledger, order))
             return false;
         let_go(ledger, order->plan);
+        close_files(order);
         return true;
     case ORDER_LOOK:
         order->found = store_get_plan(ledger->server->store, NULL, order->plan, &order->row);

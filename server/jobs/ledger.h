@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "jobs/handover.h"
 #include "store/store.h"
 
 struct ledger;
@@ -41,6 +42,7 @@ struct order {
 
     /* ORDER_END */
     bool requeue, crashed; /* else: */
+    bool is_stored;        /* its files have their names */
     bool of_files, judged; /* a failure to read or write a file; `requeue` says what became of it */
     int64_t crashes;       /* so far */
     enum plan_state state;
@@ -56,6 +58,10 @@ struct order {
     char *name;                 /* owned */
     char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
     uint64_t blob_bytes;
+    /* Of a plan that was claimed, until the order is released: its files, or why it has none. An ORDER_END with a
+       result stores them, unless they are stored, and fails the plan when that cannot be. */
+    struct handover *handover;
+    struct problem problem;
 
     /* ORDER_CLAIM */
     bool claims;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "jobs/internal.h"
+#include "jobs/plan_files.h"
 #include "server.h"
 #include "store/objects/results.h"
 
@@ -34,7 +35,7 @@ static void hand_over(struct jobs *jobs, struct task *task, enum task_state stat
 
 /* ---- before it begins ---- */
 
-/* The plan that this one follows. One that is gone is the worker's to find. */
+/* The plan that this one follows. One that is gone is found out when it is opened. */
 static bool fetch_past(struct task *task)
 {
     struct server *server = task->jobs->server;
@@ -59,19 +60,19 @@ static bool fetch_past(struct task *task)
 static void fetch(struct transfer *transfer)
 {
     struct task *task = transfer->context;
-    const struct blob_file model = blobs_model(task->order->blob, task->order->blob_bytes);
-    if (task->hold.is_held || blobs_hold(task->jobs->server->blobs, &model, &task->hold, &task->problem))
-        (void)fetch_past(task);
+    const struct order *order = task->order;
+    const struct blob_file model = blobs_model(order->blob, order->blob_bytes);
+    (void)((task->hold.is_held || blobs_hold(task->jobs->server->blobs, &model, &task->hold, &task->problem)) &&
+           fetch_past(task) &&
+           plan_files_add_inputs(task->jobs->server->config->data, &order->row, order->blob, order->handover,
+                                 &task->problem));
     give_back(task);
 }
 
 void jobs_fetch(struct jobs *jobs, struct task *task)
 {
-    const struct blob_file model = blobs_model(task->order->blob, task->order->blob_bytes);
-    const bool follows = strstr(task->order->row.request, "\"from\"") != NULL;
     task->fetch_ms = 0;
-    if (!blobs_are_remote(jobs->server->blobs) ||
-        ((task->hold.is_held || blobs_hold_copy(jobs->server->blobs, &model, &task->hold)) && !follows))
+    if (!blobs_are_remote(jobs->server->blobs)) /* the ledger has opened them */
         task->state = TASK_READY;
     else
         hand_over(jobs, task, TASK_FETCHING, fetch);
@@ -83,8 +84,12 @@ static void store(struct transfer *transfer)
 {
     struct task *task = transfer->context;
     const struct server *server = task->jobs->server;
-    (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &task->order->files,
-                        &task->problem);
+    struct order *order = task->order;
+    if (!order->is_stored)
+        order->is_stored = plan_files_store(server->config->data, &order->row, order->handover, &task->problem);
+    if (order->is_stored)
+        (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &task->order->files,
+                            &task->problem);
     give_back(task);
 }
 

@@ -11,7 +11,6 @@
 #include "routes/ask.h"
 #include "routes/held.h"
 #include "routes/routes.h"
-#include "store/files.h"
 #include "store/store.h"
 #include "uploads/beside.h"
 #include "util/json_memory.h"
@@ -37,20 +36,14 @@ static json_t *sizes_of(const struct beside *beside)
     return sizes;
 }
 
-static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted,
-                       const struct beside *beside)
+static char *make_body(const struct wanted *wanted, const struct beside *beside)
 {
-    char *path = files_plan_file(request->server->config->data, plan->id, plan->attempts, "plan.json"), *body = NULL;
-    json_t *json = path != NULL
-                       ? json_pack("{s:s, s:s, s:I, s:I, s:s, s:b, s:o}", "plan", path, "format", wanted->format,
-                                   "device", (json_int_t)wanted->device, "part", (json_int_t)wanted->part, "forms",
-                                   wanted->forms != NULL ? wanted->forms : "", "data", (int)wanted->gives_data, "files",
-                                   sizes_of(beside))
-                       : NULL;
-    if (json != NULL)
-        body = json_memory_text(json, JSON_COMPACT);
+    json_t *json =
+        json_pack("{s:s, s:I, s:I, s:s, s:b, s:o}", "format", wanted->format, "device", (json_int_t)wanted->device,
+                  "part", (json_int_t)wanted->part, "forms", wanted->forms != NULL ? wanted->forms : "", "data",
+                  (int)wanted->gives_data, "files", sizes_of(beside));
+    char *body = json != NULL ? json_memory_text(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    free(path);
     return body;
 }
 
@@ -83,10 +76,10 @@ static enum verdict make_file(struct request *request, const struct wanted *want
                           (long long)wanted->device);
     if (verdict == VERDICT_GO_ON)
         verdict = hold_beside(request, &beside);
-    if (verdict == VERDICT_GO_ON && (body = make_body(request, row, wanted, &beside)) == NULL)
+    if (verdict == VERDICT_GO_ON && (body = make_body(wanted, &beside)) == NULL)
         verdict = respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     if (verdict == VERDICT_GO_ON)
-        return ask_for_file(request, "export", row->model, type, body, &beside);
+        return ask_for_file(request, &(struct ask_file){"export", type, row}, body, &beside);
     beside_release(&beside);
     return verdict;
 }

@@ -94,8 +94,9 @@ static void begin(struct held *held)
     blobs_send(held->request->server->blobs, &held->transfer);
 }
 
-void held_send(struct request *request, struct errand *errand, const char (*others)[65], size_t count)
+void held_send(struct request *request, struct errand *errand)
 {
+    const size_t count = errand->other_count;
     struct problem problem = {0};
     bool has_own = errand->model != NULL && !errand->is_upload;
     struct held *held = NULL;
@@ -111,7 +112,7 @@ void held_send(struct request *request, struct errand *errand, const char (*othe
     if (has_own)
         add_model(held, errand->id);
     for (size_t i = 0; i < count; i++)
-        add_model(held, others[i]);
+        add_model(held, errand->others[i]);
     begin(held);
 }
 

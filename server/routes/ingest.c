@@ -239,7 +239,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         .context = request,
     };
     enum verdict verdict = request_suspend(request, step);
-    held_send(request, &ingest->inspection, NULL, 0);
+    held_send(request, &ingest->inspection);
     return verdict;
 }
 

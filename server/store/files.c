@@ -338,6 +338,18 @@ bool files_sync_folder(const char *path)
     return ok;
 }
 
+/* A worker has flushed them already, or says so. */
+static bool sync_file(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const bool ok = fd >= 0 && fsync(fd) == 0;
+    const int error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    errno = error;
+    return ok;
+}
+
 bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem)
 {
@@ -349,9 +361,9 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     if (!ok)
         errno = ENOMEM;
     /* One level: where the data folder itself is away, nothing is made in its place. */
-    ok = ok && (mkdir(folder, 0700) == 0 || errno == EEXIST) &&
-         (inspection == NULL || rename(inspection, described) == 0) && rename(upload, blob) == 0 &&
-         files_sync_folder(folder) && files_sync_folder(blobs);
+    ok = ok && sync_file(upload) && (inspection == NULL || sync_file(inspection)) &&
+         (mkdir(folder, 0700) == 0 || errno == EEXIST) && (inspection == NULL || rename(inspection, described) == 0) &&
+         rename(upload, blob) == 0 && files_sync_folder(folder) && files_sync_folder(blobs);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     free(folder);

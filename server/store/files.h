@@ -8,7 +8,7 @@
  *   DATA/uploads/ID           what has come of an upload by parts (uploads/uploads.h)
  *   DATA/blobs/ab/cdef...N    model files by SHA-256 and number, or copies of those in an object store (blobs.h);
  *                             with .json behind its name an inspection. Files from before there were numbers have none
- *   DATA/plans/ID/N/          what the worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
+ *   DATA/plans/ID/N/          what a worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
  *                             plan.sheet (core/index), which older plans get when it is asked for; or copies of those
  *                             in an object store (results.h)
  *
