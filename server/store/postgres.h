@@ -28,7 +28,7 @@
 #include "server_limits.h"
 #include "store/internal.h"
 
-#define PG_STATEMENTS 64 /* different literals; prepared on a connection when they are used first */
+#define PG_STATEMENTS 128 /* different literals; prepared on a connection when they are used first */
 #define PG_CHANNEL    "shardplan"
 
 /* Milliseconds since 1970 by the server's clock, now and not when the transaction began. */

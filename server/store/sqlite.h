@@ -11,7 +11,7 @@
 
 #include "store/internal.h"
 
-#define SQLITE_STATEMENTS 72
+#define SQLITE_STATEMENTS 128
 
 /* Which file it is, whatever it is called. */
 struct sqlite_file {
