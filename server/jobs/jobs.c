@@ -240,7 +240,7 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     if (jobs->schedule != NULL && jobs->events != NULL)
         jobs->ledger = ledger_create(server, wake_up, jobs);
     /* The running program itself, even when its file was replaced by an update meanwhile. */
-    if (jobs->ledger != NULL)
+    if (jobs->ledger != NULL && ledger_start(jobs->ledger))
         jobs->pool = pool_create(loop, "/proc/self/exe", server->config->job_memory,
                                  server->config->workers + SPD_SPARE_WORKERS, &callbacks);
     if (jobs->pool == NULL) {

@@ -32,6 +32,7 @@ struct ledger {
     struct queue queues[ORDER_KINDS];
     struct queue answers;
     bool look_at_all, stopped;
+    bool has_news; /* since the last step */
 
     char held[SPD_MAX_HELD][STORE_ID_SIZE]; /* the plans that were claimed, until the store knows how they ended */
     unsigned held_count;
@@ -96,6 +97,7 @@ void ledger_order(struct ledger *ledger, struct order *order)
         dropped = order;
     else
         push(&ledger->queues[order->kind], order);
+    ledger->has_news = true;
     (void)pthread_cond_signal(&ledger->work);
     (void)pthread_mutex_unlock(&ledger->mutex);
     order_release(dropped);
@@ -115,6 +117,7 @@ void ledger_look(struct ledger *ledger, const char *plan)
     } else {
         ledger->look_at_all = true;
     }
+    ledger->has_news = true;
     (void)pthread_cond_signal(&ledger->work);
     (void)pthread_mutex_unlock(&ledger->mutex);
     order_release(order);
@@ -418,6 +421,7 @@ static struct queue *pick(struct ledger *ledger, uint64_t now, uint64_t *ret_due
     return NULL;
 }
 
+/* Until then, or until there are orders. */
 static void rest(struct ledger *ledger, uint64_t milliseconds)
 {
     struct timespec until;
@@ -425,7 +429,10 @@ static void rest(struct ledger *ledger, uint64_t milliseconds)
     uint64_t nanoseconds = (uint64_t)until.tv_nsec + milliseconds % 1000 * 1000000;
     until.tv_sec += (time_t)(milliseconds / 1000 + nanoseconds / 1000000000);
     until.tv_nsec = (long)(nanoseconds % 1000000000);
-    (void)pthread_cond_timedwait(&ledger->work, &ledger->mutex, &until);
+    (void)pthread_mutex_lock(&ledger->mutex);
+    if (!ledger->has_news && !ledger->stopped)
+        (void)pthread_cond_timedwait(&ledger->work, &ledger->mutex, &until);
+    (void)pthread_mutex_unlock(&ledger->mutex);
 }
 
 static void do_order(struct ledger *ledger, struct queue *queue)
@@ -449,27 +456,41 @@ static void do_order(struct ledger *ledger, struct queue *queue)
     (void)pthread_mutex_lock(&ledger->mutex);
 }
 
+bool ledger_step(struct ledger *ledger, uint64_t *ret_rest_ms)
+{
+    uint64_t now = server_now_ms(), due = next_due(ledger);
+    const bool is_due = now >= due;
+    if (is_due) {
+        (void)do_due(ledger, now);
+        /* An order between two of these: many old plans hold nobody up. */
+        now = server_now_ms();
+    }
+    (void)pthread_mutex_lock(&ledger->mutex);
+    ledger->has_news = false;
+    struct queue *queue = pick(ledger, now, &due);
+    if (queue != NULL)
+        do_order(ledger, queue);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    *ret_rest_ms = due > now ? due - now : 0;
+    return is_due || queue != NULL;
+}
+
+static bool is_stopped(struct ledger *ledger)
+{
+    (void)pthread_mutex_lock(&ledger->mutex);
+    const bool stopped = ledger->stopped;
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    return stopped;
+}
+
 static void *run(void *context)
 {
     struct ledger *ledger = context;
-    (void)pthread_mutex_lock(&ledger->mutex);
-    while (!ledger->stopped) {
-        uint64_t now = server_now_ms(), due = next_due(ledger);
-        struct queue *queue = NULL;
-        if (now >= due) {
-            (void)pthread_mutex_unlock(&ledger->mutex);
-            (void)do_due(ledger, now);
-            (void)pthread_mutex_lock(&ledger->mutex);
-            /* An order between two of these: many old plans hold nobody up. */
-            now = server_now_ms();
-        }
-        queue = pick(ledger, now, &due);
-        if (queue != NULL)
-            do_order(ledger, queue);
-        else if (!ledger->stopped && due > now)
-            rest(ledger, due - now);
+    uint64_t rest_ms = 0;
+    while (!is_stopped(ledger)) {
+        if (!ledger_step(ledger, &rest_ms) && rest_ms > 0)
+            rest(ledger, rest_ms);
     }
-    (void)pthread_mutex_unlock(&ledger->mutex);
     return NULL;
 }
 
@@ -490,13 +511,12 @@ struct ledger *ledger_create(struct server *server, void (*answered)(void *conte
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&ledger->work, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    if (pthread_create(&ledger->thread, NULL, run, ledger) != 0) {
-        (void)pthread_cond_destroy(&ledger->work);
-        (void)pthread_mutex_destroy(&ledger->mutex);
-        free(ledger);
-        return NULL;
-    }
     return ledger;
+}
+
+bool ledger_start(struct ledger *ledger)
+{
+    return pthread_create(&ledger->thread, NULL, run, ledger) == 0;
 }
 
 static void forget(struct queue *queue)

@@ -74,6 +74,11 @@ struct order {
 
 /* NULL without memory. `answered` is called in the thread when there are answers. */
 struct ledger *ledger_create(struct server *server, void (*answered)(void *context), void *context);
+bool ledger_start(struct ledger *ledger); /* the thread, which makes one step after the other; false: there is none */
+
+/* Does what is due, and one order; false when there was neither, and nothing will be for *ret_rest_ms unless an order
+   comes. One thread at a time. */
+bool ledger_step(struct ledger *ledger, uint64_t *ret_rest_ms);
 
 /* Ends the thread, after the call that it is in; what is queued then stays undone. */
 void ledger_stop(struct ledger *ledger);

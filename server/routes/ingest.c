@@ -16,6 +16,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/placing.h"
 #include "store/store.h"
 #include "uploads/uploads.h"
 #include "util/text.h"
@@ -109,47 +110,6 @@ enum verdict ingest_begin(struct request *request, bool publishes)
     return VERDICT_GO_ON;
 }
 
-/* Whether the rows of the model name a blob that is not there, or not whole. */
-static bool look_at_blob(struct server *server, const struct model_row *row, bool *ret_replaces,
-                         struct problem *problem)
-{
-    char blob[STORE_BLOB_SIZE];
-    bool have = false;
-    const enum store_found found = store_find_blob(server->store, NULL, row->id, blob);
-    if (found == STORE_ERROR)
-        return problem_set(problem, 503, "STORE_UNAVAILABLE",
-                           "The store does not answer at the moment; try again later.");
-    *ret_replaces = false;
-    if (found != STORE_DONE)
-        return true;
-    const bool ok = blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
-    *ret_replaces = !have;
-    return ok;
-}
-
-/* Moves the files to their places, under a number that nobody else has, and adds the row that names them. *ret_leaves:
-   some are not of use, these or older ones. */
-static bool add_files(struct request *request, struct ingest *ingest, struct model_row *row, bool *ret_leaves,
-                      struct problem *problem)
-{
-    struct server *server = request->server;
-    const struct config *config = server->config;
-    const struct store_quota quota = {.tenant_models = config->tenant_models,
-                                      .tenant_bytes = (int64_t)config->tenant_bytes};
-    char name[STORE_BLOB_SIZE];
-    bool replaces = false;
-    store_blob_name(row->id, row->number, name);
-    if (!look_at_blob(server, row, &replaces, problem) ||
-        !blobs_publish(server->blobs, name, upload_path(request->upload), upload_stage(request->upload), ingest->output,
-                       row->inspection_sha256, problem))
-        return false;
-    upload_keep(request->upload);
-    enum store_added added = store_add_model(server->store, row, replaces, &quota, problem);
-    ingest->existed = added == STORE_EXISTS;
-    *ret_leaves = added != STORE_ADDED || replaces || strcmp(row->blob, name) != 0;
-    return added == STORE_ADDED || added == STORE_EXISTS;
-}
-
 static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
 {
     struct server *server = request->server;
@@ -160,18 +120,21 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
     memcpy(row.id, ingest->id, sizeof row.id);
     struct model_row place = row;
     place.bytes = row.upload == NULL ? row.bytes : 0; /* an upload by parts has its place */
-    if (!room_take(server, &place, &ingest->room, problem) ||
-        !store_reserve(server->store, row.id, &row.number, problem))
+    if (!room_take(server, &place, &ingest->room, problem))
         return false;
-    bool leaves = true;
-    const bool ok = add_files(request, ingest, &row, &leaves, problem);
+    const struct store_quota quota = {.tenant_models = server->config->tenant_models,
+                                      .tenant_bytes = (int64_t)server->config->tenant_bytes};
+    struct placing placing = {.store = server->store,
+                              .blobs = server->blobs,
+                              .upload = upload_path(request->upload),
+                              .stage = upload_stage(request->upload),
+                              .inspection = ingest->output};
+    const bool ok = placing_add(&placing, &row, &quota, problem);
+    ingest->existed = placing.existed;
+    if (placing.was_moved)
+        upload_keep(request->upload);
     if (ok && row.upload != NULL)
         uploads_remove_file(server->uploads, row.upload);
-    /* Whether it was added may not be known: the store says it when it is asked for the files. */
-    if (!ok)
-        store_unreserve(server->store, row.number);
-    if (leaves)
-        blobs_tidy(server->blobs, row.id);
     room_stop_counting(ingest->room);
     return ok;
 }

@@ -44,7 +44,7 @@ static void begin(void)
     cr_assert(blobs_open(&config, server.owner, store, &server.blobs, &problem), "%s", problem.detail);
     (void)sem_init(&answers, 0, 0);
     ledger = ledger_create(&server, answered, NULL);
-    cr_assert(server.folder != NULL && ledger != NULL);
+    cr_assert(server.folder != NULL && ledger != NULL && ledger_start(ledger));
     ADD_MODEL("", model_a);
 }
 
