@@ -172,19 +172,30 @@ static void let_go(struct ledger *ledger, const char *plan)
     }
 }
 
+/* Room for one more tenant: it doubles. Without memory the rest is looked at the next time. */
+static bool make_room(struct order *order)
+{
+    const size_t count = order->tenant_count;
+    if (count >= SPD_MAX_OFFERED)
+        return false;
+    if ((count & (count - 1)) != 0)
+        return true; /* there is some, as long as the count is no power of two */
+    void *room = realloc(order->tenants, (count > 0 ? 2 * count : 1) * sizeof order->tenants[0]);
+    if (room != NULL)
+        order->tenants = room;
+    return room != NULL;
+}
+
 static void add_tenant(void *context, const char *tenant)
 {
     struct order *order = context;
-    if (order->tenant_count < SPD_MAX_OFFERED)
+    if (make_room(order))
         (void)snprintf(order->tenants[order->tenant_count++], SPD_MAX_PRINCIPAL + 1, "%s", tenant);
 }
 
 /* The tenants that have queued plans; where there are too many, others the next time. */
 static void find_tenants(struct ledger *ledger, struct order *order)
 {
-    order->tenants = calloc(SPD_MAX_OFFERED, sizeof order->tenants[0]);
-    if (order->tenants == NULL)
-        return;
     (void)store_list_waiting(ledger->server->store, ledger->first, SPD_MAX_OFFERED, add_tenant, order);
     ledger->first[0] = '\0';
     if (order->tenant_count == SPD_MAX_OFFERED)

@@ -140,6 +140,26 @@ static bool has_attempt(const char *plan, int64_t attempt)
     return is_there(files_attempt_folder(data, plan, attempt));
 }
 
+Test(ledger, many_tenants_wait)
+{
+    char id[STORE_ID_SIZE], name[32];
+    for (int i = 0; i < 70; i++) {
+        (void)snprintf(name, sizeof name, "tenant-%02d", i);
+        ADD_MODEL(name, model_a);
+        MUST_ADD_PLAN(id, .number = i + 1, .tenant = name);
+    }
+    struct order order = {.kind = ORDER_CLAIM, .claims = true, .tenant = "tenant-33"};
+    struct order *claim = ask(order);
+    cr_expect_eq(claim->found, STORE_DONE);
+    cr_expect_str_eq(claim->row.tenant, "tenant-33");
+    cr_assert_eq(claim->tenant_count, 69);
+    for (int i = 0; i < 69; i++) {
+        (void)snprintf(name, sizeof name, "tenant-%02d", i < 33 ? i : i + 1);
+        cr_expect_str_eq(claim->tenants[i], name);
+    }
+    order_release(claim);
+}
+
 Test(ledger, nothing_is_queued)
 {
     struct order *claim = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
