@@ -395,7 +395,9 @@ static void moved(struct jobs *jobs, struct task *task)
         plan_gone(jobs, task, "cancelled", 0);
     } else if (jobs->stopping) {
         plan_gone(jobs, task, "stopped", 0);
-    } else if (task->problem.status == 500 || task->problem.status == 404) { /* something is not there, or damaged */
+    } else if (task->problem.status == 500 || task->problem.status == 404 ||
+               (task->state == TASK_STORING && !task->order->is_stored && problem_is_of_files(&task->problem))) {
+        /* something is not there, or damaged, or cannot be written */
         jobs_finish_plan(jobs, task, PLAN_FAILED, false, &task->problem);
     } else if (task->problem.status != 0) {
         task->fetch_ms = server_now_ms() + SPD_FETCH_RETRY_MS;
