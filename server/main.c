@@ -33,14 +33,14 @@ static _Noreturn void replay(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const bool is_worker = argc == 5 && strcmp(argv[1], "--worker") == 0;
+    const bool is_worker = argc == 4 && strcmp(argv[1], "--worker") == 0;
     sp_arena_set_up_process();
     faults_set_up(is_worker);
     json_memory_set_up();
     if (is_worker) {
         int64_t parent, memory;
         const bool is_told = text_to_int(argv[2], 1, INT32_MAX, &parent) && text_to_int(argv[3], 1, INT64_MAX, &memory);
-        end_locked_up(is_told ? worker_main((long)parent, (uint64_t)memory, argv[4]) : 2);
+        end_locked_up(is_told ? worker_main((long)parent, (uint64_t)memory) : 2);
     }
     if (argc >= 2 && strcmp(argv[1], "token") == 0)
         return auth_token_command(argc - 1, argv + 1);

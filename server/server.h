@@ -6,7 +6,7 @@
  *   HTTP threads (libmicrohttpd)          main thread (libuv)              worker processes
  *   guard, route, upload, answer   -->    jobs: queue, waiters      -->    read, plan, write
  *            |                            worker pool, signals                    |
- *            |                            ledger: a thread for         job folders of the data folder
+ *            |                            ledger: a thread for         descriptors of the job's files
  *            +---- store -----------------what the jobs tell the store
  *
  * The main thread never waits for the store or a disk: the ledger does (jobs/ledger.h). Requests that must wait (an
@@ -33,7 +33,6 @@ struct server {
     struct store *store;
     struct blobs *blobs;
     struct uploads *uploads;
-    struct stored *stored;
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

@@ -111,6 +111,7 @@
 #define SPD_MAX_WEIGHT            100u    /* of a tenant */
 #define SPD_MAX_CRASHES           2       /* workers that may die over one job before it fails */
 #define SPD_MAX_ATTEMPTS          20      /* starts of one job, restarts of the daemon included */
+#define SPD_MAX_FILES_BESIDE      1024u   /* of models beside others (verify) that are open; more are answered 503 */
 #define SPD_MAX_WORKERS           64
 #define SPD_MAX_HELD              (2 * SPD_MAX_WORKERS) /* plans that run, or ended and the store does not know yet */
 #define SPD_DEFAULT_JOB_MEMORY    (2ull << 30)          /* bytes: the graph, its shapes and the search */
@@ -156,15 +157,11 @@
 #define SPD_SWEEP_MS           3600000u     /* between sweeps of a shared data folder */
 #define SPD_SWEEP_RETRY_MS     30000u       /* until the next one when the object store did not answer */
 
-/* What is stored is checked. */
-#define SPD_CHECK_WHOLE_BYTES  (16u << 20) /* a model up to this size is read whole before a worker gets it */
-#define SPD_DEFAULT_QUARANTINE (1ull << 30)
-
 /* The object store. */
 #define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */
 #define SPD_MAX_OBJECT_KEY         191u          /* below the prefix */
 #define SPD_MAX_RESULT_LIST        1024u         /* what a row says of the files of its plan */
-#define SPD_BLOB_THREADS           8u            /* that wait for it, or read models whole */
+#define SPD_BLOB_THREADS           8u            /* that wait for it */
 #define SPD_BLOB_LOOK_MS           5000u         /* between looks whether it answers */
 #define SPD_FETCH_RETRY_MS         5000u         /* between attempts to get the model of a plan */
 #define SPD_MAX_S3_KEY             128u          /* an access key id, and a secret */
@@ -194,6 +191,7 @@
 
 /* Worker processes. */
 #define SPD_MAX_LINE_BYTES       (1u << 20)     /* one line of the worker protocol, either way */
+#define SPD_MAX_JOB_FILES        520u           /* that a job is handed: a question about 512 models, and its answer */
 #define SPD_MAX_WORKER_LINE      (32u * 1024)   /* one that a worker sends: a problem is the longest */
 #define SPD_WORKER_RECYCLE_BYTES (48ull << 20)  /* a worker that stays larger than this after a job is replaced */
 #define SPD_MAX_WORKER_WORDS     (64u * 1024)   /* of what one writes to standard error over a job */

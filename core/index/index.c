@@ -332,15 +332,32 @@ static enum sp_status of_another_version(struct sp_error *err)
                    "The plan's sheet is damaged, or another version of the program wrote it.");
 }
 
+/* The head of a file of this size, and where its tables are. */
+static bool take_head(const void *head, uint64_t size, struct sp_index_head *ret_head,
+                      uint64_t ret_offsets[SP_TABLE_TABLES])
+{
+    static_assert(SP_INDEX_HEAD_BYTES == sizeof *ret_head, "what is to be read of a file");
+    memcpy(ret_head, head, sizeof *ret_head);
+    return size >= sizeof *ret_head && find_tables(ret_head, size, ret_offsets);
+}
+
 enum sp_status sp_index_find_line(const void *head, uint64_t size, struct sp_index_row *ret_place, struct sp_error *err)
 {
-    static_assert(SP_INDEX_HEAD_BYTES == sizeof(struct sp_index_head), "what is to be read of a file");
     uint64_t offsets[SP_TABLE_TABLES];
     struct sp_index_head copy;
-    memcpy(&copy, head, sizeof copy);
-    if (size < sizeof copy || !find_tables(&copy, size, offsets))
+    if (!take_head(head, size, &copy, offsets))
         return of_another_version(err);
     *ret_place = (struct sp_index_row){offsets[SP_TABLE_LINE], copy.counts[SP_TABLE_LINE]};
+    return SP_OK;
+}
+
+enum sp_status sp_index_find_plan(const void *head, uint64_t size, uint64_t *ret_plan_size, struct sp_error *err)
+{
+    uint64_t offsets[SP_TABLE_TABLES];
+    struct sp_index_head copy;
+    if (!take_head(head, size, &copy, offsets))
+        return of_another_version(err);
+    *ret_plan_size = copy.plan_size;
     return SP_OK;
 }
 

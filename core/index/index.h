@@ -181,3 +181,6 @@ enum sp_status sp_index_open(const void *bytes, uint64_t size, struct sp_index *
 #define SP_INDEX_HEAD_BYTES 216
 enum sp_status sp_index_find_line(const void *head, uint64_t size, struct sp_index_row *ret_place,
                                   struct sp_error *err);
+
+/* In the same way, how many bytes the JSON has that the index was written beside. */
+enum sp_status sp_index_find_plan(const void *head, uint64_t size, uint64_t *ret_plan_size, struct sp_error *err);

@@ -267,3 +267,10 @@ enum sp_status sp_splice_load(const void *bytes, size_t size, struct sp_splice *
     *ret_splice = splice;
     return SP_OK;
 }
+
+bool sp_splice_is_over(const void *head, uint64_t original_size)
+{
+    static_assert(SP_SPLICE_HEAD_BYTES == HEADER_WORDS * WORD, "what is to be read of a file");
+    const unsigned char *in = head;
+    return memcmp(in, MAGIC, WORD) == 0 && sp_get_word(in + WORD) == original_size;
+}

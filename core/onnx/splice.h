@@ -60,3 +60,7 @@ enum sp_status sp_splice_read(const struct sp_splice *splice, const struct sp_so
    SP_ERR_MALFORMED, never a wrong result. */
 enum sp_status sp_splice_save(const struct sp_splice *splice, const struct sp_sink *sink, struct sp_error *err);
 enum sp_status sp_splice_load(const void *bytes, size_t size, struct sp_splice **ret_splice, struct sp_error *err);
+
+/* Whether bytes that begin with these are those of a splice over an original of this size; the rest is not looked at. */
+#define SP_SPLICE_HEAD_BYTES 32
+bool sp_splice_is_over(const void *head, uint64_t original_size);

@@ -112,31 +112,15 @@ static bool write_report(int folder, const struct crash *crash)
     return ok;
 }
 
-/* What is made of a plan, or follows it, reads it too; the daemon wrote the body or the line that says which. */
-static void keep_plan(int folder, const struct crash *crash)
+/* What the job reads, each file under the name that the job has for it. */
+static void keep_inputs(int folder, const struct handover *files)
 {
-    const bool is_of_plan = strcmp(crash->kind, "export") == 0 || strcmp(crash->kind, "sheet") == 0;
-    json_t *body = is_of_plan && crash->body != NULL ? json_loadb(crash->body, crash->body_size, 0, NULL) : NULL;
-    json_t *line = is_of_plan ? NULL : json_loads(crash->line, 0, NULL);
-    const char *path = json_string_value(is_of_plan ? json_object_get(body, "plan") : json_object_get(line, "past"));
-    if (path != NULL && linkat(AT_FDCWD, path, folder, "plan.json", 0) != 0)
-        LOG(LOG_WARNING, "plan of a crash not kept", log_s("error", strerrordesc_np(errno)));
-    json_decref(body);
-    json_decref(line);
-}
-
-/* The models that are verified beside the one of the line, each under its id. */
-static void keep_models(int folder, const struct crash *crash)
-{
-    json_t *body = crash->body != NULL ? json_loadb(crash->body, crash->body_size, 0, NULL) : NULL;
-    const char *id;
-    json_t *path;
-    json_object_foreach(json_object_get(body, "files"), id, path)
-    {
-        if (linkat(AT_FDCWD, json_string_value(path), folder, id, 0) != 0 && errno != EEXIST)
-            LOG(LOG_WARNING, "model of a crash not kept", log_s("error", strerrordesc_np(errno)));
+    for (unsigned i = 0; files != NULL && i < files->input_count; i++) {
+        const struct input *input = &files->inputs[i];
+        if (linkat(AT_FDCWD, input->path, folder, input->name, 0) != 0 && errno != EEXIST)
+            LOG(LOG_WARNING, "file of a crash not kept", log_s("name", input->name),
+                log_s("error", strerrordesc_np(errno)));
     }
-    json_decref(body);
 }
 
 static bool write_all(const char *path, const struct crash *crash)
@@ -145,12 +129,9 @@ static bool write_all(const char *path, const struct crash *crash)
     if (folder < 0)
         return false;
     bool ok = write_file(folder, "line.json", crash->line, strlen(crash->line)) &&
-              (crash->body == NULL || write_file(folder, "body", crash->body, crash->body_size)) &&
-              (crash->model == NULL || linkat(AT_FDCWD, crash->model, folder, "model", 0) == 0);
-    if (ok && strcmp(crash->kind, "verify") == 0)
-        keep_models(folder, crash);
-    else if (ok)
-        keep_plan(folder, crash);
+              (crash->body == NULL || write_file(folder, "body", crash->body, crash->body_size));
+    if (ok)
+        keep_inputs(folder, crash->files);
     ok = ok && write_report(folder, crash);
     int error = errno;
     (void)close(folder);

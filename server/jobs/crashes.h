@@ -7,7 +7,7 @@
  *                    body          the client's bytes behind it, when there are some
  *                    model         the model: the same file as the stored one, also when that is deleted
  *                    ID            models that are verified beside it, in the same way
- *                    plan.json     the plan, of an export or an index
+ *                    plan          the JSON of a plan that is exported, indexed or followed
  *
  * JOB is a plan's id, or the id of the request that waited. SPD_MAX_CRASH_REPORTS are kept; a new one removes the
  * oldest. `shardpland --replay JOB` does the job again (worker.h). What the daemon killed itself is no crash.
@@ -15,9 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jobs/handover.h"
+
 struct crash {
     const char *job, *kind;
-    const char *model;    /* path, or NULL */
     const char *model_id; /* or NULL */
     const char *phase;    /* what the worker last said it was doing */
     int64_t attempt;
@@ -25,6 +26,7 @@ struct crash {
     const char *line;
     const char *body; /* or NULL */
     size_t body_size;
+    const struct handover *files; /* what it reads */
     const char *words;
 };
 

@@ -1,4 +1,5 @@
 /* Work is given to workers: whose turn it is (schedule.h), the line that a worker gets, plans that are claimed. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,52 +7,37 @@
 #include "observe/metrics.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/files.h"
-#include "store/folder.h"
 #include "util/json_memory.h"
 
 /* ---- lines ---- */
 
-/* The members that every job line has. */
-static json_t *job_line(const struct config *config, const char *job, const char *kind, const char *model,
-                        const char *id, const char *name, const char *output)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", job, "kind", kind, "model", model, "sha256", id,
-                     "name", name, "out", output, "memory", (json_int_t)config->job_memory, "seconds",
-                     (json_int_t)config->job_seconds);
-}
+/* What every job line has. */
+struct job_words {
+    const char *job, *kind, *id, *name; /* id and name of the model */
+    const struct handover *files;
+};
 
-/* Of a plan that follows another one, where the JSON of that is. */
-static bool add_past(const struct config *config, const json_t *request, json_t *line)
+static json_t *job_line(const struct config *config, const struct job_words *words)
 {
-    const json_t *from = json_object_get(request, "from");
-    const char *plan = json_string_value(json_object_get(from, "plan"));
-    char *path = plan != NULL ? files_plan_file(config->data, plan,
-                                                json_integer_value(json_object_get(from, "attempt")), "plan.json")
-                              : NULL;
-    const bool ok = plan == NULL || (path != NULL && json_object_set_new(line, "past", json_string(path)) == 0);
-    free(path);
-    return ok;
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:I}", "job", words->job, "kind", words->kind, "sha256", words->id,
+                     "name", words->name, "files", handover_names(words->files), "memory",
+                     (json_int_t)config->job_memory, "seconds", (json_int_t)config->job_seconds);
 }
 
 static char *plan_line(const struct jobs *jobs, const struct order *claim)
 {
-    const struct config *config = jobs->server->config;
     const struct plan_row *plan = &claim->row;
-    char *model = files_blob(config->data, claim->blob),
-         *folder = files_attempt_folder(config->data, plan->id, plan->attempts);
-    char *text = NULL;
-    json_t *line = model != NULL && folder != NULL ? job_line(config, plan->id, "plan", model, plan->model,
-                                                              claim->name != NULL ? claim->name : "", folder)
-                                                   : NULL;
+    json_t *line = job_line(jobs->server->config, &(struct job_words){.job = plan->id,
+                                                                      .kind = "plan",
+                                                                      .id = plan->model,
+                                                                      .name = claim->name != NULL ? claim->name : "",
+                                                                      .files = claim->handover});
     json_t *request = json_loads(plan->request, 0, NULL);
-    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0 &&
-        add_past(config, request, line))
+    char *text = NULL;
+    if (line != NULL && request != NULL && json_object_set(line, "request", request) == 0)
         text = json_memory_text(line, JSON_COMPACT);
     json_decref(request);
     json_decref(line);
-    free(model);
-    free(folder);
     return text;
 }
 
@@ -59,8 +45,11 @@ static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigne
 {
     static const char *const forms[] = {"json", "text", "model"};
     bool has_model = errand->model != NULL;
-    json_t *line = job_line(jobs->server->config, errand->kind, errand->kind, has_model ? errand->model : "",
-                            has_model ? errand->id : "", has_model ? errand->name : "", errand->output);
+    json_t *line = job_line(jobs->server->config, &(struct job_words){.job = errand->kind,
+                                                                      .kind = errand->kind,
+                                                                      .id = has_model ? errand->id : "",
+                                                                      .name = has_model ? errand->name : "",
+                                                                      .files = errand->files});
     char *text = NULL;
     if (line != NULL && json_object_set_new(line, "form", json_string(forms[errand->form])) == 0 &&
         json_object_set_new(line, "seconds", json_integer(seconds)) == 0 &&
@@ -73,14 +62,30 @@ static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigne
 
 /* ---- starting ---- */
 
+static bool assign(struct worker *worker, struct task *task, const char *line)
+{
+    const struct errand *errand = task->errand;
+    struct handover *files = jobs_files(task);
+    int descriptors[SPD_MAX_JOB_FILES];
+    assert(handover_count(files) <= SPD_MAX_JOB_FILES);
+    handover_descriptors(files, descriptors);
+    const bool ok = pool_assign(worker, task,
+                                &(struct job_parcel){.line = line,
+                                                     .body = errand != NULL ? errand->body : NULL,
+                                                     .body_size = errand != NULL ? errand->body_size : 0,
+                                                     .files = descriptors,
+                                                     .file_count = handover_count(files)});
+    if (ok)
+        handover_given(files);
+    return ok;
+}
+
 /* Gives the task to a worker. False without memory. */
 static bool start(struct jobs *jobs, struct worker *worker, struct task *task, char *line)
 {
     const struct errand *errand = task->errand;
-    bool ok = line != NULL && pool_assign(worker, task, line, errand != NULL ? errand->body : NULL,
-                                          errand != NULL ? errand->body_size : 0);
     task->line = line;
-    if (!ok)
+    if (line == NULL || !assign(worker, task, line))
         return false;
     task->state = TASK_RUNNING;
     task->started_ms = server_now_ms();
@@ -118,7 +123,7 @@ static void start_errand(struct jobs *jobs, struct worker *worker, struct errand
     }
     end_turn(jobs, &turn);
     (void)problem_no_memory(&errand->problem);
-    errand->done(errand);
+    jobs_errand_over(errand);
 }
 
 static void start_plan(struct jobs *jobs, struct worker *worker, struct task *task)
@@ -188,6 +193,16 @@ static void use_turn(struct jobs *jobs, struct task *task)
     }
 }
 
+/* What the daemon lacks at the moment is tried again. */
+static void no_files(struct jobs *jobs, struct task *task)
+{
+    const struct problem problem = task->order->problem;
+    if (problem.status == 503 && task->attempt < SPD_MAX_ATTEMPTS)
+        jobs_requeue_task(jobs, task, false);
+    else
+        jobs_finish_plan(jobs, task, PLAN_FAILED, false, &problem);
+}
+
 static void take_claim(struct jobs *jobs, struct order *order)
 {
     struct task *task = order->blob[0] != '\0' ? calloc(1, sizeof *task) : NULL;
@@ -208,6 +223,11 @@ static void take_claim(struct jobs *jobs, struct order *order)
     jobs_link_task(jobs, task);
     events_begin(jobs->events, task->plan);
     jobs_set_phase(jobs, task, "start");
+    if (order->handover == NULL) {
+        end_turn(jobs, &jobs->claim_turn);
+        no_files(jobs, task);
+        return;
+    }
     jobs_fetch(jobs, task);
     use_turn(jobs, task);
 }
@@ -238,19 +258,9 @@ static bool next_turn(struct jobs *jobs, struct turn *ret_turn)
     return found;
 }
 
-static void renew_workers(struct jobs *jobs)
-{
-    unsigned generation = folder_generation(jobs->server->folder);
-    if (generation == jobs->generation)
-        return;
-    jobs->generation = generation;
-    pool_renew(jobs->pool);
-}
-
 void jobs_dispatch(struct jobs *jobs)
 {
     struct turn turn = {0};
-    renew_workers(jobs);
     if (atomic_exchange(&jobs->changed, false))
         jobs->claim_ms = 0;
     while (!jobs->stopping && pool_idle_count(jobs->pool) > (jobs->claim_turn.account != NULL) &&

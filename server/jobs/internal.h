@@ -40,6 +40,8 @@ struct task {
 
     unsigned seconds; /* its time */
     char *line;       /* what the worker was told */
+    json_t *outcome;  /* what it said at last, while it is made to end: it still had files open */
+    bool is_open;     /* how it went is known when the ledger has stored its result, or judged its failure */
     uint64_t started_ms, deadline_ms;
     bool taken;       /* the worker has said that it works on it */
     bool cancelled;   /* asked to stop */
@@ -81,7 +83,6 @@ struct jobs {
     uint64_t watch_ms;      /* when to look at watched plans that run elsewhere */
     uint64_t sweep_ms;
     uint64_t patience_ms; /* until when jobs_stop() waits for the store */
-    unsigned generation;  /* of the folder that the workers have rights on */
     bool sweeping, swept_all;
     uv_work_t sweep;
 
@@ -117,6 +118,7 @@ void jobs_cancel_task(struct jobs *jobs, struct task *task);             /* ask 
 void jobs_drop_task(struct jobs *jobs, struct task *task);               /* it is nobody's any more */
 void jobs_requeue(struct jobs *jobs, const char *plan, int64_t attempt); /* one that nobody here knows */
 void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms);               /* deadlines, progress */
+void jobs_errand_over(struct errand *errand); /* closes its files; who waits for it hears of it */
 unsigned jobs_count(const struct jobs *jobs, enum task_state from, enum task_state to);
 struct task *jobs_find(struct jobs *jobs, const char *plan); /* mutex held, or main thread */
 
@@ -124,6 +126,11 @@ void jobs_take_moved(struct jobs *jobs); /* goes on with plans whose files threa
 /* Ends a task whose files are being moved, at once or when its thread gives it back, as `dropped`, `cancelled` or
    jobs->stopping say. False when none are. */
 bool jobs_stop_moving(struct jobs *jobs, struct task *task);
+
+/* errands.c: opens and makes the files of an errand; false with a problem. And closes them. Both wait for a disk. */
+bool errand_prepare(const struct server *server, struct errand *errand, struct problem *problem);
+void errand_close_files(struct errand *errand);
+struct handover *jobs_files(const struct task *task); /* of a plan or an errand */
 
 /* transferring.c, main thread */
 void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING or TASK_READY */

@@ -218,7 +218,6 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
         return NULL;
     jobs->server = server;
     uint64_t now = server_now_ms();
-    jobs->generation = folder_generation(server->folder);
     jobs->look_ms = now;
     jobs->sweep_ms =
         blobs_are_remote(server->blobs) ? now : now + SPD_SWEEP_MS; /* objects are not swept at the start */
@@ -241,8 +240,8 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
     if (jobs->schedule != NULL && jobs->events != NULL)
         jobs->ledger = ledger_create(server, wake_up, jobs);
     /* The running program itself, even when its file was replaced by an update meanwhile. */
-    if (jobs->ledger != NULL)
-        jobs->pool = pool_create(loop, "/proc/self/exe", server->config->data, server->config->job_memory,
+    if (jobs->ledger != NULL && ledger_start(jobs->ledger))
+        jobs->pool = pool_create(loop, "/proc/self/exe", server->config->job_memory,
                                  server->config->workers + SPD_SPARE_WORKERS, &callbacks);
     if (jobs->pool == NULL) {
         uv_close((uv_handle_t *)&jobs->wake, NULL);
@@ -309,7 +308,7 @@ static void fail_errands(struct jobs *jobs)
     struct errand *errand;
     while ((errand = take_errand(jobs)) != NULL) {
         (void)problem_set(&errand->problem, 503, "STOPPING", "The service is stopping; send the request again.");
-        errand->done(errand);
+        jobs_errand_over(errand);
     }
 }
 

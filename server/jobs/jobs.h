@@ -23,6 +23,7 @@
 #include "util/problem.h"
 
 struct events;
+struct handover;
 struct jobs;
 struct request;
 struct server;
@@ -33,7 +34,7 @@ enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
 struct errand {
     const char *kind;      /* "inspect", "check", "infer", "verify", "export", "sheet", "convert", "reshard"; static */
     const char *tenant;    /* whose turn it takes */
-    const char *output;    /* path of the result */
+    const char *output;    /* path of the result: it is made when the errand is sent, and may be read when it is done */
     const char *request;   /* id of the request that waits, for reports */
     enum answer_form form; /* ANSWER_MODEL: the result is a splice or a recipe over the model */
 
@@ -41,8 +42,11 @@ struct errand {
     const char *model; /* path of the file */
     const char *id;    /* its SHA-256 */
     const char *name;
-    bool is_upload; /* the file is an upload, and no stored model's */
-    bool sync;      /* make the model file and the result durable */
+    bool is_upload;           /* the file is an upload, and no stored model's */
+    bool sync;                /* make the model file and the result durable */
+    const char *plan;         /* path of the JSON of the plan that it is about; NULL: of none */
+    const char (*others)[65]; /* ids of stored models beside it */
+    size_t other_count;
 
     /* The client's JSON, or NULL. Only a worker looks into it. */
     const char *body;
@@ -53,6 +57,7 @@ struct errand {
     struct problem problem;
 
     struct work work; /* of jobs.c, from here on */
+    struct handover *files;
     int attempts, crashes;
     uint64_t queued_ms;
 };
@@ -75,7 +80,8 @@ void jobs_destroy(struct jobs *jobs); /* when the loop has run dry and the store
 
 /* Any thread. */
 
-/* Queues an errand; the request must be suspended already. False with a problem when too many of its tenant wait. */
+/* Opens the files of an errand, makes that of its result and queues it; the request must be suspended already. False with
+   a problem when too many of the tenant's wait, or a file is not there. Waits for a disk. */
 bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem);
 
 /* Resumes the (suspended) request when the plan is finished, after `seconds`, or when the daemon stops. */

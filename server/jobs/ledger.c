@@ -6,9 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "jobs/plan_files.h"
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/objects/results.h"
@@ -30,6 +32,7 @@ struct ledger {
     struct queue queues[ORDER_KINDS];
     struct queue answers;
     bool look_at_all, stopped;
+    bool has_news; /* since the last step */
 
     char held[SPD_MAX_HELD][STORE_ID_SIZE]; /* the plans that were claimed, until the store knows how they ended */
     unsigned held_count;
@@ -43,6 +46,7 @@ void order_release(struct order *order)
     if (order == NULL)
         return;
     store_release_plan(&order->row);
+    handover_destroy(order->handover);
     free(order->error);
     free(order->files);
     free(order->name);
@@ -93,6 +97,7 @@ void ledger_order(struct ledger *ledger, struct order *order)
         dropped = order;
     else
         push(&ledger->queues[order->kind], order);
+    ledger->has_news = true;
     (void)pthread_cond_signal(&ledger->work);
     (void)pthread_mutex_unlock(&ledger->mutex);
     order_release(dropped);
@@ -112,6 +117,7 @@ void ledger_look(struct ledger *ledger, const char *plan)
     } else {
         ledger->look_at_all = true;
     }
+    ledger->has_news = true;
     (void)pthread_cond_signal(&ledger->work);
     (void)pthread_mutex_unlock(&ledger->mutex);
     order_release(order);
@@ -166,19 +172,30 @@ static void let_go(struct ledger *ledger, const char *plan)
     }
 }
 
+/* Room for one more tenant: it doubles. Without memory the rest is looked at the next time. */
+static bool make_room(struct order *order)
+{
+    const size_t count = order->tenant_count;
+    if (count >= SPD_MAX_OFFERED)
+        return false;
+    if ((count & (count - 1)) != 0)
+        return true; /* there is some, as long as the count is no power of two */
+    void *room = realloc(order->tenants, (count > 0 ? 2 * count : 1) * sizeof order->tenants[0]);
+    if (room != NULL)
+        order->tenants = room;
+    return room != NULL;
+}
+
 static void add_tenant(void *context, const char *tenant)
 {
     struct order *order = context;
-    if (order->tenant_count < SPD_MAX_OFFERED)
+    if (make_room(order))
         (void)snprintf(order->tenants[order->tenant_count++], SPD_MAX_PRINCIPAL + 1, "%s", tenant);
 }
 
 /* The tenants that have queued plans; where there are too many, others the next time. */
 static void find_tenants(struct ledger *ledger, struct order *order)
 {
-    order->tenants = calloc(SPD_MAX_OFFERED, sizeof order->tenants[0]);
-    if (order->tenants == NULL)
-        return;
     (void)store_list_waiting(ledger->server->store, ledger->first, SPD_MAX_OFFERED, add_tenant, order);
     ledger->first[0] = '\0';
     if (order->tenant_count == SPD_MAX_OFFERED)
@@ -203,6 +220,14 @@ static void claim_plan(struct ledger *ledger, struct order *order)
         order->blob_bytes = (uint64_t)model.bytes;
     }
     store_release_model(&model);
+    const struct server *server = ledger->server;
+    if (!plan_files_prepare(server->config->data, server->owner, &order->handover, &order->problem) ||
+        blobs_are_remote(server->blobs))
+        return; /* those that it reads may have to be fetched */
+    if (!plan_files_add_inputs(server->config->data, &order->row, order->blob, order->handover, &order->problem)) {
+        handover_destroy(order->handover);
+        order->handover = NULL;
+    }
 }
 
 static void claim(struct ledger *ledger, struct order *order)
@@ -255,9 +280,26 @@ static void judge_failure(const struct ledger *ledger, struct order *order)
             log_s("folder", is_away ? problem.code : "usable"));
 }
 
+/* Before the store is told of a result, it is where that is looked for. */
+static void keep_result(const struct ledger *ledger, struct order *order)
+{
+    struct problem problem = {0};
+    if (order->requeue || !order->has_result || order->handover == NULL || order->is_stored)
+        return;
+    order->is_stored = plan_files_store(ledger->server->config->data, &order->row, order->handover, &problem);
+    if (order->is_stored)
+        return;
+    order->has_result = false;
+    order->state = PLAN_FAILED;
+    order->of_files = problem_is_of_files(&problem);
+    order->error = problem_to_text(&problem);
+    order->requeue = order->error == NULL;
+}
+
 static bool tell_end(struct ledger *ledger, struct order *order)
 {
     struct store *store = ledger->server->store;
+    keep_result(ledger, order);
     judge_failure(ledger, order);
     order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
                                     : store_finish(store, order->plan, order->attempt, order->state, order->has_result,
@@ -278,6 +320,13 @@ static bool tell_end(struct ledger *ledger, struct order *order)
     return true;
 }
 
+/* Here, where that may wait for a disk. */
+static void close_files(struct order *order)
+{
+    handover_destroy(order->handover);
+    order->handover = NULL;
+}
+
 /* Whether that is done; else it is tried again later. */
 static bool work(struct ledger *ledger, struct order *order)
 {
@@ -289,6 +338,7 @@ static bool work(struct ledger *ledger, struct order *order)
         if (!tell_end(ledger, order))
             return false;
         let_go(ledger, order->plan);
+        close_files(order);
         return true;
     case ORDER_LOOK:
         order->found = store_get_plan(ledger->server->store, NULL, order->plan, &order->row);
@@ -382,6 +432,7 @@ static struct queue *pick(struct ledger *ledger, uint64_t now, uint64_t *ret_due
     return NULL;
 }
 
+/* Until then, or until there are orders. */
 static void rest(struct ledger *ledger, uint64_t milliseconds)
 {
     struct timespec until;
@@ -389,7 +440,10 @@ static void rest(struct ledger *ledger, uint64_t milliseconds)
     uint64_t nanoseconds = (uint64_t)until.tv_nsec + milliseconds % 1000 * 1000000;
     until.tv_sec += (time_t)(milliseconds / 1000 + nanoseconds / 1000000000);
     until.tv_nsec = (long)(nanoseconds % 1000000000);
-    (void)pthread_cond_timedwait(&ledger->work, &ledger->mutex, &until);
+    (void)pthread_mutex_lock(&ledger->mutex);
+    if (!ledger->has_news && !ledger->stopped)
+        (void)pthread_cond_timedwait(&ledger->work, &ledger->mutex, &until);
+    (void)pthread_mutex_unlock(&ledger->mutex);
 }
 
 static void do_order(struct ledger *ledger, struct queue *queue)
@@ -413,27 +467,41 @@ static void do_order(struct ledger *ledger, struct queue *queue)
     (void)pthread_mutex_lock(&ledger->mutex);
 }
 
+bool ledger_step(struct ledger *ledger, uint64_t *ret_rest_ms)
+{
+    uint64_t now = server_now_ms(), due = next_due(ledger);
+    const bool is_due = now >= due;
+    if (is_due) {
+        (void)do_due(ledger, now);
+        /* An order between two of these: many old plans hold nobody up. */
+        now = server_now_ms();
+    }
+    (void)pthread_mutex_lock(&ledger->mutex);
+    ledger->has_news = false;
+    struct queue *queue = pick(ledger, now, &due);
+    if (queue != NULL)
+        do_order(ledger, queue);
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    *ret_rest_ms = due > now ? due - now : 0;
+    return is_due || queue != NULL;
+}
+
+static bool is_stopped(struct ledger *ledger)
+{
+    (void)pthread_mutex_lock(&ledger->mutex);
+    const bool stopped = ledger->stopped;
+    (void)pthread_mutex_unlock(&ledger->mutex);
+    return stopped;
+}
+
 static void *run(void *context)
 {
     struct ledger *ledger = context;
-    (void)pthread_mutex_lock(&ledger->mutex);
-    while (!ledger->stopped) {
-        uint64_t now = server_now_ms(), due = next_due(ledger);
-        struct queue *queue = NULL;
-        if (now >= due) {
-            (void)pthread_mutex_unlock(&ledger->mutex);
-            (void)do_due(ledger, now);
-            (void)pthread_mutex_lock(&ledger->mutex);
-            /* An order between two of these: many old plans hold nobody up. */
-            now = server_now_ms();
-        }
-        queue = pick(ledger, now, &due);
-        if (queue != NULL)
-            do_order(ledger, queue);
-        else if (!ledger->stopped && due > now)
-            rest(ledger, due - now);
+    uint64_t rest_ms = 0;
+    while (!is_stopped(ledger)) {
+        if (!ledger_step(ledger, &rest_ms) && rest_ms > 0)
+            rest(ledger, rest_ms);
     }
-    (void)pthread_mutex_unlock(&ledger->mutex);
     return NULL;
 }
 
@@ -454,13 +522,12 @@ struct ledger *ledger_create(struct server *server, void (*answered)(void *conte
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&ledger->work, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    if (pthread_create(&ledger->thread, NULL, run, ledger) != 0) {
-        (void)pthread_cond_destroy(&ledger->work);
-        (void)pthread_mutex_destroy(&ledger->mutex);
-        free(ledger);
-        return NULL;
-    }
     return ledger;
+}
+
+bool ledger_start(struct ledger *ledger)
+{
+    return pthread_create(&ledger->thread, NULL, run, ledger) == 0;
 }
 
 static void forget(struct queue *queue)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "jobs/handover.h"
 #include "store/store.h"
 
 struct ledger;
@@ -41,6 +42,7 @@ struct order {
 
     /* ORDER_END */
     bool requeue, crashed; /* else: */
+    bool is_stored;        /* its files have their names */
     bool of_files, judged; /* a failure to read or write a file; `requeue` says what became of it */
     int64_t crashes;       /* so far */
     enum plan_state state;
@@ -56,6 +58,10 @@ struct order {
     char *name;                 /* owned */
     char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
     uint64_t blob_bytes;
+    /* Of a plan that was claimed, until the order is released: its files, or why it has none. An ORDER_END with a
+       result stores them, unless they are stored, and fails the plan when that cannot be. */
+    struct handover *handover;
+    struct problem problem;
 
     /* ORDER_CLAIM */
     bool claims;
@@ -68,6 +74,11 @@ struct order {
 
 /* NULL without memory. `answered` is called in the thread when there are answers. */
 struct ledger *ledger_create(struct server *server, void (*answered)(void *context), void *context);
+bool ledger_start(struct ledger *ledger); /* the thread, which makes one step after the other; false: there is none */
+
+/* Does what is due, and one order; false when there was neither, and nothing will be for *ret_rest_ms unless an order
+   comes. One thread at a time. */
+bool ledger_step(struct ledger *ledger, uint64_t *ret_rest_ms);
 
 /* Ends the thread, after the call that it is in; what is queued then stays undone. */
 void ledger_stop(struct ledger *ledger);

@@ -8,8 +8,6 @@
 #include "observe/metrics.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/files.h"
-#include "store/folder.h"
 #include "util/json_memory.h"
 #include "util/text.h"
 
@@ -53,6 +51,7 @@ void jobs_free_task(struct task *task)
     blobs_release(&task->hold);
     blobs_release(&task->past);
     order_release(task->order);
+    json_decref(task->outcome);
     free(task->line);
     free(task);
 }
@@ -123,14 +122,15 @@ void jobs_finish_plan(struct jobs *jobs, struct task *task, enum plan_state stat
 {
     task->order->of_files = problem != NULL && problem_is_of_files(problem);
     task->order->crashes = task->crashes;
-    if (has_result && task->order->files == NULL) {
+    if (has_result && blobs_are_remote(jobs->server->blobs) && task->order->files == NULL) {
         task->order->state = state;
         leave_schedule(jobs, task);
         jobs_set_phase(jobs, task, "store");
         jobs_store(jobs, task);
         return;
     }
-    if (!task->order->of_files) /* else it is not known yet whether that is the end */
+    task->is_open = task->order->of_files || has_result;
+    if (!task->is_open)
         tell_finished(jobs, task, state, problem != NULL ? problem->code : store_state_name(state));
     task->order->state = state;
     task->order->has_result = has_result;
@@ -140,12 +140,17 @@ void jobs_finish_plan(struct jobs *jobs, struct task *task, enum plan_state stat
     tell_end(jobs, task);
 }
 
+static const char *outcome_of(const struct order *order)
+{
+    return order->of_files ? "IO_ERROR" : order->error != NULL ? "RESULT_DAMAGED" : store_state_name(order->state);
+}
+
 void jobs_ended(struct jobs *jobs, const struct order *order)
 {
     struct task *task = order->task;
     if (task != NULL) {
-        if (order->of_files && !order->requeue)
-            tell_finished(jobs, task, order->state, "IO_ERROR");
+        if (task->is_open && !order->requeue)
+            tell_finished(jobs, task, order->state, outcome_of(order));
         unlink_task(jobs, task);
         events_leave(jobs->events, task->plan);
         jobs_free_task(task);
@@ -168,6 +173,12 @@ void jobs_requeue(struct jobs *jobs, const char *plan, int64_t attempt)
 
 /* ---- ending ---- */
 
+void jobs_errand_over(struct errand *errand)
+{
+    errand_close_files(errand);
+    errand->done(errand);
+}
+
 static void finish_errand(struct jobs *jobs, const struct task *task, const struct problem *problem)
 {
     uint64_t now = server_now_ms();
@@ -175,7 +186,7 @@ static void finish_errand(struct jobs *jobs, const struct task *task, const stru
         task->errand->problem = *problem;
     metrics_job(jobs->server->metrics, task->errand->kind, problem != NULL ? "failed" : "succeeded",
                 (double)(task->started_ms - task->errand->queued_ms) / 1000, (double)(now - task->started_ms) / 1000);
-    task->errand->done(task->errand);
+    jobs_errand_over(task->errand);
 }
 
 /* The errand has an outcome: NULL for success. */
@@ -201,9 +212,16 @@ static void take_progress(struct jobs *jobs, struct task *task, const json_t *me
     set_progress(jobs, task, &progress);
 }
 
-/* The worker has answered. A plan that was cancelled is so only when that cut something short. */
-static void take_outcome(struct jobs *jobs, struct task *task, const json_t *message, bool done)
+static bool is_done(const json_t *message)
 {
+    const char *event = json_string_value(json_object_get(message, "event"));
+    return event != NULL && strcmp(event, "done") == 0;
+}
+
+/* The worker has answered. A plan that was cancelled is so only when that cut something short. */
+static void take_outcome(struct jobs *jobs, struct task *task, const json_t *message)
+{
+    const bool done = is_done(message);
     bool stopped = json_is_true(json_object_get(message, "stopped"));
     struct problem problem;
     problem_from_json(&problem, json_object_get(message, "problem"));
@@ -217,6 +235,8 @@ static void take_outcome(struct jobs *jobs, struct task *task, const json_t *mes
         jobs_finish_plan(jobs, task, PLAN_FAILED, false, &problem);
 }
 
+/* What it wrote is the result when it can write no more: while it has a file open, or that cannot be told, it is made to
+   end first. */
 void jobs_message(void *context, void *job, const json_t *message)
 {
     struct jobs *jobs = context;
@@ -230,9 +250,16 @@ void jobs_message(void *context, void *job, const json_t *message)
         task->taken = true;
         return;
     }
-    pool_release(jobs->pool, task);
-    take_outcome(jobs, task, message, event != NULL && strcmp(event, "done") == 0);
-    jobs_kick(jobs);
+    if (task->outcome != NULL)
+        return; /* it is over for this worker */
+    if (!is_done(message) || handover_seal(jobs_files(task))) {
+        pool_release(jobs->pool, task);
+        take_outcome(jobs, task, message);
+        jobs_kick(jobs);
+        return;
+    }
+    task->outcome = json_incref((json_t *)(uintptr_t)message);
+    pool_kill(jobs->pool, task, "recycled");
 }
 
 static void describe_end(const struct task *task, const char *how, int signal_number, struct problem *problem)
@@ -298,9 +325,9 @@ static void errand_gone(struct jobs *jobs, struct task *task, const char *how, i
     leave_schedule(jobs, task);
     unlink_task(jobs, task);
     jobs_free_task(task);
-    if (!jobs_queue_errand(jobs, errand, true, &problem)) {
+    if (!handover_renew(errand->files, &problem) || !jobs_queue_errand(jobs, errand, true, &problem)) {
         errand->problem = problem;
-        errand->done(errand);
+        jobs_errand_over(errand);
     }
 }
 
@@ -309,11 +336,9 @@ static void keep_crash(struct jobs *jobs, const struct task *task, int signal_nu
 {
     const struct errand *errand = task->errand;
     const struct config *config = jobs->server->config;
-    char *model = errand != NULL ? NULL : files_blob(config->data, task->order->blob);
     crashes_keep(config->data, &(struct crash){
                                    .job = errand != NULL ? errand->request : task->plan,
                                    .kind = errand != NULL ? errand->kind : "plan",
-                                   .model = errand != NULL ? errand->model : model,
                                    .model_id = errand == NULL          ? task->order->row.model
                                                : errand->model != NULL ? errand->id
                                                                        : NULL,
@@ -323,21 +348,28 @@ static void keep_crash(struct jobs *jobs, const struct task *task, int signal_nu
                                    .line = task->line,
                                    .body = errand != NULL ? errand->body : NULL,
                                    .body_size = errand != NULL ? errand->body_size : 0,
+                                   .files = jobs_files(task),
                                    .words = words,
                                });
-    free(model);
 }
 
 void jobs_gone(void *context, void *job, const char *how, int signal_number, const char *words)
 {
     struct jobs *jobs = context;
     struct task *task = job;
-    if (strcmp(how, "crashed") == 0 && task->taken)
+    json_t *outcome = task->outcome;
+    task->outcome = NULL;
+    if (outcome == NULL && strcmp(how, "crashed") == 0 && task->taken)
         keep_crash(jobs, task, signal_number, words);
-    if (task->errand == NULL)
-        plan_gone(jobs, task, how, signal_number);
-    else
+    if (outcome != NULL && !task->dropped) {
+        (void)handover_seal(jobs_files(task));
+        take_outcome(jobs, task, outcome);
+    } else if (task->errand == NULL) {
+        plan_gone(jobs, task, task->dropped ? "lost" : how, signal_number);
+    } else {
         errand_gone(jobs, task, how, signal_number);
+    }
+    json_decref(outcome);
     if (!jobs->stopping)
         jobs_kick(jobs);
 }
@@ -363,7 +395,9 @@ static void moved(struct jobs *jobs, struct task *task)
         plan_gone(jobs, task, "cancelled", 0);
     } else if (jobs->stopping) {
         plan_gone(jobs, task, "stopped", 0);
-    } else if (task->problem.status == 500) { /* an object is not there, or damaged, or a file cannot be read */
+    } else if (task->problem.status == 500 || task->problem.status == 404 ||
+               (task->state == TASK_STORING && !task->order->is_stored && problem_is_of_files(&task->problem))) {
+        /* something is not there, or damaged, or cannot be written */
         jobs_finish_plan(jobs, task, PLAN_FAILED, false, &task->problem);
     } else if (task->problem.status != 0) {
         task->fetch_ms = server_now_ms() + SPD_FETCH_RETRY_MS;

@@ -82,6 +82,8 @@ bool jobs_queue_errand(struct jobs *jobs, struct errand *errand, bool again, str
     if (!refusing)
         added = schedule_add(jobs->schedule, errand->tenant, &errand->work, again, server_now_us());
     (void)pthread_mutex_unlock(&jobs->mutex);
+    if (refusing || added != SCHEDULE_ADDED)
+        errand_close_files(errand);
     if (refusing)
         return problem_set(problem, 503, "STOPPING", "The service is stopping; send the request again.");
     if (added == SCHEDULE_NO_MEMORY)
@@ -97,7 +99,7 @@ bool jobs_queue_errand(struct jobs *jobs, struct errand *errand, bool again, str
 
 bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem)
 {
-    return jobs_queue_errand(jobs, errand, false, problem);
+    return errand_prepare(jobs->server, errand, problem) && jobs_queue_errand(jobs, errand, false, problem);
 }
 
 bool jobs_queue_plan(struct jobs *jobs, struct task *task)

@@ -19,9 +19,9 @@
 
 struct asking {
     struct errand errand;
-    char *model, *output, *body; /* paths, and a body that is not the request's */
-    char id[65];                 /* of the model */
-    char (*others)[65];          /* of models beside it */
+    char *model, *plan, *output, *body; /* paths, and a body that is not the request's */
+    char id[65];                        /* of the model */
+    char (*others)[65];                 /* of models beside it */
     size_t other_count;
     struct beside beside; /* files beside the model */
     const char *type;     /* of an answer that is a file */
@@ -37,6 +37,7 @@ static void free_asking(void *state)
     store_release_model(&asking->row);
     beside_release(&asking->beside);
     free(asking->model);
+    free(asking->plan);
     free(asking->output);
     free(asking->others);
     free(asking->body);
@@ -92,8 +93,9 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     struct problem problem = {0};
     struct stream stream;
     char digest[DERIVED_DIGEST_SIZE];
-    const struct derived_of of = {.model = asking->id, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
-    if (!derived_open_file(request, &of, asking->output, &stream, digest, &problem))
+    const struct derived_of of = {
+        .model = asking->id, .path = asking->output, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
+    if (!derived_open(request, &of, &stream, digest, &problem))
         return respond_problem(request, &problem);
     return respond_stream(request, 200, asking->type, &stream, digest);
 }
@@ -172,13 +174,16 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
         .id = asking->id,
         .name = name,
         .is_upload = request->upload != NULL,
+        .plan = asking->plan,
+        .others = (const char(*)[65])asking->others,
+        .other_count = asking->other_count,
         .body = asking->body != NULL ? asking->body : request->body.data,
         .body_size = asking->body != NULL ? strlen(asking->body) : request->body.size,
         .done = errand_done,
         .context = request,
     };
     enum verdict verdict = request_suspend(request, answer_asked);
-    held_send(request, errand, (const char(*)[65])asking->others, asking->other_count);
+    held_send(request, errand);
     return verdict;
 }
 
@@ -217,23 +222,21 @@ enum verdict ask_about_model(struct request *request, const struct ask *ask)
 }
 
 enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
-                              size_t count, char *body)
+                              size_t count)
 {
     struct asking *asking = new_asking(request);
     if (asking == NULL) {
         free(ids);
-        free(body);
         return no_memory(request);
     }
     asking->others = ids;
     asking->other_count = count;
-    asking->body = body;
     return ask_stored(request, ask, asking, original);
 }
 
-enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body,
-                          struct beside *beside)
+enum verdict ask_for_file(struct request *request, const struct ask_file *file, char *body, struct beside *beside)
 {
+    const char *data = request->server->config->data, *model = file->plan->model, *type = file->type;
     struct asking *asking = new_asking(request);
     if (asking == NULL) {
         free(body);
@@ -251,10 +254,11 @@ enum verdict ask_for_file(struct request *request, const char *kind, const char 
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
     (void)snprintf(asking->id, sizeof asking->id, "%s", model);
-    asking->model = files_blob(request->server->config->data, asking->row.blob);
-    if (asking->model == NULL)
+    asking->model = files_blob(data, asking->row.blob);
+    asking->plan = files_plan_file(data, file->plan->id, file->plan->attempts, "plan.json");
+    if (asking->model == NULL || asking->plan == NULL)
         return no_memory(request);
-    return send_errand(request, kind, ANSWER_MODEL, asking, asking->model, asking->row.name);
+    return send_errand(request, file->kind, ANSWER_MODEL, asking, asking->model, asking->row.name);
 }
 
 enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body)

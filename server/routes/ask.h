@@ -9,6 +9,7 @@
  * the daemon.
  */
 #include "http/request.h"
+#include "store/store.h"
 
 struct beside;
 
@@ -31,11 +32,15 @@ enum verdict ask_about_model(struct request *request, const struct ask *ask);
 enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body);
 
 /* About the stored model `original` and the `count` others of these ids (from malloc; taken), which this request sees;
-   `body`, from malloc, is what is asked, and taken. */
+   the request's body is what is asked. */
 enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
-                              size_t count, char *body);
+                              size_t count);
 
-/* A file that a worker makes of the stored model with this id and what lies beside it (taken), sent as `type` (static).
-   `body`, from malloc, says what to make, for the worker; it is taken. */
-enum verdict ask_for_file(struct request *request, const char *kind, const char *model, const char *type, char *body,
-                          struct beside *beside);
+/* A file that a worker makes of a plan that the request names. */
+struct ask_file {
+    const char *kind, *type; /* of the errand, and of the answer; static */
+    const struct plan_row *plan;
+};
+
+/* `body`, from malloc, says what to make, for the worker, and `beside` what lies beside the model; both are taken. */
+enum verdict ask_for_file(struct request *request, const struct ask_file *file, char *body, struct beside *beside);

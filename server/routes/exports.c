@@ -11,8 +11,6 @@
 #include "routes/ask.h"
 #include "routes/held.h"
 #include "routes/routes.h"
-#include "store/files.h"
-#include "store/integrity/stored.h"
 #include "store/store.h"
 #include "uploads/beside.h"
 #include "util/json_memory.h"
@@ -38,20 +36,14 @@ static json_t *sizes_of(const struct beside *beside)
     return sizes;
 }
 
-static char *make_body(const struct request *request, const struct plan_row *plan, const struct wanted *wanted,
-                       const struct beside *beside)
+static char *make_body(const struct wanted *wanted, const struct beside *beside)
 {
-    char *path = files_plan_file(request->server->config->data, plan->id, plan->attempts, "plan.json"), *body = NULL;
-    json_t *json = path != NULL
-                       ? json_pack("{s:s, s:s, s:I, s:I, s:s, s:b, s:o}", "plan", path, "format", wanted->format,
-                                   "device", (json_int_t)wanted->device, "part", (json_int_t)wanted->part, "forms",
-                                   wanted->forms != NULL ? wanted->forms : "", "data", (int)wanted->gives_data, "files",
-                                   sizes_of(beside))
-                       : NULL;
-    if (json != NULL)
-        body = json_memory_text(json, JSON_COMPACT);
+    json_t *json =
+        json_pack("{s:s, s:I, s:I, s:s, s:b, s:o}", "format", wanted->format, "device", (json_int_t)wanted->device,
+                  "part", (json_int_t)wanted->part, "forms", wanted->forms != NULL ? wanted->forms : "", "data",
+                  (int)wanted->gives_data, "files", sizes_of(beside));
+    char *body = json != NULL ? json_memory_text(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    free(path);
     return body;
 }
 
@@ -84,10 +76,10 @@ static enum verdict make_file(struct request *request, const struct wanted *want
                           (long long)wanted->device);
     if (verdict == VERDICT_GO_ON)
         verdict = hold_beside(request, &beside);
-    if (verdict == VERDICT_GO_ON && (body = make_body(request, row, wanted, &beside)) == NULL)
+    if (verdict == VERDICT_GO_ON && (body = make_body(wanted, &beside)) == NULL)
         verdict = respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     if (verdict == VERDICT_GO_ON)
-        return ask_for_file(request, "export", row->model, type, body, &beside);
+        return ask_for_file(request, &(struct ask_file){"export", type, row}, body, &beside);
     beside_release(&beside);
     return verdict;
 }
@@ -95,7 +87,6 @@ static enum verdict make_file(struct request *request, const struct wanted *want
 static enum verdict send_file(struct request *request, const struct wanted *wanted)
 {
     struct plan_row row;
-    struct problem problem = {0};
     enum verdict verdict;
     enum store_found found = store_get_plan(request->server->store, request_view(request), request->id, &row);
     if (found != STORE_DONE)
@@ -103,13 +94,7 @@ static enum verdict send_file(struct request *request, const struct wanted *want
     if (!row.has_result) {
         verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
                                 store_state_name(row.state));
-    } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) != VERDICT_GO_ON) {
-        ; /* answered, or to be asked again */
-    } else if (!stored_check_result(request->server->stored, &row, &problem)) {
-        verdict = store_find_plan(request->server->store, row.tenant, row.id) == STORE_NOT_FOUND
-                      ? plan_missing(request)
-                      : respond_problem(request, &problem);
-    } else {
+    } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) == VERDICT_GO_ON) {
         verdict = make_file(request, wanted, &row);
     }
     store_release_plan(&row);

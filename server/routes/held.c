@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "http/respond.h"
-#include "store/integrity/stored.h"
 #include "store/objects/results.h"
 
 /* A file, and who keeps its copy. */
@@ -75,7 +74,7 @@ static void bring_all(struct transfer *transfer)
     for (size_t i = 0; ok && i < held->count; i++) {
         struct held_file *one = &held->files[i];
         struct problem problem = {0};
-        ok = one->hold.is_held || stored_hold(request->server->stored, &one->file, &one->hold, &problem);
+        ok = one->hold.is_held || blobs_hold(request->server->blobs, &one->file, &one->hold, &problem);
         if (held->tries)
             blobs_release(&one->hold);
         if (held->tries && problem.status == 500)
@@ -95,12 +94,13 @@ static void begin(struct held *held)
     blobs_send(held->request->server->blobs, &held->transfer);
 }
 
-void held_send(struct request *request, struct errand *errand, const char (*others)[65], size_t count)
+void held_send(struct request *request, struct errand *errand)
 {
+    const size_t count = errand->other_count;
     struct problem problem = {0};
     bool has_own = errand->model != NULL && !errand->is_upload;
     struct held *held = NULL;
-    if (has_own || count > 0) {
+    if (blobs_are_remote(request->server->blobs) && (has_own || count > 0)) {
         held = new_held(request, errand, count + 1);
         if (held == NULL)
             (void)problem_no_memory(&problem);
@@ -112,7 +112,7 @@ void held_send(struct request *request, struct errand *errand, const char (*othe
     if (has_own)
         add_model(held, errand->id);
     for (size_t i = 0; i < count; i++)
-        add_model(held, others[i]);
+        add_model(held, errand->others[i]);
     begin(held);
 }
 
@@ -135,7 +135,7 @@ static enum verdict bring(struct request *request, const struct blob_file *files
                           enum verdict (*step)(struct request *request))
 {
     const struct held *known = find(request, files, count);
-    if (count == 0)
+    if (!blobs_are_remote(request->server->blobs) || count == 0)
         return VERDICT_GO_ON;
     if (known != NULL)
         return known->problem.status == 0 ? VERDICT_GO_ON : respond_problem(request, &known->problem);
@@ -147,8 +147,7 @@ static enum verdict bring(struct request *request, const struct blob_file *files
     for (; held->count < count; held->count++) {
         struct held_file *one = &held->files[held->count];
         one->file = files[held->count];
-        is_here = stored_has_sums(request->server->stored, &one->file) &&
-                  blobs_hold_copy(request->server->blobs, &one->file, &one->hold) && is_here;
+        is_here = blobs_hold_copy(request->server->blobs, &one->file, &one->hold) && is_here;
         if (tries)
             blobs_release(&one->hold);
     }
@@ -162,7 +161,8 @@ static enum verdict bring(struct request *request, const struct blob_file *files
 enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request))
 {
     struct model_row row;
-    if (store_get_model(request->server->store, request_view(request), id, &row) != STORE_DONE)
+    if (!blobs_are_remote(request->server->blobs) ||
+        store_get_model(request->server->store, request_view(request), id, &row) != STORE_DONE)
         return VERDICT_GO_ON;
     const struct blob_file file = blobs_model(row.blob, (uint64_t)row.bytes);
     store_release_model(&row);

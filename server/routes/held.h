@@ -2,8 +2,8 @@
 /*
  * held - the files of stored models and plans that a request needs, held until it is answered (store/blobs.h).
  *
- * Where they are in an object store, a file may have to be fetched first; and it is looked whether it is right
- * (integrity/stored.h). The request sleeps meanwhile.
+ * Where they are in an object store, a file may have to be fetched first; the request sleeps meanwhile. In a folder
+ * nothing happens here.
  */
 #include "http/request.h"
 #include "jobs/jobs.h"
@@ -12,10 +12,10 @@
 
 struct held; /* lives in request->held */
 
-/* Sends the errand to a worker, when the file of its model (errand->id, unless errand->is_upload) and those of `count`
-   other models are there. The request is suspended already; what goes wrong becomes the errand's problem, and the request
-   goes on. `others` must live as long as the errand. */
-void held_send(struct request *request, struct errand *errand, const char (*others)[65], size_t count);
+/* Sends the errand to a worker, when the file of its model (errand->id, unless errand->is_upload) and those of the models
+   beside it are there. The request is suspended already; what goes wrong becomes the errand's problem, and the request
+   goes on. */
+void held_send(struct request *request, struct errand *errand);
 
 /* The functions below give VERDICT_GO_ON when the file is there; else the request is answered, or suspended and `step` is
    called later, which comes here again. So this is done before anything that must not be done twice. */

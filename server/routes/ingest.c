@@ -16,7 +16,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
-#include "store/integrity/stored.h"
+#include "store/placing.h"
 #include "store/store.h"
 #include "uploads/uploads.h"
 #include "util/text.h"
@@ -25,9 +25,8 @@ struct ingest {
     struct errand inspection;
     char id[65];
     char *output;
-    bool known;           /* stored before this request, with its file */
-    bool existed;         /* it had its row */
-    struct model_row row; /* where it has one already */
+    bool known;   /* stored before this request, with its file */
+    bool existed; /* it had its row */
     struct room *room;
 
     /* Where models are in an object store, a thread that may wait for it publishes the model before the request goes on. */
@@ -35,24 +34,14 @@ struct ingest {
     bool publishes, was_published;
 };
 
-static void remove_output(const char *output)
-{
-    char *sums = files_sums(output);
-    (void)unlink(output);
-    if (sums != NULL)
-        (void)unlink(sums);
-    free(sums);
-}
-
 void ingest_destroy(struct ingest *ingest)
 {
     if (ingest == NULL)
         return;
     if (ingest->output != NULL)
-        remove_output(ingest->output); /* gone already when the model was published */
+        (void)unlink(ingest->output); /* gone already when the model was published */
     free(ingest->output);
     room_release(ingest->room);
-    store_release_model(&ingest->row);
     free(ingest);
 }
 
@@ -121,48 +110,6 @@ enum verdict ingest_begin(struct request *request, bool publishes)
     return VERDICT_GO_ON;
 }
 
-/* Whether the rows of the model name a blob that is not there, or not right. */
-static bool look_at_blob(struct server *server, const struct model_row *row, bool *ret_replaces,
-                         struct problem *problem)
-{
-    char blob[STORE_BLOB_SIZE];
-    bool have = false;
-    const enum store_found found = store_find_blob(server->store, NULL, row->id, blob);
-    if (found == STORE_ERROR)
-        return problem_set(problem, 503, "STORE_UNAVAILABLE",
-                           "The store does not answer at the moment; try again later.");
-    *ret_replaces = false;
-    if (found != STORE_DONE)
-        return true;
-    const bool ok = blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
-    *ret_replaces = !have || (!blobs_are_remote(server->blobs) && !stored_is_right(server->stored, blob));
-    return ok;
-}
-
-/* Moves the files to their places, under a number that nobody else has, and adds the row that names them. *ret_leaves:
-   some are not of use, these or older ones. */
-static bool add_files(struct request *request, struct ingest *ingest, struct model_row *row, bool *ret_leaves,
-                      struct problem *problem)
-{
-    struct server *server = request->server;
-    const struct config *config = server->config;
-    const struct store_quota quota = {.tenant_models = config->tenant_models,
-                                      .tenant_bytes = (int64_t)config->tenant_bytes};
-    char name[STORE_BLOB_SIZE];
-    bool replaces = false;
-    store_blob_name(row->id, row->number, name);
-    stored_seal_file(ingest->output, row->id);
-    if (!look_at_blob(server, row, &replaces, problem) ||
-        !blobs_publish(server->blobs, name, upload_path(request->upload), upload_stage(request->upload), ingest->output,
-                       row->inspection_sha256, problem))
-        return false;
-    upload_keep(request->upload);
-    enum store_added added = store_add_model(server->store, row, replaces, &quota, problem);
-    ingest->existed = added == STORE_EXISTS;
-    *ret_leaves = added != STORE_ADDED || replaces || strcmp(row->blob, name) != 0;
-    return added == STORE_ADDED || added == STORE_EXISTS;
-}
-
 static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
 {
     struct server *server = request->server;
@@ -173,18 +120,21 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
     memcpy(row.id, ingest->id, sizeof row.id);
     struct model_row place = row;
     place.bytes = row.upload == NULL ? row.bytes : 0; /* an upload by parts has its place */
-    if (!room_take(server, &place, &ingest->room, problem) ||
-        !store_reserve(server->store, row.id, &row.number, problem))
+    if (!room_take(server, &place, &ingest->room, problem))
         return false;
-    bool leaves = true;
-    const bool ok = add_files(request, ingest, &row, &leaves, problem);
+    const struct store_quota quota = {.tenant_models = server->config->tenant_models,
+                                      .tenant_bytes = (int64_t)server->config->tenant_bytes};
+    struct placing placing = {.store = server->store,
+                              .blobs = server->blobs,
+                              .upload = upload_path(request->upload),
+                              .stage = upload_stage(request->upload),
+                              .inspection = ingest->output};
+    const bool ok = placing_add(&placing, &row, &quota, problem);
+    ingest->existed = placing.existed;
+    if (placing.was_moved)
+        upload_keep(request->upload);
     if (ok && row.upload != NULL)
         uploads_remove_file(server->uploads, row.upload);
-    /* Whether it was added may not be known: the store says it when it is asked for the files. */
-    if (!ok)
-        store_unreserve(server->store, row.number);
-    if (leaves)
-        blobs_tidy(server->blobs, row.id);
     room_stop_counting(ingest->room);
     return ok;
 }
@@ -221,13 +171,13 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         return respond_problem(request, &problem);
     request_give_back(request, ACCOUNT_FILES);
     metrics_upload(request->server->metrics, upload_size(request->upload));
-    enum store_found found =
-        store_get_model(request->server->store, request->principal.tenant, ingest->id, &ingest->row);
+    char blob[STORE_BLOB_SIZE];
+    enum store_found found = store_find_blob(request->server->store, request->principal.tenant, ingest->id, blob);
     if (found == STORE_ERROR)
         return store_is_away(request);
     /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. So does what
-       the tenant has, unless all that is stored of it is known to be right: else it is put back. */
-    ingest->known = found == STORE_DONE && stored_is_whole(request->server->stored, &ingest->row);
+       the tenant has and whose file is not there: it is put back. */
+    ingest->known = found == STORE_DONE && blobs_have_copy(request->server->blobs, blob, upload_size(request->upload));
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         if (upload_source(request->upload) != NULL)
@@ -237,8 +187,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     ingest->output = files_temporary(request->server->config->data, request->server->owner);
     if (ingest->output == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    /* What is put back is called what it was called. */
-    const char *name = found == STORE_DONE ? ingest->row.name : request_parameter(request, "name");
+    const char *name = request_parameter(request, "name");
     ingest->inspection = (struct errand){
         .kind = "inspect",
         .tenant = request->principal.tenant,
@@ -253,7 +202,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         .context = request,
     };
     enum verdict verdict = request_suspend(request, step);
-    held_send(request, &ingest->inspection, NULL, 0);
+    held_send(request, &ingest->inspection);
     return verdict;
 }
 

@@ -9,7 +9,6 @@
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/blobs.h"
 #include "store/files.h"
 #include "store/store.h"
 #include "uploads/beside.h"

@@ -13,9 +13,7 @@
 #include "routes/indexes.h"
 #include "routes/routes.h"
 #include "store/files.h"
-#include "store/integrity/stored.h"
 #include "store/objects/results.h"
-#include "util/json_memory.h"
 
 /* A slice on its way. */
 struct slicing {
@@ -26,7 +24,7 @@ struct slicing {
     /* While a worker makes an index: */
     struct sliced *making;
     struct errand errand;
-    char *model, *output, *body;
+    char *model, *plan, *output;
     struct model_row model_row;
 };
 
@@ -38,8 +36,8 @@ static void free_making(struct slicing *slicing)
     memset(&slicing->model_row, 0, sizeof slicing->model_row);
     free(slicing->model);
     free(slicing->output);
-    free(slicing->body);
-    slicing->model = slicing->output = slicing->body = NULL;
+    free(slicing->plan);
+    slicing->model = slicing->output = slicing->plan = NULL;
 }
 
 static void free_slicing(void *state)
@@ -134,14 +132,10 @@ static void errand_done(struct errand *errand)
 static bool prepare(const struct request *request, struct slicing *slicing, const struct sliced *sliced)
 {
     const char *data = request->server->config->data;
-    char *path = file_of(request, sliced, "plan.json");
-    json_t *json = path != NULL ? json_pack("{s:s}", "plan", path) : NULL;
-    slicing->body = json != NULL ? json_memory_text(json, JSON_COMPACT) : NULL;
+    slicing->plan = file_of(request, sliced, "plan.json");
     slicing->model = files_blob(data, slicing->model_row.blob);
     slicing->output = files_temporary(data, request->server->owner);
-    json_decref(json);
-    free(path);
-    return slicing->body != NULL && slicing->model != NULL && slicing->output != NULL;
+    return slicing->plan != NULL && slicing->model != NULL && slicing->output != NULL;
 }
 
 /* Has a worker make the index of a plan that has none. */
@@ -154,9 +148,6 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         store_get_model(request->server->store, sliced->row.tenant, sliced->row.model, &slicing->model_row);
     if (found != STORE_DONE) /* a plan's model stays as long as the plan */
         return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
-    struct problem problem = {0};
-    if (!stored_check_result(request->server->stored, &sliced->row, &problem))
-        return refuse(request, sliced, &problem);
     if (!prepare(request, slicing, sliced))
         return no_memory(request);
     slicing->making = sliced;
@@ -170,13 +161,12 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         .id = sliced->row.model,
         .name = slicing->model_row.name,
         .sync = true,
-        .body = slicing->body,
-        .body_size = strlen(slicing->body),
+        .plan = slicing->plan,
         .done = errand_done,
         .context = request,
     };
     verdict = request_suspend(request, made);
-    held_send(request, &slicing->errand, NULL, 0);
+    held_send(request, &slicing->errand);
     return verdict;
 }
 

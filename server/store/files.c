@@ -73,11 +73,6 @@ char *files_plan_file(const char *data, const char *id, int64_t attempt, const c
     return path_of("%s/plans/%s/%lld/%s", data, id, (long long)attempt, name);
 }
 
-char *files_sums(const char *path)
-{
-    return path != NULL ? path_of("%s.sums", path) : NULL;
-}
-
 char *files_temporary(const char *data, const char *owner)
 {
     static atomic_uint_fast64_t counter;
@@ -279,9 +274,7 @@ bool files_read_blob_name(const char *prefix, const char *name, struct files_nam
         memcpy(number, rest + 1, digits);
         rest += 1 + digits;
     }
-    const size_t length = strlen(rest), end = sizeof ".sums" - 1;
-    ret->is_sums = length >= end && strcmp(rest + length - end, ".sums") == 0;
-    if (length > (ret->is_sums ? end : 0)) /* ".json", or a tenant's hash before it */
+    if (rest[0] != '\0') /* ".json", or a tenant's hash before it */
         ret->file = FILE_INSPECTION;
     return text_is_hex(ret->id, 64) && (number[0] == '\0' || text_to_int(number, 1, INT64_MAX, &ret->number));
 }
@@ -345,14 +338,16 @@ bool files_sync_folder(const char *path)
     return ok;
 }
 
-/* PATH.sums, when there is such a file: else they are made when they are needed. */
-static void move_sums(const char *from, const char *to)
+/* A worker has flushed them already, or says so. */
+static bool sync_file(const char *path)
 {
-    char *old = files_sums(from), *new = files_sums(to);
-    if (old != NULL && new != NULL)
-        (void)rename(old, new);
-    free(old);
-    free(new);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const bool ok = fd >= 0 && fsync(fd) == 0;
+    const int error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    errno = error;
+    return ok;
 }
 
 bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
@@ -366,13 +361,9 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     if (!ok)
         errno = ENOMEM;
     /* One level: where the data folder itself is away, nothing is made in its place. */
-    ok = ok && (mkdir(folder, 0700) == 0 || errno == EEXIST) &&
-         (inspection == NULL || rename(inspection, described) == 0) && rename(upload, blob) == 0;
-    if (ok) {
-        move_sums(inspection, described);
-        move_sums(upload, blob);
-    }
-    ok = ok && files_sync_folder(folder) && files_sync_folder(blobs);
+    ok = ok && sync_file(upload) && (inspection == NULL || sync_file(inspection)) &&
+         (mkdir(folder, 0700) == 0 || errno == EEXIST) && (inspection == NULL || rename(inspection, described) == 0) &&
+         rename(upload, blob) == 0 && files_sync_folder(folder) && files_sync_folder(blobs);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     free(folder);

@@ -34,7 +34,6 @@ struct folder {
     char code[sizeof((struct problem *)NULL)->code]; /* of the problem that was told last, "" for none */
 
     atomic_bool usable;
-    atomic_uint generation;
 };
 
 static struct identity identity_of(const struct stat *info)
@@ -125,10 +124,8 @@ static bool examine(struct folder *folder, struct problem *problem)
         is_other = is_other || !is_same(&parts[i], &folder->parts[i]);
         folder->parts[i] = parts[i];
     }
-    if (is_other) {
-        (void)atomic_fetch_add(&folder->generation, 1);
+    if (is_other)
         LOG(LOG_WARNING, "another data folder is in the place of the old one", log_s("path", folder->data));
-    }
     return touch_own(folder, problem);
 }
 
@@ -160,11 +157,6 @@ bool folder_look(struct folder *folder, struct problem *problem)
 bool folder_usable(const struct folder *folder)
 {
     return atomic_load(&folder->usable);
-}
-
-unsigned folder_generation(const struct folder *folder)
-{
-    return atomic_load(&folder->generation);
 }
 
 struct folder *folder_create(const char *data, const char *owner, bool is_shared, int lock)

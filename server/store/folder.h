@@ -8,7 +8,7 @@
  * looks whether that is why. When it is back, work goes on.
  *
  * Another folder in its place (a volume that was mounted anew, a copy) is taken over when it has a lock file that
- * nobody holds. Its generation is another one then: who keeps rights or descriptors, as workers do, has to renew them.
+ * nobody holds.
  */
 #include <stdbool.h>
 
@@ -25,6 +25,5 @@ void folder_destroy(struct folder *folder); /* gives up the lock; NULL is allowe
    wait for a disk. */
 bool folder_look(struct folder *folder, struct problem *problem);
 
-/* Any thread, at once: what the last look has found, and which folder it was. */
+/* Any thread, at once: what the last look has found. */
 bool folder_usable(const struct folder *folder);
-unsigned folder_generation(const struct folder *folder);

@@ -28,7 +28,7 @@
 #include "server_limits.h"
 #include "store/internal.h"
 
-#define PG_STATEMENTS 64 /* different literals; prepared on a connection when they are used first */
+#define PG_STATEMENTS 128 /* different literals; prepared on a connection when they are used first */
 #define PG_CHANNEL    "shardplan"
 
 /* Milliseconds since 1970 by the server's clock, now and not when the transaction began. */
@@ -248,7 +248,6 @@ bool pg_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned cou
 bool pg_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
                              bool has_result, const char *error, const char *files);
-enum store_changed pg_lose_result(struct store *base, const char *id, int64_t attempt, const char *error);
 enum store_changed pg_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found pg_cancel(struct store *base, const char *tenant, const char *id);
 int64_t pg_reclaim(struct store *base, bool all);

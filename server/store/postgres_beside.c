@@ -1,6 +1,16 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "store/postgres.h"
+
+static enum store_found read_file(PGresult *rows, char ret_blob[STORE_BLOB_SIZE])
+{
+    const enum store_found found = rows == NULL ? STORE_ERROR : PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
+    if (found == STORE_DONE)
+        pg_copy(ret_blob, STORE_BLOB_SIZE, pg_text_at(rows, 0, 0));
+    PQclear(rows);
+    return found;
+}
 
 /* The name of the blob with this SHA-256 in any row. */
 static enum store_found find_file(struct pg_call *call, const char *sha256, char ret_blob[STORE_BLOB_SIZE])
@@ -8,11 +18,18 @@ static enum store_found find_file(struct pg_call *call, const char *sha256, char
     PGresult *rows =
         PG_QUERY(call, "SELECT blob FROM files WHERE blob >= $1::text AND blob < $1::text || '~' ORDER BY blob LIMIT 1",
                  pg_s(sha256));
-    const enum store_found found = rows == NULL ? STORE_ERROR : PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
-    if (found == STORE_DONE)
-        pg_copy(ret_blob, STORE_BLOB_SIZE, pg_text_at(rows, 0, 0));
-    PQclear(rows);
-    return found;
+    return read_file(rows, ret_blob);
+}
+
+/* The same, of a row that stays until the end of the transaction: what it names is not taken for unused before another
+   row that names it can be seen. */
+static enum store_found adopt_file(struct pg_call *call, const char *sha256, char ret_blob[STORE_BLOB_SIZE])
+{
+    PGresult *rows = PG_QUERY(call,
+                              "SELECT blob FROM files WHERE blob >= $1::text AND blob < $1::text || '~' ORDER BY blob "
+                              "LIMIT 1 FOR KEY SHARE",
+                              pg_s(sha256));
+    return read_file(rows, ret_blob);
 }
 
 enum store_found pg_find_file(struct store *base, const char *sha256, char ret_blob[STORE_BLOB_SIZE])
@@ -34,7 +51,7 @@ static enum store_added name_blob(struct pg_call *call, struct file_row *row, bo
                           pg_i(row->number), pg_s(sha256), pg_s(call->store->base.owner)));
     if (ended <= 0)
         return ended < 0 ? STORE_FAILED : store_overtaken(call->problem);
-    const enum store_found found = find_file(call, sha256, known);
+    const enum store_found found = adopt_file(call, sha256, known);
     if (found == STORE_ERROR)
         return STORE_FAILED;
     if (found == STORE_DONE && !replaces)
@@ -105,9 +122,11 @@ enum store_added pg_add_file(struct store *base, struct file_row *row, bool repl
                              struct problem *problem)
 {
     struct pg_call call;
+    char sha256[65];
     enum store_added result = STORE_FAILED;
+    (void)snprintf(sha256, sizeof sha256, "%.64s", row->blob);
     if (pg_begin(&call, base, "adding a file", problem) && pg_transaction(&call) &&
-        pg_lock_tenant(&call, row->tenant)) {
+        pg_lock_tenant(&call, row->tenant) && pg_lock_model(&call, sha256)) {
         result = try_to_add(&call, row, replaces, quota);
         if ((result == STORE_ADDED || result == STORE_EXISTS) && !pg_commit(&call))
             result = STORE_FAILED;

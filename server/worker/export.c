@@ -1,9 +1,9 @@
 /*
  * An errand about a plan: a file that is made of it, saved as a recipe over the model's file.
  *
- *   {"plan": PATH of the plan's JSON, "format": NAME, "device": -1 or a device, "part": of its models,
- *    "forms": words of export/forms.h, "data": whether the file of weights beside a device's models is
- *    made, "files": {LOCATION: BYTES} of the files beside the model that are there}
+ *   {"format": NAME, "device": -1 or a device, "part": of its models, "forms": words of export/forms.h,
+ *    "data": whether the file of weights beside a device's models is made,
+ *    "files": {LOCATION: BYTES} of the files beside the model that are there}
  */
 #include <string.h>
 
@@ -11,15 +11,14 @@
 #include "graph/external.h"
 #include "worker/internal.h"
 
-static enum sp_status read_plan(const json_t *request, json_t **ret_plan, struct sp_file_request *file,
-                                struct sp_error *err)
+static enum sp_status read_plan(const struct work *work, const json_t *request, json_t **ret_plan,
+                                struct sp_file_request *file, struct sp_error *err)
 {
-    const char *path, *forms;
+    const char *forms;
     json_int_t device, part;
     int gives_data;
-    json_error_t where;
-    if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:s, s:I, s:I, s:s, s:b}", "plan", &path, "format",
-                    &file->format, "device", &device, "part", &part, "forms", &forms, "data", &gives_data) != 0)
+    if (json_unpack((json_t *)(uintptr_t)request, "{s:s, s:I, s:I, s:s, s:b}", "format", &file->format, "device",
+                    &device, "part", &part, "forms", &forms, "data", &gives_data) != 0)
         return sp_fail(err, SP_ERR_INTERNAL, "BAD_ERRAND", "A worker was not told which file to make of which plan.");
     enum sp_status status = sp_file_forms_parse(forms, &file->forms, err);
     if (status != SP_OK)
@@ -27,7 +26,7 @@ static enum sp_status read_plan(const json_t *request, json_t **ret_plan, struct
     file->device = device;
     file->part = (uint32_t)part;
     file->gives_data = gives_data != 0;
-    *ret_plan = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    *ret_plan = work_load(work, "plan");
     if (*ret_plan == NULL)
         return sp_fail(err, SP_ERR_IO, "PLAN_DAMAGED", "The stored plan cannot be read.");
     return SP_OK;
@@ -62,7 +61,7 @@ enum sp_status work_export(struct work *work, const json_t *request, struct outp
     struct sp_file_request file = {0};
     struct sp_sink sink = work_sink(output);
     work_options(work, &options);
-    enum sp_status status = read_plan(request, &plan, &file, err);
+    enum sp_status status = read_plan(work, request, &plan, &file, err);
     if (status == SP_OK)
         status = sp_subject_from_json(&options, plan, &subject, err);
     json_decref(plan);

@@ -1,19 +1,15 @@
 /*
  * An errand about a plan: the index of one that was made before plans had indexes, or of which it was lost.
  *
- *   {"plan": PATH of the plan's JSON}
- *
  * The plan is made again from its placement record, without a search. What that does not bring, its diagnostics and the
  * seconds of its search, is taken from the JSON; what a sweep and a what-if found stands in the summary as the JSON has
  * it.
  */
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "index/write.h"
 #include "plan/subject.h"
-#include "store/files.h"
 #include "worker/internal.h"
 
 static enum sp_status damaged(struct sp_error *err)
@@ -22,17 +18,15 @@ static enum sp_status damaged(struct sp_error *err)
 }
 
 /* Where what stands in the file. */
-static enum sp_status scan_plan(const char *path, struct sp_index_scan *scan, struct sp_error *err)
+static enum sp_status scan_plan(const struct work *work, struct sp_index_scan *scan, struct sp_error *err)
 {
     char buffer[64 * 1024];
-    uint64_t size;
     ssize_t got = 0;
-    const int fd = files_open_read(path, &size);
-    if (fd < 0)
+    const int fd = work_file(work, "plan");
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0)
         return damaged(err);
     while ((got = TEMP_FAILURE_RETRY(read(fd, buffer, sizeof buffer))) > 0)
         sp_index_scan_take(scan, buffer, (size_t)got);
-    (void)close(fd);
     return got == 0 ? SP_OK : damaged(err);
 }
 
@@ -84,15 +78,12 @@ static enum sp_status write_index(struct work *work, const json_t *json, struct 
 
 enum sp_status work_index(struct work *work, const json_t *request, struct output *output, struct sp_error *err)
 {
-    const char *path = json_string_value(json_object_get(request, "plan"));
     const struct sp_sink sink = work_sink(output);
-    json_error_t where;
-    if (path == NULL)
-        return sp_fail(err, SP_ERR_INTERNAL, "BAD_ERRAND", "A worker was not told of which plan to make the sheet.");
+    (void)request;
     struct sp_arena *arena = sp_arena_create(NULL);
     struct sp_index_scan *scan = arena != NULL ? sp_index_scan_create(arena) : NULL;
-    enum sp_status status = scan != NULL ? scan_plan(path, scan, err) : sp_fail_memory(err);
-    json_t *json = status == SP_OK ? json_load_file(path, JSON_REJECT_DUPLICATES, &where) : NULL;
+    enum sp_status status = scan != NULL ? scan_plan(work, scan, err) : sp_fail_memory(err);
+    json_t *json = status == SP_OK ? work_load(work, "plan") : NULL;
     if (status == SP_OK && json == NULL)
         status = damaged(err);
     if (status == SP_OK)

@@ -6,17 +6,28 @@
  * by kind (worker.c): the model is mapped already when the job names one, and `request` is the JSON that came behind
  * the line, NULL when nothing came.
  */
+#include <sys/types.h>
+
 #include "base/cancel.h"
 #include "plan/job.h"
+#include "server_limits.h"
 #include "worker/worker.h"
 
 /* What is asked for. */
 enum work_form { WORK_JSON, WORK_TEXT, WORK_MODEL };
 
+/* Descriptors, -1 for one that was taken. */
+struct job_files {
+    unsigned count;
+    int fds[SPD_MAX_JOB_FILES];
+};
+
 /* What a job line says. Strings belong to `line`. */
 struct work {
     json_t *line;
-    const char *job, *kind, *model, *sha256, *name, *out;
+    const char *job, *kind, *sha256, *name;
+    json_t *names; /* of the files, in their order */
+    struct job_files files;
     enum work_form form;
     uint64_t memory, seconds;
     uint64_t started_ms, deadline_ms, reported_ms;
@@ -25,9 +36,10 @@ struct work {
     double best_seconds, lower_bound_seconds;
     const char *limit; /* what says how many seconds there are */
     struct sp_watch watch;
+    bool has_model;
     const void *bytes; /* the mapped model */
     uint64_t size;
-    uint64_t beside;  /* bytes of other files that are mapped, too */
+    uint64_t mapped;  /* bytes of all files that are mapped */
     size_t body_size; /* bytes behind the line */
     bool timed_out;
     bool stopped; /* something was cut short: the time was over, or the daemon asked for an end */
@@ -48,13 +60,24 @@ enum sp_status work_write_text(struct output *output, struct sp_buf *buf, enum s
 /* An output as the sink of a splice. */
 struct sp_sink work_sink(struct output *output);
 
+/* files.c. What a job is handed: reading takes what comes with the bytes; a file by its name, -1: the job has none of that
+   name, and taken: closed by who took it. work_map() maps a whole file for reading (NULL for an empty one), work_load()
+   reads JSON (NULL: none). */
+ssize_t work_receive(struct job_files *files, void *bytes, size_t size);
+int work_file(const struct work *work, const char *name);
+int work_take_file(struct work *work, const char *name);
+void work_close_files(struct job_files *files);
+bool work_map(struct work *work, int fd, void **ret_bytes, uint64_t *ret_size);
+json_t *work_load(const struct work *work, const char *name);
+
 /* limits.c: sets the limits of the process for this job and what is mapped for it. They can be raised for the next one,
    up to what the process may have at all: the memory that a job with this budget is given. */
 void work_limit(const struct work *work);
 uint64_t work_most_memory(uint64_t budget);
 
-/* worker.c: one job in this process, which is locked up in `folder` before. Returns as worker_replay(). */
-int work_again(const char *folder, const char *line, const char *body, size_t body_size);
+/* worker.c: one job in this process, which is locked up before; its files, in the order of the line, are the descriptors
+   after 2. Returns as worker_replay(). */
+int work_again(const char *line, const char *body, size_t body_size, const struct job_files *files);
 
 /* plan.c */
 void work_plan(struct work *work, struct problem *problem);

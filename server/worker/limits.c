@@ -26,6 +26,6 @@ void work_limit(const struct work *work)
         set_limit(RLIMIT_CPU, (uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec + work->seconds +
                                   SPD_JOB_GRACE_SECONDS);
 #if !SPD_SANITIZED /* their shadow memory alone is terabytes */
-    set_limit(RLIMIT_AS, work_most_memory(work->memory) + work->size + work->beside);
+    set_limit(RLIMIT_AS, work_most_memory(work->memory) + work->mapped);
 #endif
 }

@@ -1,27 +1,15 @@
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "worker/internal.h"
 
-void output_open(struct output *output, const char *path)
+void output_open(struct output *output, int fd)
 {
-    output->path = strdup(path);
-    output->temporary = NULL;
-    output->fd = -1;
-    output->error = 0;
+    output->fd = fd;
+    output->error = fd < 0 ? EBADF : 0;
     output->is_scratch = false;
     output->used = 0;
-    if (output->path == NULL || asprintf(&output->temporary, "%s.%ld.part", path, (long)getpid()) < 0) {
-        output->temporary = NULL;
-        output->error = ENOMEM;
-        return;
-    }
-    output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (output->fd < 0)
-        output->error = errno;
 }
 
 static void flush(struct output *output)
@@ -64,13 +52,7 @@ bool output_close(struct output *output, bool keep, struct problem *problem)
             output->error = errno;
         if (close(output->fd) != 0 && output->error == 0)
             output->error = errno;
-        if (keep && output->error == 0 && rename(output->temporary, output->path) != 0)
-            output->error = errno;
-        if (!keep || output->error != 0)
-            (void)unlink(output->temporary);
     }
-    free(output->path);
-    free(output->temporary);
     if (output->error != 0)
         return problem_from_errno(problem, output->error, "Writing a result");
     return true;

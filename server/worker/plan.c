@@ -1,7 +1,4 @@
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "index/write.h"
 #include "plan/proof/proof.h"
@@ -9,7 +6,6 @@
 #include "plan/variants/variants.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/files.h"
 #include "worker/internal.h"
 
 static enum sp_status write_splice(const struct sp_plan *plan, struct output *output, struct sp_error *err)
@@ -56,31 +52,6 @@ static enum sp_status write_json(const struct sp_plan *plan, double seconds, str
     return sp_json_finish(&json, err);
 }
 
-/* The folder of the attempt in the folder of the plan. */
-static bool make_folders(const char *path)
-{
-    char *above = strdup(path);
-    char *slash = above != NULL ? strrchr(above, '/') : NULL;
-    if (slash == NULL) {
-        free(above);
-        return false;
-    }
-    *slash = '\0';
-    bool ok = (mkdir(above, 0700) == 0 || errno == EEXIST) && (mkdir(path, 0700) == 0 || errno == EEXIST);
-    int error = errno;
-    free(above);
-    errno = error;
-    return ok;
-}
-
-static bool sync_above(const char *path, const char *up)
-{
-    char *above = NULL;
-    bool ok = asprintf(&above, "%s%s", path, up) >= 0 && files_sync_folder(above);
-    free(above);
-    return ok;
-}
-
 /* What is written, and with what. */
 struct results {
     struct work *work;
@@ -90,17 +61,7 @@ struct results {
     struct output *output, *index; /* room for two files at a time */
 };
 
-static bool open_result(const struct results *results, const char *name, struct output *output, struct problem *problem)
-{
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", results->work->out, name) < 0)
-        return problem_no_memory(problem);
-    output_open(output, path);
-    free(path);
-    return true;
-}
-
-/* Ends a file. Whether it is there now: its own failure tells more than the status. */
+/* Ends a file. Whether it is complete: its own failure tells more than the status. */
 static bool close_result(const struct results *results, struct output *output, enum sp_status status,
                          const struct sp_error *err, struct problem *problem)
 {
@@ -119,13 +80,12 @@ static bool write_result(const struct results *results, const char *name,
                          struct problem *problem)
 {
     struct sp_error err = {0};
-    if (!open_result(results, name, results->output, problem))
-        return false;
+    output_open(results->output, work_take_file(results->work, name));
     const enum sp_status status = write(results->plan, results->output, &err);
     return close_result(results, results->output, status, &err, problem);
 }
 
-/* The index says where in plan.json what stands, so it is written after it; but plan.json gets its name last. */
+/* The index says where in plan.json what stands, so it is written after it. */
 static bool write_plan(const struct results *results, struct sp_arena *arena, struct problem *problem)
 {
     struct sp_error err = {0};
@@ -134,11 +94,11 @@ static bool write_plan(const struct results *results, struct sp_arena *arena, st
         .plan = results->plan, .scan = scan, .search_seconds = results->seconds, .hash_seed = results->hash_seed};
     if (scan == NULL)
         return problem_no_memory(problem);
-    if (!open_result(results, "plan.json", results->output, problem))
-        return false;
+    output_open(results->output, work_take_file(results->work, "plan.json"));
     enum sp_status status = write_json(results->plan, results->seconds, results->output, scan, &err);
     bool has_index = false;
-    if (status == SP_OK && open_result(results, "plan.sheet", results->index, problem)) {
+    if (status == SP_OK) {
+        output_open(results->index, work_take_file(results->work, "plan.sheet"));
         const struct sp_sink sink = work_sink(results->index);
         struct sp_error lacking = {0};
         has_index = close_result(results, results->index, sp_index_write(&source, &sink, &lacking), &lacking, problem);
@@ -151,23 +111,14 @@ static bool write_plan(const struct results *results, struct sp_arena *arena, st
     return close_result(results, results->output, status, &err, problem);
 }
 
-/* Writes the four results; plan.json is there last. */
 static bool write_results(const struct results *results, struct problem *problem)
 {
-    const char *folder = results->work->out;
     struct sp_arena *arena = sp_arena_create(NULL);
-    bool ok = arena != NULL;
-    if (!ok)
-        (void)problem_no_memory(problem);
-    else if (!make_folders(folder))
-        ok = problem_from_errno(problem, errno, "Creating the plan's folder");
-    ok = ok && write_result(results, "annotated.splice", write_splice, problem) &&
-         write_result(results, "plan.txt", write_text, problem) && write_plan(results, arena, problem);
+    const bool ok = (arena != NULL || problem_no_memory(problem)) &&
+                    write_result(results, "annotated.splice", write_splice, problem) &&
+                    write_result(results, "plan.txt", write_text, problem) && write_plan(results, arena, problem);
     sp_arena_destroy(arena);
-    if (!ok)
-        return false;
-    ok = files_sync_folder(folder) && sync_above(folder, "/..") && sync_above(folder, "/../..");
-    return ok || problem_from_errno(problem, errno, "Storing the plan");
+    return ok;
 }
 
 /* A plan, and what has to stay as long as it. */
@@ -217,8 +168,8 @@ static enum sp_status prove(struct work *work, struct made *made, uint64_t resul
     return status;
 }
 
-/* The plan that follows another one, whose JSON is at `path`. */
-static enum sp_status follow(struct sp_arena *arena, const char *path, const json_t *request,
+/* The plan that follows another one, whose JSON is among the files. */
+static enum sp_status follow(struct sp_arena *arena, const struct work *work, const json_t *request,
                              const struct sp_job_options *job_options, const struct sp_cluster *cluster,
                              struct made *made, struct sp_error *err)
 {
@@ -229,7 +180,7 @@ static enum sp_status follow(struct sp_arena *arena, const char *path, const jso
                                 : sp_fail_memory(err);
     (void)json_object_del(given, "plan");
     (void)json_object_del(given, "attempt");
-    made->past = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    made->past = work_load(work, "plan");
     if (status == SP_OK)
         status = sp_replan_terms_parse(arena, given, "", &terms, err);
     json_decref(given);
@@ -247,7 +198,7 @@ static enum sp_status follow(struct sp_arena *arena, const char *path, const jso
 void work_plan(struct work *work, struct problem *problem)
 {
     const json_t *request = json_object_get(work->line, "request");
-    const char *past = json_string_value(json_object_get(work->line, "past"));
+    const bool follows = json_object_get(request, "from") != NULL;
     struct sp_error err = {0};
     struct sp_job_options job_options;
     struct sp_plan_options options;
@@ -269,8 +220,8 @@ void work_plan(struct work *work, struct problem *problem)
     }
     const uint64_t results_ms = limit_search(work, &options);
     work_phase(work, "read");
-    if ((past != NULL ? follow(arena, past, request, &job_options, target.cluster, &made, &err)
-                      : sp_plan_answer(arena, &job_options, &target, &options, &made.job, &made.plan, &err)) != SP_OK) {
+    if ((follows ? follow(arena, work, request, &job_options, target.cluster, &made, &err)
+                 : sp_plan_answer(arena, &job_options, &target, &options, &made.job, &made.plan, &err)) != SP_OK) {
         work_take_error(work, &err, problem);
         goto cleanup;
     }

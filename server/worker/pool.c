@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -13,12 +14,14 @@
 #include "util/text.h"
 #include "worker/worker.h"
 
+#define MESSAGE_FILES 253u /* SCM_MAX_FD: what one message can carry */
+
 struct worker {
     struct pool *pool;
     uv_process_t process;
     uv_pipe_t input, output, errors; /* of the child */
     uv_timer_t respawn;
-    bool alive, retired, outdated;
+    bool alive, retired;
     unsigned open_handles;
     void *job;
     const char *kill_reason;
@@ -29,7 +32,7 @@ struct worker {
 
 struct pool {
     uv_loop_t *loop;
-    const char *program, *data;
+    const char *program;
     uint64_t job_memory;
     struct pool_callbacks callbacks;
     bool stopping;
@@ -224,10 +227,10 @@ static void output_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 static void spawn(struct worker *worker)
 {
     struct pool *pool = worker->pool;
-    char parent[32], memory[32], name[] = "shardpland", option[] = "--worker", *data = (char *)(uintptr_t)pool->data;
+    char parent[32], memory[32], name[] = "shardpland", option[] = "--worker";
     (void)snprintf(parent, sizeof parent, "%ld", (long)getpid());
     (void)snprintf(memory, sizeof memory, "%llu", (unsigned long long)pool->job_memory);
-    char *arguments[] = {name, option, parent, memory, data, NULL};
+    char *arguments[] = {name, option, parent, memory, NULL};
     uv_stdio_container_t stdio[3] = {
         {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE), .data.stream = (uv_stream_t *)&worker->input},
         {.flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_WRITABLE_PIPE), .data.stream = (uv_stream_t *)&worker->output},
@@ -236,7 +239,7 @@ static void spawn(struct worker *worker)
     uv_process_options_t options = {
         .file = pool->program, .args = arguments, .stdio = stdio, .stdio_count = 3, .exit_cb = process_ended};
     worker->kill_reason = NULL;
-    worker->retired = worker->outdated = false;
+    worker->retired = false;
     worker->open_handles = 4;
     sp_buf_clear(&worker->line);
     forget_words(worker);
@@ -258,7 +261,7 @@ static void spawn(struct worker *worker)
         pool->callbacks.idle(pool->callbacks.context);
 }
 
-struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, uint64_t job_memory, unsigned size,
+struct pool *pool_create(uv_loop_t *loop, const char *program, uint64_t job_memory, unsigned size,
                          const struct pool_callbacks *callbacks)
 {
     struct pool *pool = calloc(1, sizeof *pool + size * sizeof pool->workers[0]);
@@ -266,7 +269,6 @@ struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data,
         return NULL;
     pool->loop = loop;
     pool->program = program;
-    pool->data = data;
     pool->job_memory = job_memory;
     pool->callbacks = *callbacks;
     pool->size = size;
@@ -344,21 +346,54 @@ static void line_sent(uv_write_t *request, int status)
     free(sent);
 }
 
-bool pool_assign(struct worker *worker, void *job, const char *line, const char *body, size_t body_size)
+/* The descriptors, each message with a byte of zero (worker.h). What an earlier job did not read is in the way: only a
+   worker that was taken over leaves something. */
+static bool send_files(struct worker *worker, const struct job_parcel *parcel)
 {
-    size_t size = strlen(line);
-    struct sent_line *sent = malloc(sizeof *sent + size + 1 + body_size);
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(MESSAGE_FILES * sizeof(int))];
+    } control;
+    char zero = '\0';
+    struct iovec vector = {&zero, 1};
+    uv_os_fd_t fd;
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&worker->input) > 0 ||
+        uv_fileno((uv_handle_t *)&worker->input, &fd) != 0)
+        return false;
+    for (unsigned sent = 0, count; sent < parcel->file_count; sent += count) {
+        count = parcel->file_count - sent < MESSAGE_FILES ? parcel->file_count - sent : MESSAGE_FILES;
+        memset(&control, 0, sizeof control);
+        struct msghdr message = {.msg_iov = &vector,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+        struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(part), parcel->files + sent, count * sizeof(int));
+        if (TEMP_FAILURE_RETRY(sendmsg(fd, &message, MSG_NOSIGNAL)) != 1)
+            return false;
+    }
+    return true;
+}
+
+bool pool_assign(struct worker *worker, void *job, const struct job_parcel *parcel)
+{
+    size_t size = strlen(parcel->line);
+    struct sent_line *sent = malloc(sizeof *sent + size + 1 + parcel->body_size);
     if (sent == NULL)
         return false;
-    memcpy(sent->bytes, line, size);
+    memcpy(sent->bytes, parcel->line, size);
     sent->bytes[size++] = '\n';
-    if (body_size > 0)
-        memcpy(sent->bytes + size, body, body_size);
+    if (parcel->body_size > 0)
+        memcpy(sent->bytes + size, parcel->body, parcel->body_size);
     sent->request.data = sent;
-    uv_buf_t buf = uv_buf_init(sent->bytes, (unsigned)(size + body_size));
+    uv_buf_t buf = uv_buf_init(sent->bytes, (unsigned)(size + parcel->body_size));
     worker->job = job;
     forget_words(worker);
-    if (uv_write(&sent->request, (uv_stream_t *)&worker->input, &buf, 1, line_sent) != 0) {
+    if (!send_files(worker, parcel) ||
+        uv_write(&sent->request, (uv_stream_t *)&worker->input, &buf, 1, line_sent) != 0) {
         free(sent);
         kill_worker(worker, "crashed");
     }
@@ -391,18 +426,8 @@ void pool_release(struct pool *pool, void *job)
     if (worker == NULL)
         return;
     worker->job = NULL;
-    if (worker->outdated || resident_bytes(worker) > SPD_WORKER_RECYCLE_BYTES)
+    if (resident_bytes(worker) > SPD_WORKER_RECYCLE_BYTES)
         retire(worker);
-}
-
-void pool_renew(struct pool *pool)
-{
-    for (unsigned i = 0; i < pool->size; i++) {
-        struct worker *worker = &pool->workers[i];
-        worker->outdated = worker->alive;
-        if (worker->alive && worker->job == NULL)
-            retire(worker);
-    }
 }
 
 void pool_kill(struct pool *pool, void *job, const char *reason)

@@ -25,9 +25,9 @@ struct pool_callbacks {
     void *context;
 };
 
-/* NULL without memory. Starts the workers at once. `program` is the path to execute, `data` the data folder; both must
-   outlive the pool. `job_memory` is what every job is given. */
-struct pool *pool_create(uv_loop_t *loop, const char *program, const char *data, uint64_t job_memory, unsigned size,
+/* NULL without memory. Starts the workers at once. `program` is the path to execute; it must outlive the
+   pool. `job_memory` is what every job is given. */
+struct pool *pool_create(uv_loop_t *loop, const char *program, uint64_t job_memory, unsigned size,
                          const struct pool_callbacks *callbacks);
 
 /* Kills all workers and starts no more; their jobs are reported gone. Destroy after the loop has run dry. */
@@ -38,9 +38,17 @@ void pool_destroy(struct pool *pool); /* NULL is allowed */
 struct worker *pool_idle(struct pool *pool);
 unsigned pool_idle_count(const struct pool *pool);
 
-/* Gives a job to an idle worker: `line` (without line end), and the bytes of `body` behind it. Both are copied. False
-   without memory. */
-bool pool_assign(struct worker *worker, void *job, const char *line, const char *body, size_t body_size);
+/* A job as a worker gets it. */
+struct job_parcel {
+    const char *line; /* without line end */
+    const char *body; /* the bytes behind it */
+    size_t body_size;
+    const int *files; /* descriptors, in the order in which the line names them */
+    unsigned file_count;
+};
+
+/* Gives a job to an idle worker. All is copied: the descriptors may be closed. False without memory. */
+bool pool_assign(struct worker *worker, void *job, const struct job_parcel *parcel);
 
 /* The job of this worker is done; it is idle again, or replaced when it kept much memory. */
 void pool_release(struct pool *pool, void *job);
@@ -50,10 +58,6 @@ void pool_kill(struct pool *pool, void *job, const char *reason);
 
 /* Asks the worker that has this job to end it with what it has so far (worker.h). */
 void pool_ask_to_stop(struct pool *pool, void *job);
-
-/* Replaces all workers, those that have a job when they have done it: what they may still do is of a folder that is
-   there no more. */
-void pool_renew(struct pool *pool);
 
 unsigned pool_busy(const struct pool *pool);
 unsigned pool_alive(const struct pool *pool);

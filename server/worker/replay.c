@@ -1,5 +1,6 @@
 /* --replay: a job whose worker died, once more. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +9,6 @@
 #include "jobs/crashes.h"
 #include "server_limits.h"
 #include "store/files.h"
-#include "util/json_memory.h"
 #include "worker/internal.h"
 
 static int fail(const char *path, const char *why)
@@ -41,54 +41,57 @@ static char *read_all(const char *folder, const char *name, size_t *ret_size)
     return bytes;
 }
 
-static bool set_path(json_t *object, const char *member, const char *folder, const char *name)
+/* A kept file for reading, or a new one for a result. -1 with errno. */
+static int open_in(int folder, const char *name)
 {
-    char *path = NULL;
-    bool ok =
-        asprintf(&path, "%s/%s", folder, name) >= 0 && json_object_set_new(object, member, json_string(path)) == 0;
-    free(path);
-    return ok;
+    static const char *const results[] = {"annotated.splice", "plan.txt", "plan.sheet", "plan.json", "result"};
+    char path[128];
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+        if (strcmp(name, results[i]) == 0) {
+            (void)snprintf(path, sizeof path, "replay/%s", name);
+            return openat(folder, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        }
+    }
+    if (strchr(name, '/') != NULL)
+        errno = EINVAL;
+    return strchr(name, '/') != NULL ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* What the client's bytes, which the daemon wrote for this kind of job, name: the plan, or the models to verify. */
-static bool name_kept(json_t *request, const char *kind, const char *folder)
+/* What the line names, in its order. False with errno. */
+static bool open_files(const char *folder, const char *line, struct job_files *ret_files)
 {
-    json_t *files = json_object_get(request, "files"), *path;
-    const char *id;
-    bool ok = true;
-    if (strcmp(kind, "verify") != 0)
-        return set_path(request, "plan", folder, "plan.json");
-    json_object_foreach(files, id, path)
-    {
-        ok = ok && set_path(files, id, folder, id);
+    json_t *job = json_loads(line, 0, NULL), *names = json_object_get(job, "files");
+    const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = at >= 0 && json_array_size(names) <= SPD_MAX_JOB_FILES;
+    for (size_t i = 0; ok && i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        const int fd = open_in(at, name != NULL ? name : "");
+        ok = fd >= 0;
+        if (ok)
+            ret_files->fds[ret_files->count++] = fd;
     }
-    return ok;
-}
-
-/* The same job about the files that were kept; `body` is replaced when it names one. */
-static char *line_of(const char *folder, char *text, char **body, size_t *body_size)
-{
-    char *line = NULL;
-    json_t *job = json_loads(text, 0, NULL);
-    const char *kind = json_string_value(json_object_get(job, "kind")),
-               *model = json_string_value(json_object_get(job, "model"));
-    bool ok = kind != NULL && model != NULL && (*model == '\0' || set_path(job, "model", folder, "model")) &&
-              set_path(job, "out", folder, strcmp(kind, "plan") == 0 ? "replay/1" : "replay/result");
-    if (ok && json_object_get(job, "past") != NULL)
-        ok = set_path(job, "past", folder, "plan.json");
-    if (ok && (strcmp(kind, "export") == 0 || strcmp(kind, "sheet") == 0 || strcmp(kind, "verify") == 0)) {
-        json_t *request = json_loadb(*body, *body_size, 0, NULL);
-        char *changed = name_kept(request, kind, folder) ? json_memory_text(request, JSON_COMPACT) : NULL;
-        json_decref(request);
-        free(*body);
-        *body = changed;
-        *body_size = changed != NULL ? strlen(changed) : 0;
-        ok = changed != NULL && json_object_set_new(job, "body", json_integer((json_int_t)*body_size)) == 0;
-    }
-    if (ok)
-        line = json_memory_text(job, JSON_COMPACT);
+    const int error = errno;
+    if (at >= 0)
+        (void)close(at);
     json_decref(job);
-    return line;
+    errno = error;
+    return ok;
+}
+
+/* Gives them the numbers after 2, which stay open when the process is locked up. False with errno. */
+static bool line_up(struct job_files *files)
+{
+    const int first = STDERR_FILENO + 1, free_of_all = 2 * SPD_MAX_JOB_FILES;
+    bool ok = true;
+    for (unsigned i = 0; ok && i < files->count; i++) {
+        files->fds[i] = fcntl(files->fds[i], F_DUPFD_CLOEXEC, free_of_all);
+        ok = files->fds[i] >= 0;
+    }
+    for (unsigned i = 0; ok && i < files->count; i++) {
+        ok = dup2(files->fds[i], first + (int)i) >= 0;
+        files->fds[i] = first + (int)i;
+    }
+    return ok;
 }
 
 static bool make_output(const char *folder)
@@ -106,19 +109,17 @@ int worker_replay(const char *data, const char *job)
 {
     size_t size, body_size;
     int status = 2;
-    char *folder = crashes_folder(data, job), *line = NULL;
+    struct job_files files = {0};
+    char *folder = crashes_folder(data, job);
     if (folder == NULL)
         return fail(job, "out of memory");
-    char *text = read_all(folder, "line.json", &size), *body = read_all(folder, "body", &body_size);
-    if (text == NULL || size == 0 || body == NULL)
-        (void)fail(folder, text != NULL && size == 0 ? "there is no report of a job with this id" : "cannot be read");
-    else if ((line = line_of(folder, text, &body, &body_size)) == NULL)
-        (void)fail(folder, "the report is damaged");
-    else if (!make_output(folder))
+    char *line = read_all(folder, "line.json", &size), *body = read_all(folder, "body", &body_size);
+    if (line == NULL || size == 0 || body == NULL)
+        (void)fail(folder, line != NULL && size == 0 ? "there is no report of a job with this id" : "cannot be read");
+    else if (!make_output(folder) || !open_files(folder, line, &files) || !line_up(&files))
         (void)fail(folder, strerrordesc_np(errno));
     else
-        status = work_again(folder, line, body, body_size);
-    free(text);
+        status = work_again(line, body, body_size, &files);
     free(body);
     free(line);
     free(folder);

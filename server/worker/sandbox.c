@@ -15,8 +15,7 @@
 
 #include "util/sanitized.h"
 
-#define MAX_DESCRIPTORS 16
-#define STACK_BYTES     (8u << 20)
+#define STACK_BYTES (8u << 20)
 
 /* ---- limits ---- */
 
@@ -34,7 +33,7 @@ static bool limit(__rlimit_resource_t resource, rlim_t value)
 static bool set_limits(const struct sandbox *sandbox)
 {
     return limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, sandbox->file_bytes) &&
-           (SPD_SANITIZED || (limit(RLIMIT_NOFILE, MAX_DESCRIPTORS) && limit(RLIMIT_NPROC, 0) &&
+           (SPD_SANITIZED || (limit(RLIMIT_NOFILE, sandbox->descriptors) && limit(RLIMIT_NPROC, 0) &&
                               limit(RLIMIT_DATA, sandbox->memory_bytes) && limit(RLIMIT_STACK, STACK_BYTES)));
 }
 
@@ -76,37 +75,15 @@ static size_t ruleset_size(long version)
                           : offsetof(struct ruleset, network);
 }
 
-static bool allow_folders(int rules, const char *const folders[SANDBOX_FOLDERS], uint64_t rights)
-{
-    bool ok = true;
-    for (int i = 0; i < SANDBOX_FOLDERS && folders[i] != NULL && ok; i++) {
-        struct landlock_path_beneath_attr below = {
-            .allowed_access = rights,
-            .parent_fd = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC),
-        };
-        ok = below.parent_fd >= 0 && syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0u) == 0;
-        if (below.parent_fd >= 0) {
-            int error = errno;
-            (void)close(below.parent_fd);
-            errno = error;
-        }
-    }
-    return ok;
-}
-
 /* What is missing, switched off, or kept from the programs of a container. */
 static bool is_missing(int error)
 {
     return error == ENOSYS || error == EOPNOTSUPP || error == EINVAL || error == EPERM || error == EACCES;
 }
 
-/* *ret_raised stays false where the kernel has no landlock. */
-static bool raise_landlock(const struct sandbox *sandbox, bool *ret_raised)
+/* *ret_raised stays false where the kernel has no landlock. There are no rules: nothing is let through. */
+static bool raise_landlock(bool *ret_raised)
 {
-    const uint64_t reads = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-    const uint64_t writes = reads | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
-                            LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                            LANDLOCK_ACCESS_FS_REMOVE_DIR;
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1)
         return is_missing(errno);
@@ -114,9 +91,7 @@ static bool raise_landlock(const struct sandbox *sandbox, bool *ret_raised)
     int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, ruleset_size(version), 0u);
     if (rules < 0)
         return false;
-    bool ok = allow_folders(rules, sandbox->reads, reads) &&
-              allow_folders(rules, sandbox->writes, writes | (handled.files & RIGHT_TRUNCATE)) &&
-              syscall(SYS_landlock_restrict_self, rules, 0u) == 0;
+    bool ok = syscall(SYS_landlock_restrict_self, rules, 0u) == 0;
     int error = errno;
     (void)close(rules);
     errno = error;
@@ -140,25 +115,8 @@ static const int allowed[] = {
     SCMP_SYS(fdatasync),
     SCMP_SYS(poll),
     SCMP_SYS(ppoll),
-    /* files: landlock says which */
-    SCMP_SYS(open),
-    SCMP_SYS(openat),
     SCMP_SYS(close),
-    SCMP_SYS(stat),
     SCMP_SYS(fstat),
-    SCMP_SYS(lstat),
-    SCMP_SYS(newfstatat),
-    SCMP_SYS(statx),
-    SCMP_SYS(mkdir),
-    SCMP_SYS(mkdirat),
-    SCMP_SYS(rename),
-    SCMP_SYS(renameat),
-    SCMP_SYS(renameat2),
-    SCMP_SYS(unlink),
-    SCMP_SYS(unlinkat),
-    SCMP_SYS(access),
-    SCMP_SYS(faccessat),
-    SCMP_SYS(faccessat2),
     /* memory, without mmap() and mprotect() */
     SCMP_SYS(brk),
     SCMP_SYS(munmap),
@@ -186,13 +144,43 @@ static const int allowed[] = {
 
 /* What libraries ask and can do without. */
 static const int refused[] = {
-    SCMP_SYS(ioctl),       SCMP_SYS(readlink),          SCMP_SYS(readlinkat), SCMP_SYS(getcwd),  SCMP_SYS(uname),
-    SCMP_SYS(getppid),     SCMP_SYS(sched_getaffinity), SCMP_SYS(prctl),      SCMP_SYS(getuid),  SCMP_SYS(geteuid),
-    SCMP_SYS(sched_yield), SCMP_SYS(getdents64),        SCMP_SYS(statfs),     SCMP_SYS(fstatfs),
+    SCMP_SYS(ioctl),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(uname),
+    SCMP_SYS(getppid),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(prctl),
+    SCMP_SYS(getuid),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(statfs),
+    SCMP_SYS(fstatfs),
+    SCMP_SYS(open),
+    SCMP_SYS(openat),
+    SCMP_SYS(openat2),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    SCMP_SYS(stat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(statx),
+    SCMP_SYS(newfstatat),
 };
 
 /* The sanitizers' run-time maps, looks at itself, and at the end at its leaks from a thread. */
 static const int sanitized[] = {
+    SCMP_SYS(open),
+    SCMP_SYS(openat),
+    SCMP_SYS(stat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(statx),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
     SCMP_SYS(mmap),
     SCMP_SYS(mprotect),
     SCMP_SYS(prctl),
@@ -233,6 +221,7 @@ static const int sanitized[] = {
     SCMP_SYS(clock_nanosleep),
     SCMP_SYS(nanosleep),
     SCMP_SYS(process_vm_readv),
+    SCMP_SYS(recvmsg),
 };
 
 static bool add_all(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t count)
@@ -263,7 +252,8 @@ static bool add_conditions(scmp_filter_ctx filter)
 {
     const unsigned plain[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
     const int self = getpid();
-    bool ok = add_mmap(filter) && add_when(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
+    bool ok = add_mmap(filter) && add_when(filter, SCMP_SYS(recvmsg), SCMP_A0_32(SCMP_CMP_EQ, STDIN_FILENO)) &&
+              add_when(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) &&
               add_when(filter, SCMP_SYS(prlimit64), SCMP_A0_32(SCMP_CMP_EQ, 0)) &&
               add_when(filter, SCMP_SYS(kill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self)) &&
               add_when(filter, SCMP_SYS(tgkill), SCMP_A0_32(SCMP_CMP_EQ, (unsigned)self));
@@ -293,11 +283,11 @@ static bool raise_seccomp(bool *ret_raised)
 bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_walls)
 {
     *ret_walls = (struct sandbox_walls){0};
-    (void)close_range(STDERR_FILENO + 1, ~0u, 0);
+    (void)close_range(STDERR_FILENO + 1 + sandbox->kept, ~0u, 0);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return false;
     ret_walls->up[SANDBOX_NO_NEW_PRIVS] = true;
-    if (!SPD_SANITIZED && !raise_landlock(sandbox, &ret_walls->up[SANDBOX_LANDLOCK]))
+    if (!SPD_SANITIZED && !raise_landlock(&ret_walls->up[SANDBOX_LANDLOCK]))
         return false;
     ret_walls->up[SANDBOX_LIMITS] = set_limits(sandbox);
     return ret_walls->up[SANDBOX_LIMITS] && raise_seccomp(&ret_walls->up[SANDBOX_SECCOMP]);
@@ -309,7 +299,7 @@ bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_wall
 
 static _Noreturn void enter_and_tell(void)
 {
-    const struct sandbox nothing = {.file_bytes = 0, .memory_bytes = RLIM_INFINITY};
+    const struct sandbox nothing = {.memory_bytes = RLIM_INFINITY, .descriptors = 16};
     struct sandbox_walls walls;
     int status = sandbox_enter(&nothing, &walls) ? TRIED : 0;
     for (int i = 0; i < SANDBOX_WALLS; i++)

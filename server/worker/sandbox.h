@@ -5,11 +5,12 @@
  * Walls, each where the kernel has it, and one behind the other:
  *
  *   no_new_privs  no program that is executed could give more rights
- *   limits        16 descriptors, no processes or threads, no core files, files of at most `file_bytes`, memory of at
+ *   limits        few descriptors, no processes or threads, no core files, files of at most `file_bytes`, memory of at
  *                 most `memory_bytes`; none of them can be raised again
- *   landlock      files are opened below the given folders only
+ *   landlock      nothing is opened, made, renamed or removed anywhere
  *   seccomp       system calls that planning, reading and writing need; any other ends the process with SIGSYS, but for
- *                 those that libraries try and can do without: they fail with EPERM
+ *                 those that libraries try and can do without: they fail with EPERM. To open or look at a file by its
+ *                 name is one of these; what a process works on it gets as descriptors on its standard input
  *
  * Memory is what a process can write to: pages of a model that is mapped for reading do not count, and memory that is
  * shared is none that it gets. What one job may have is limited further (limits.c), and who started the process kills it
@@ -19,13 +20,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SANDBOX_FOLDERS 4 /* of each kind, at most */
-
 struct sandbox {
-    const char *reads[SANDBOX_FOLDERS];  /* folders that may be read with all that is below them; NULL: no more */
-    const char *writes[SANDBOX_FOLDERS]; /* read and changed: files and folders made, renamed, removed */
-    uint64_t file_bytes;                 /* of one written file */
+    uint64_t file_bytes; /* of one written file */
     uint64_t memory_bytes;
+    unsigned descriptors; /* that are open at a time */
+    unsigned kept;        /* descriptors after 2 that stay open */
 };
 
 enum sandbox_wall { SANDBOX_NO_NEW_PRIVS, SANDBOX_LIMITS, SANDBOX_LANDLOCK, SANDBOX_SECCOMP, SANDBOX_WALLS };
@@ -34,7 +33,7 @@ struct sandbox_walls {
     bool up[SANDBOX_WALLS];
 };
 
-/* Closes all descriptors but 0, 1 and 2, and raises the walls; there is no way back. What the kernel lacks is missing
+/* Closes all descriptors but 0, 1, 2 and those that are kept, and raises the walls; there is no way back. What the kernel lacks is missing
  *in ret_walls. False with errno when a wall that the kernel has could not be raised: the process must end then. */
 bool sandbox_enter(const struct sandbox *sandbox, struct sandbox_walls *ret_walls);
 

@@ -3,14 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "plan/proof/verified.h"
 #include "server_limits.h"
-#include "store/files.h"
 #include "worker/internal.h"
-
-/* ---- verify: {"question": what the client asked, "files": {ID: PATH}} ---- */
 
 struct file {
     const char *id;
@@ -21,7 +17,6 @@ struct file {
 /* The models of the ranks, mapped when they are first asked for, each once. */
 struct files {
     struct work *work;
-    const json_t *paths;
     uint32_t count;
     struct file items[SP_MAX_VERIFY_MODELS];
 };
@@ -37,23 +32,12 @@ static enum sp_status cannot_open(struct sp_error *err, const char *id)
 static enum sp_status map_file(struct files *files, const char *id, struct sp_error *err)
 {
     struct file *file = &files->items[files->count];
-    int fd = files_open_read(json_string_value(json_object_get(files->paths, id)), &file->size);
-    if (fd < 0)
-        return cannot_open(err, id);
+    const int fd = work_file(files->work, id);
     file->id = id;
-    file->bytes = NULL;
-    if (file->size > 0) {
-        files->work->beside += file->size;
-        work_limit(files->work);
-        file->bytes = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (file->bytes == MAP_FAILED) {
-            const enum sp_status status = cannot_open(err, id);
-            (void)close(fd);
-            return status;
-        }
-        (void)madvise(file->bytes, file->size, MADV_RANDOM);
-    }
-    (void)close(fd);
+    if (fd < 0)
+        errno = ENOENT;
+    if (fd < 0 || !work_map(files->work, fd, &file->bytes, &file->size))
+        return cannot_open(err, id);
     files->count++;
     return SP_OK;
 }
@@ -115,8 +99,7 @@ enum sp_status work_verify(struct work *work, const json_t *request, struct outp
         status = sp_fail_memory(err);
     if (status == SP_OK && files != NULL) { /* the second said so that an analyser sees it */
         files->work = work;
-        files->paths = json_object_get(request, "files");
-        status = sp_verify_question_parse(arena, json_object_get(request, "question"), &question, err);
+        status = sp_verify_question_parse(arena, request, &question, err);
     }
     if (status == SP_OK)
         status = sp_verified_create(&options, &question, &access, work->form != WORK_TEXT, &verified, err);

@@ -1,10 +1,8 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -12,9 +10,7 @@
 #include "faults/faults.h"
 #include "server.h"
 #include "server_limits.h"
-#include "store/files.h"
 #include "util/json_memory.h"
-#include "util/text.h"
 #include "worker/internal.h"
 #include "worker/last_words.h"
 #include "worker/sandbox.h"
@@ -67,62 +63,39 @@ static bool tick(void *context, const char *phase, double fraction, double best_
     return work_send_progress(work, phase, fraction);
 }
 
-/* The folders that a job's paths lie in. */
-static bool lock_up(const char *data, const char *const *reads, const char *const *writes, uint64_t memory)
+static bool lock_up(uint64_t memory, unsigned kept)
 {
-    char *paths[2 * SANDBOX_FOLDERS] = {0};
-    struct sandbox sandbox = {.file_bytes = SPD_MAX_RESULT_BYTES, .memory_bytes = work_most_memory(memory)};
+    const struct sandbox sandbox = {.file_bytes = SPD_MAX_RESULT_BYTES,
+                                    .memory_bytes = work_most_memory(memory),
+                                    .descriptors = STDERR_FILENO + 1 + SPD_MAX_JOB_FILES,
+                                    .kept = kept};
     struct sandbox_walls up;
     const struct sigaction stop = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
-    bool ok = true;
-    for (int i = 0; ok && reads[i] != NULL; i++) {
-        ok = asprintf(&paths[i], "%s/%s", data, reads[i]) >= 0;
-        sandbox.reads[i] = paths[i];
-    }
-    for (int i = 0; ok && writes[i] != NULL; i++) {
-        ok = asprintf(&paths[SANDBOX_FOLDERS + i], "%s/%s", data, writes[i]) >= 0;
-        sandbox.writes[i] = paths[SANDBOX_FOLDERS + i];
-    }
     (void)signal(SIGXFSZ, SIG_IGN); /* write() says EFBIG instead */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigaction(WORKER_STOP_SIGNAL, &stop, NULL);
     (void)sigaction(SIGALRM, &stop, NULL);
     last_words_set_up();
-    ok = ok && sandbox_enter(&sandbox, &up);
-    for (int i = 0; i < 2 * SANDBOX_FOLDERS; i++)
-        free(paths[i]);
-    return ok;
+    return sandbox_enter(&sandbox, &up);
 }
 
 /* ---- the model ---- */
 
 static bool map_model(struct work *work, bool sync, struct problem *problem)
 {
-    int fd = files_open_read(work->model, &work->size);
-    if (fd < 0)
-        return problem_from_errno(problem, errno, "Opening the model");
-    bool ok = !sync || fsync(fd) == 0;
-    if (!ok)
-        (void)problem_from_errno(problem, errno, "Storing the model");
-    if (ok && work->size > 0) {
-        work_limit(work);
-        void *bytes = mmap(NULL, work->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        ok = bytes != MAP_FAILED;
-        if (ok) {
-            work->bytes = bytes;
-            /* Weights are skipped: reading ahead would only fill memory with them. */
-            (void)madvise(bytes, work->size, MADV_RANDOM);
-        } else {
-            (void)problem_from_errno(problem, errno, "Mapping the model");
-        }
-    }
-    (void)close(fd);
-    return ok;
+    const int fd = work_file(work, "model");
+    void *bytes;
+    if (sync && fsync(fd) != 0)
+        return problem_from_errno(problem, errno, "Storing the model");
+    if (!work_map(work, fd, &bytes, &work->size))
+        return problem_from_errno(problem, errno, "Mapping the model");
+    work->bytes = bytes != NULL ? bytes : "";
+    return true;
 }
 
 static void unmap_model(struct work *work)
 {
-    if (work->size > 0 && work->bytes != NULL)
+    if (work->size > 0)
         (void)munmap((void *)(uintptr_t)work->bytes, work->size);
     work->bytes = NULL;
 }
@@ -142,7 +115,7 @@ static enum sp_status load_request(const struct work *work, const char *body, js
                                    struct sp_error *err)
 {
     json_error_t error;
-    if (work->body_size == 0 && work->model[0] != '\0')
+    if (work->body_size == 0 && work->has_model)
         return SP_OK;
     *ret_request = json_loadb(body, work->body_size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (*ret_request != NULL)
@@ -178,7 +151,7 @@ static void run_errand(struct work *work, const char *body, struct problem *prob
         (void)problem_no_memory(problem);
         return;
     }
-    output_open(output, work->out);
+    output_open(output, work_take_file(work, "result"));
     output->is_scratch = !json_is_true(json_object_get(work->line, "sync"));
     enum sp_status status = answer(work, body, output, &err);
     bool closed = output_close(output, status == SP_OK, &failed);
@@ -197,23 +170,29 @@ static enum work_form form_of(const json_t *line)
     return form == NULL || strcmp(form, "json") == 0 ? WORK_JSON : strcmp(form, "text") == 0 ? WORK_TEXT : WORK_MODEL;
 }
 
-static bool read_work(const char *text, size_t size, struct work *work)
+/* The files are those that came before the line; they are the work's from now on. */
+static bool read_work(const char *text, size_t size, struct job_files *files, struct work *work)
 {
     json_int_t memory = 0, seconds = 0, body = 0;
     memset(work, 0, sizeof *work);
+    work->files = *files;
+    files->count = 0;
     work->bytes = "";
     (void)json_memory_was_short(); /* in an earlier job */
     (void)sp_shortage_noted();
     work->line = json_loadb(text, size, 0, NULL);
     if (work->line == NULL ||
-        json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s?I}", "job", &work->job, "kind", &work->kind,
-                    "model", &work->model, "sha256", &work->sha256, "name", &work->name, "out", &work->out, "memory",
-                    &memory, "seconds", &seconds, "body", &body) != 0 ||
-        memory <= 0 || seconds <= 0 || body < 0 || body > SPD_MAX_SHARDING_BODY) {
+        json_unpack(work->line, "{s:s, s:s, s:s, s:s, s:o, s:I, s:I, s?I}", "job", &work->job, "kind", &work->kind,
+                    "sha256", &work->sha256, "name", &work->name, "files", &work->names, "memory", &memory, "seconds",
+                    &seconds, "body", &body) != 0 ||
+        memory <= 0 || seconds <= 0 || body < 0 || body > SPD_MAX_SHARDING_BODY ||
+        json_array_size(work->names) != work->files.count) {
         json_decref(work->line);
         work->line = NULL;
+        work_close_files(&work->files);
         return false;
     }
+    work->has_model = work_file(work, "model") >= 0;
     work->form = form_of(work->line);
     work->memory = (uint64_t)memory;
     work->seconds = (uint64_t)seconds;
@@ -229,19 +208,19 @@ static bool read_work(const char *text, size_t size, struct work *work)
 static bool run_work(struct work *work, const char *body, bool *ret_done)
 {
     struct problem problem = {0};
-    bool has_model = work->model[0] != '\0';
     stop_asked = 0; /* before the daemon knows that this job is taken: it asks afterwards */
     is_time_to_stop = false;
     work_send_started(work);
-    if (!has_model)
+    if (!work->has_model)
         work_limit(work);
-    if (!has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
+    if (!work->has_model || map_model(work, json_is_true(json_object_get(work->line, "sync")), &problem)) {
         if (strcmp(work->kind, "plan") == 0)
             work_plan(work, &problem);
         else
             run_errand(work, body, &problem);
     }
     unmap_model(work);
+    work_close_files(&work->files);
     if (json_memory_was_short() || sp_shortage_noted()) { /* what was read or written may lack something */
         problem = (struct problem){0};
         (void)problem_no_memory(&problem);
@@ -252,9 +231,10 @@ static bool run_work(struct work *work, const char *body, bool *ret_done)
     return work_send_outcome(work, &problem);
 }
 
-/* What has come of the next job: a line, and with some kinds a body behind it. */
+/* What has come of the next job: its files, a line, and with some kinds a body behind it. */
 struct inbox {
     struct sp_buf bytes;
+    struct job_files files;
     size_t line; /* size of the line with its end, 0: not complete */
     struct work work;
 };
@@ -262,21 +242,26 @@ struct inbox {
 static void init_inbox(struct inbox *inbox)
 {
     json_decref(inbox->work.line);
+    work_close_files(&inbox->files);
     sp_buf_release(&inbox->bytes);
-    *inbox = (struct inbox){0};
+    memset(inbox, 0, sizeof *inbox);
     sp_buf_init(&inbox->bytes, SPD_MAX_LINE_BYTES + SPD_MAX_SHARDING_BODY);
 }
 
 /* Takes more bytes; runs the job when it is complete. False when the input makes no sense or nobody listens. */
 static bool take_bytes(struct inbox *inbox, const char *bytes, size_t size)
 {
+    while (size > 0 && inbox->bytes.size == 0 && *bytes == '\0') { /* what descriptors came with */
+        bytes++;
+        size--;
+    }
     const char *end = inbox->line == 0 ? memchr(bytes, '\n', size) : NULL;
     if (end != NULL)
         inbox->line = inbox->bytes.size + (size_t)(end + 1 - bytes);
     sp_buf_append(&inbox->bytes, bytes, size);
     if (sp_buf_failed(&inbox->bytes) || (inbox->line == 0 && inbox->bytes.size > SPD_MAX_LINE_BYTES))
         return false;
-    if (end != NULL && !read_work(inbox->bytes.data, inbox->line - 1, &inbox->work))
+    if (end != NULL && !read_work(inbox->bytes.data, inbox->line - 1, &inbox->files, &inbox->work))
         return false;
     /* One job at a time: nothing follows it before its answer. */
     if (inbox->line == 0 || inbox->bytes.size < inbox->line + inbox->work.body_size)
@@ -286,23 +271,22 @@ static bool take_bytes(struct inbox *inbox, const char *bytes, size_t size)
     return sent;
 }
 
-int worker_main(long parent, uint64_t memory, const char *data)
+int worker_main(long parent, uint64_t memory)
 {
-    static const char *const reads[] = {"blobs", "plans", "tmp", NULL}, *const writes[] = {"plans", "tmp", NULL};
     (void)signal(SIGINT, SIG_IGN); /* a terminal's ^C reaches the whole group; the daemon decides */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (pid_t)parent)
         return 0; /* the daemon died before the line above */
-    if (!lock_up(data, reads, writes, memory)) {
+    if (!lock_up(memory, 0)) {
         (void)fprintf(stderr, "the worker could not give up its rights: %s\n", strerrordesc_np(errno));
         return 4;
     }
     work_send_ready();
-    struct inbox inbox = {0};
+    static struct inbox inbox;
     init_inbox(&inbox);
     static char buffer[64 * 1024];
     for (;;) {
-        ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
+        ssize_t got = work_receive(&inbox.files, buffer, sizeof buffer);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0 || !take_bytes(&inbox, buffer, (size_t)got))
@@ -312,16 +296,16 @@ int worker_main(long parent, uint64_t memory, const char *data)
     return 0;
 }
 
-int work_again(const char *folder, const char *line, const char *body, size_t body_size)
+int work_again(const char *line, const char *body, size_t body_size, const struct job_files *files)
 {
-    static const char *const reads[] = {".", NULL}, *const writes[] = {"replay", NULL};
-    struct work work;
+    static struct work work;
+    struct job_files given = *files;
     bool done = false;
-    if (!read_work(line, strlen(line), &work) || work.body_size != body_size) {
+    if (!read_work(line, strlen(line), &given, &work) || work.body_size != body_size) {
         (void)fprintf(stderr, "shardpland: the kept job makes no sense\n");
         return 2;
     }
-    if (!lock_up(folder, reads, writes, work.memory)) {
+    if (!lock_up(work.memory, files->count)) {
         (void)fprintf(stderr, "shardpland: the process could not give up its rights: %s\n", strerrordesc_np(errno));
         return 2;
     }

@@ -1,6 +1,7 @@
 /*
- * sandbox_probe DATA TRY: locks itself up as a worker does (server/worker/sandbox.h; DATA/in may be read, DATA/out
- * changed) and then tries something. Exit status 0: it could; 1: it was refused, and the error's name is printed; or
+ * sandbox_probe DATA TRY: locks itself up as a worker does (server/worker/sandbox.h) and then tries something in the
+ * folder. What a job is handed comes over a socket on standard input, as it does to a worker: "in/file" for reading and
+ * "out/file" for writing. Exit status 0: it could; 1: it was refused, and the error's name is printed; or
  * what the sandbox does not forgive ends it with SIGSYS. 99: the sandbox could not be entered or lacks a wall.
  *
  * Compiled without the sanitizers, as the product is.
@@ -185,13 +186,69 @@ static bool try_move_out(void)
     return opens("out/made", O_WRONLY | O_CREAT) && rename("out/made", "in/made") == 0;
 }
 
+/* The descriptors that came over the socket with the last message. */
+static int handed[8];
+static unsigned handed_count;
+
+static bool receive(void)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof handed)];
+    } control;
+    char byte;
+    struct iovec vector = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    if (recvmsg(STDIN_FILENO, &message, MSG_CMSG_CLOEXEC) != 1)
+        return false;
+    const struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    handed_count = part != NULL ? (unsigned)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int)) : 0;
+    if (part != NULL)
+        memcpy(handed, CMSG_DATA(part), handed_count * sizeof(int));
+    return true;
+}
+
+/* A message brings those that have room: after the two of the first one there is none. */
 static bool try_descriptors(void)
 {
-    for (int i = 0; i < 20; i++) {
-        if (open("in/file", O_RDONLY | O_CLOEXEC) < 0) /* kept open on purpose */
-            return false;
-    }
-    return true;
+    errno = EPROTO;
+    if (!receive() || handed_count != 2)
+        return false;
+    errno = EMFILE;
+    return receive() && handed_count > 0;
+}
+
+/* The model is for reading, whatever is tried. */
+static bool try_change_model(void)
+{
+    return receive() && write(handed[0], "x", 1) == 1;
+}
+
+static bool try_read_result(void)
+{
+    char byte;
+    return receive() && read(handed[1], &byte, 1) == 1;
+}
+
+/* What is handed cannot be opened once more for something else. */
+static bool try_open_again(void)
+{
+    char path[64];
+    (void)(receive() && snprintf(path, sizeof path, "/proc/self/fd/%d", handed[0]));
+    return opens(path, O_RDWR);
+}
+
+static bool try_look_at_names(void)
+{
+    struct stat info;
+    return stat("in/file", &info) == 0;
+}
+
+static bool try_receive_elsewhere(void)
+{
+    struct msghdr message = {0};
+    return recvmsg(STDOUT_FILENO, &message, 0) >= 0;
 }
 
 static bool try_inherited(void)
@@ -202,28 +259,26 @@ static bool try_inherited(void)
 static bool try_large_file(void)
 {
     static char block[64 * 1024];
-    int fd = open("out/large", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    for (int i = 0; fd >= 0 && i < 32; i++) {
-        if (write(fd, block, sizeof block) < 0)
-            return false;
-    }
-    return fd >= 0;
+    bool ok = receive() && handed_count == 2;
+    for (int i = 0; ok && i < 32; i++)
+        ok = write(handed[1], block, sizeof block) >= 0;
+    return ok;
 }
 
 /* What workers do must go on. */
 static bool try_work(void)
 {
     char *large = malloc(64u << 20), line[16] = "";
-    FILE *file = fopen("in/file", "re");
-    bool ok = large != NULL && file != NULL && fgets(line, sizeof line, file) != NULL && strcmp(line, "content\n") == 0;
-    ok = ok && mkdir("out/folder", 0700) == 0 && opens("out/folder/a", O_WRONLY | O_CREAT | O_TRUNC) &&
-         rename("out/folder/a", "out/folder/b") == 0 && unlink("out/folder/b") == 0;
-    int folder = open("out/folder", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ok = ok && folder >= 0 && fsync(folder) == 0 && close(folder) == 0;
+    bool ok = large != NULL && receive() && handed_count == 2;
+    const off_t size = ok ? lseek(handed[0], 0, SEEK_END) : 0;
+    const char *bytes = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, handed[0], 0) : MAP_FAILED;
+    ok = ok && bytes != MAP_FAILED && memcmp(bytes, "content\n", 8) == 0 && lseek(handed[0], 0, SEEK_SET) == 0 &&
+         read(handed[0], line, sizeof line) == 8 && write(handed[1], "result\n", 7) == 7 && fsync(handed[1]) == 0 &&
+         close(handed[1]) == 0;
     if (large != NULL)
         memset(large, 1, 64u << 20);
     free(large);
-    return ok && fclose(file) == 0;
+    return ok;
 }
 
 /* Libraries ask so and go on without an answer. */
@@ -276,6 +331,11 @@ static const struct {
     {"remove_input", try_remove_input},
     {"move_out", try_move_out},
     {"descriptors", try_descriptors},
+    {"change_model", try_change_model},
+    {"read_result", try_read_result},
+    {"open_again", try_open_again},
+    {"look_at_names", try_look_at_names},
+    {"receive_elsewhere", try_receive_elsewhere},
     {"inherited", try_inherited},
     {"large_file", try_large_file},
     {"harmless", try_harmless},
@@ -295,7 +355,7 @@ static int report(bool could)
 int main(int argc, char **argv)
 {
     char walls[SANDBOX_TEXT_SIZE];
-    struct sandbox sandbox = {.reads = {"in"}, .writes = {"out"}, .file_bytes = 1u << 20, .memory_bytes = MEMORY_BYTES};
+    const struct sandbox sandbox = {.file_bytes = 1u << 20, .memory_bytes = MEMORY_BYTES, .descriptors = 5};
     struct sandbox_walls up;
     if (argc != 3 || chdir(argv[1]) != 0)
         return 99;

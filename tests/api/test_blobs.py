@@ -14,6 +14,7 @@ from daemon import Daemon
 import onnx_make
 import s3
 import s3_proxy
+import test_model_files
 import test_models
 
 KEYS = {"AWS_ACCESS_KEY_ID": s3.Server.key, "AWS_SECRET_ACCESS_KEY": s3.Server.secret}
@@ -70,7 +71,7 @@ class InS3(DaemonCase):
         self.assertEqual(left, [], "a failure that no request met")
 
     def copies(self):
-        return [path for path in glob.glob(os.path.join(self.daemon.data, "blobs/*/*")) if not path.endswith((".json", ".sums"))]
+        return [path for path in glob.glob(os.path.join(self.daemon.data, "blobs/*/*")) if not path.endswith(".json")]
 
     def drop_copies(self):
         for path in self.copies():
@@ -90,6 +91,28 @@ class InS3(DaemonCase):
 
 class Models(InS3, test_models.Models):
     """All that the daemon is held to with models in its folder."""
+
+
+class Beside(InS3):
+    """Files beside models are objects as models are, and what is made of plans reads copies of them."""
+
+    send, place, plan = test_model_files.Files.send, test_model_files.Files.place, test_model_files.Files.plan
+
+    def test_files_beside_models(self):
+        data, weights = test_model_files.layered(name="in S3"), test_model_files.weights(20)
+        name, digest = self.store(data), hashlib.sha256(weights).hexdigest()
+        plan = self.plan(name)
+        self.place(name, "weights.bin", weights)
+        self.assertEqual(self.object_of(digest), (200, weights))
+        made = {}
+        for kind in ("model", "data"):
+            made[kind] = self.ask("GET", f"/v1/plans/{plan}/devices/0/{kind}").body
+            self.drop_copies()
+            self.assertEqual(self.ask("GET", f"/v1/plans/{plan}/devices/0/{kind}").body, made[kind], "of a copy that is fetched again")
+        self.assertGreater(len(made["data"]), test_model_files.SIZE // 4)
+        self.ask("DELETE", f"/v1/plans/{plan}", expect=204)
+        self.ask("DELETE", f"/v1/models/{name}", expect=204)
+        self.daemon.wait_for(lambda: not server.keys(self.bucket, key_of(digest)), "the removal of the file's object")
 
 
 class Blobs(InS3):

@@ -105,7 +105,7 @@ class Crashes(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended)
         last = json.loads(ended.stdout.splitlines()[-1])
         self.assertEqual((last["job"], last["event"]), (plan, "done"))
-        with open(os.path.join(self.folder(plan), "replay/1/plan.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.folder(plan), "replay/plan.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["model"]["sha256"], self.model)
 
         path = os.path.join(self.folder(plan), "line.json")

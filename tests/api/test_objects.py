@@ -214,7 +214,7 @@ class Results(TwoFolders):
                         return self.ask(self.first, "GET", f"/v1/plans/{plan}").json
 
                     self.first.wait_for(lambda: looked()["progress"]["phase"] == "store", "a result")
-                    self.assertEqual(self.copies(self.first, plan), FILES)
+                    self.first.wait_for(lambda plan=plan: self.copies(self.first, plan) == FILES, "its files")
                     time.sleep(1)
                     self.assertEqual((looked()["state"], looked()["has_result"]), ("running", False))
                     if cancels:

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -19,10 +20,11 @@ WITHOUT_CALL = os.environ.get("WITHOUT_CALL", os.path.join(harness.TOP, "build/s
 
 # What the kernel kills for, and what it refuses with which error (landlock(7), seccomp(2), write(2), open(2)).
 KILLED = ["socket", "unix_socket", "execve", "fork", "thread", "ptrace", "mount", "kill_other", "kill_all", "code",
-          "make_code", "memory_file", "shared_memory", "bpf"]
-REFUSED = {"limits": "EPERM", "memory": "ENOMEM", "made_writable": "ENOMEM", "passwd": "EACCES", "environment": "EACCES", "root": "EACCES", "above": "EACCES",
-           "link": "EACCES", "write_outside": "EACCES", "write_input": "EACCES", "change_input": "EACCES",
-           "remove_input": "EACCES", "move_out": "EACCES", "descriptors": "EMFILE", "inherited": "EBADF",
+          "make_code", "memory_file", "shared_memory", "bpf", "remove_input", "receive_elsewhere"]
+REFUSED = {"limits": "EPERM", "memory": "ENOMEM", "made_writable": "ENOMEM", "passwd": "EPERM", "environment": "EPERM",
+           "root": "EPERM", "above": "EPERM", "link": "EPERM", "write_outside": "EPERM", "write_input": "EPERM",
+           "change_input": "EPERM", "move_out": "EPERM", "look_at_names": "EPERM", "open_again": "EPERM",
+           "change_model": "EBADF", "read_result": "EBADF", "inherited": "EBADF", "descriptors": "EMFILE",
            "large_file": "EFBIG", "harmless": "EPERM"}
 
 
@@ -85,7 +87,7 @@ class Workers(unittest.TestCase):
         memory = str((2 << 30) * 5 // 4 + (256 << 20))  # --job-memory, a quarter, SPD_ADDRESS_SPACE_SLACK
         wanted = {"Max core file size": ["0", "0"], "Max file size": [str(4 << 30)] * 2}  # SPD_MAX_RESULT_BYTES
         if not is_sanitized():
-            wanted.update({"Max open files": ["16", "16"], "Max processes": ["0", "0"],
+            wanted.update({"Max open files": ["523", "523"], "Max processes": ["0", "0"],
                            "Max data size": [memory] * 2, "Max stack size": [str(8 << 20)] * 2})
         self.each_worker(lambda pid: wanted.items() <= limits(pid).items(), f"the limits {wanted}")
 
@@ -183,13 +185,20 @@ class Tries(unittest.TestCase):
         os.symlink("../secret", os.path.join(self.folder.name, "in/link"))
 
     def run_probe(self, name):
-        """With a descriptor 9 that the sandbox must close."""
+        """With a descriptor 9 that the sandbox must close, and twice the files that a job is handed."""
         source = os.open("/dev/null", os.O_WRONLY)
         os.dup2(source, 9)
+        ours, theirs = socket.socketpair()
+        with open(os.path.join(self.folder.name, "in/file"), "rb") as read, \
+                open(os.path.join(self.folder.name, "out/file"), "wb") as written:
+            for _ in range(2):
+                socket.send_fds(ours, [b"\0"], [read.fileno(), written.fileno()])
         try:
-            return subprocess.run([PROBE, self.folder.name, name], capture_output=True, pass_fds=[9], timeout=30,
-                                  check=False)
+            return subprocess.run([PROBE, self.folder.name, name], stdin=theirs, capture_output=True, pass_fds=[9],
+                                  timeout=30, check=False)
         finally:
+            ours.close()
+            theirs.close()
             os.close(9)
             if source != 9:
                 os.close(source)
@@ -208,6 +217,7 @@ class Tries(unittest.TestCase):
                 ended = self.run_probe(name)
                 self.assertEqual((ended.returncode, ended.stdout.decode().strip()), (1, error))
         self.assertEqual(sorted(os.listdir(self.folder.name)), ["in", "out", "secret"])
+        self.assertEqual(os.listdir(os.path.join(self.folder.name, "out")), ["file"])
         self.assertEqual(sorted(os.listdir(os.path.join(self.folder.name, "in"))), ["file", "link"])
 
     def test_work_goes_on(self):

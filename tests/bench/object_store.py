@@ -14,6 +14,7 @@ upload with the object store is of the one to the folder, in the best round.
 import argparse
 import concurrent.futures
 import contextlib
+import glob
 import http.client
 import os
 import shutil
@@ -151,7 +152,8 @@ def one_round(path, size, folder):
                 watch.tell(f"download, {name}", size)
                 if options:
                     digest = location.rsplit("/", 1)[1]
-                    os.unlink(os.path.join(data, "blobs", digest[:2], digest[2:]))
+                    for copy in glob.glob(os.path.join(data, "blobs", digest[:2], digest[2:] + "*")):
+                        os.unlink(copy)
                     with Watch(daemon, server) as watch:
                         download(daemon, location, size)
                     watch.tell("download, no copy there", size)

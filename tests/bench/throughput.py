@@ -56,7 +56,7 @@ def main():
             print(postgres.missing())
         else:
             server = stack.enter_context(postgres.Server(durable=True))
-            for daemons, workers in ((1, 1), (1, 2), (2, 1)):
+            for daemons, workers in ((1, 1), (1, 2), (2, 1), (4, 1)):
                 url = server.url(server.new_database())
                 cases.append((f"PostgreSQL, {daemons} daemon{'s' * (daemons > 1)}, {workers} worker{'s' * (workers > 1)}", workers,
                               [url] * daemons))

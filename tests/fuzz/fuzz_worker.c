@@ -11,15 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 #include "jobs/internal.h"
+#include "jobs/plan_files.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "played_worker.h"
 #include "server.h"
 #include "server_limits.h"
 #include "store/blobs.h"
+#include "store/files.h"
 #include "store/folder.h"
 #include "util/text.h"
 
@@ -60,6 +64,12 @@ struct ledger *ledger_create(struct server *server, void (*answered)(void *conte
     return (struct ledger *)(void *)&store;
 }
 
+bool ledger_start(struct ledger *ledger)
+{
+    (void)ledger;
+    return true;
+}
+
 void ledger_stop(struct ledger *ledger)
 {
     (void)ledger;
@@ -83,7 +93,31 @@ void order_release(struct order *order)
     free(order->row.request);
     free(order->row.error);
     free(order->name);
+    handover_destroy(order->handover);
     free(order);
+}
+
+/* Where results are made; a folder for the whole run. */
+static char folder[] = "/tmp/shardplan-fuzz-XXXXXX";
+
+static void remove_folder(void)
+{
+    files_remove_folder(folder);
+}
+
+static void make_folder(void)
+{
+    char path[64];
+    if (folder[sizeof folder - 2] != 'X')
+        return;
+    if (mkdtemp(folder) == NULL || atexit(remove_folder) != 0)
+        abort();
+    (void)snprintf(path, sizeof path, "%s/tmp", folder);
+    if (mkdir(path, 0700) != 0)
+        abort();
+    (void)snprintf(path, sizeof path, "%s/tmp/fuzz", folder);
+    if (mkdir(path, 0700) != 0)
+        abort();
 }
 
 static void claim(struct order *order)
@@ -99,6 +133,8 @@ static void claim(struct order *order)
     order->row.request = strdup("{}");
     order->attempt = order->row.attempts = ++store.attempts;
     order->row.crashes = store.crashes;
+    if (!plan_files_prepare(folder, "fuzz", &order->handover, &order->problem))
+        abort();
 }
 
 static void end(struct order *order)
@@ -178,14 +214,14 @@ static void errand_done(struct errand *errand)
 static void send_errand(struct jobs *jobs, struct errand *errand)
 {
     struct problem problem = {0};
-    *errand = (struct errand){.kind = "inspect",
+    static char output[64];
+    (void)snprintf(output, sizeof output, "%s/result", folder);
+    (void)unlink(output); /* of the run before */
+    *errand = (struct errand){.kind = "convert",
                               .tenant = "",
-                              .output = "/data/out",
+                              .output = output,
                               .request = "request",
                               .form = ANSWER_JSON,
-                              .model = "/data/model",
-                              .id = MODEL,
-                              .name = "model",
                               .done = errand_done};
     if (!jobs_send(jobs, errand, &problem))
         abort();
@@ -276,6 +312,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     memset(&store, 0, sizeof store);
     store.queued = true;
     errands_done = 0;
+    make_folder();
     played_begin(bytes + 1, size - 1);
     if (uv_loop_init(&loop) != 0 || !blobs_open(&config, server.owner, NULL, &server.blobs, &problem))
         abort();

@@ -67,7 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             connection.endheaders(body)
             answer = connection.getresponse()
             content = answer.read()
-        except OSError:
+        except (OSError, http.client.HTTPException):  # the server was killed over it
             self.close_connection = True
             return
         finally:

@@ -56,19 +56,35 @@ bool results_store(struct blobs *blobs, const char *data, const char *plan, int6
 
 /* ---- reading ---- */
 
+/* "SHA256 SIZE NAME" up to `end`: whether it is the line of this name. */
+static bool read_line(const char *line, const char *end, const char *name, char ret_sha256[65], int64_t *ret_size)
+{
+    char digits[24];
+    const char *size = line + 65;
+    if (end - line <= 66 || line[64] != ' ')
+        return false;
+    const char *blank = memchr(size, ' ', (size_t)(end - size));
+    if (blank == NULL || (size_t)(blank - size) >= sizeof digits || (size_t)(end - blank - 1) != strlen(name) ||
+        memcmp(blank + 1, name, strlen(name)) != 0)
+        return false;
+    (void)snprintf(ret_sha256, 65, "%.64s", line);
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)(blank - size), size);
+    return text_is_hex(ret_sha256, 64) && text_to_int(digits, 0, INT64_MAX, ret_size);
+}
+
 bool results_file(const struct plan_row *row, const char *name, struct blob_file *ret_file, uint64_t *ret_size)
 {
     const char *line = row->files != NULL && row->has_result ? row->files : "";
     for (const char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        unsigned long long size = 0;
-        char sha256[65], named[32];
-        if (sscanf(line, "%64[0-9a-f] %llu %31[a-z.]", sha256, &size, named) != 3 || strcmp(named, name) != 0)
+        int64_t size = 0;
+        char sha256[65];
+        if (!read_line(line, end, name, sha256, &size))
             continue;
         *ret_file = file_of(row->id, row->attempts, name);
         memcpy(ret_file->sha256, sha256, sizeof sha256);
-        ret_file->size = size;
+        ret_file->size = (uint64_t)size;
         if (ret_size != NULL)
-            *ret_size = size;
+            *ret_size = (uint64_t)size;
         return true;
     }
     return false;

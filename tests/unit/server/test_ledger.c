@@ -1,10 +1,12 @@
 /* What the jobs tell the store (jobs/ledger.h): each order has one answer, and the files of attempts follow the rows.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,12 +14,13 @@
 #include "jobs/ledger.h"
 #include "open_store.h"
 #include "server.h"
+#include "store/blobs.h"
 #include "store/folder.h"
 
 #define PATIENCE_SECONDS 60
 
 static char data[] = "/tmp/shardplan-ledger-XXXXXX";
-static struct config config = {.data = data, .store = "", .lease_seconds = 15};
+static struct config config = {.data = data, .store = "", .blobs = "", .lease_seconds = 15};
 static struct server server = {.config = &config, .owner = "first"};
 static struct ledger *ledger;
 static sem_t answers;
@@ -38,9 +41,10 @@ static void begin(void)
     server.folder = folder_create(data, server.owner, false, lock);
     cr_assert(files_make_temporary(data, server.owner, &problem), "%s", problem.detail);
     server.store = store;
+    cr_assert(blobs_open(&config, server.owner, store, &server.blobs, &problem), "%s", problem.detail);
     (void)sem_init(&answers, 0, 0);
     ledger = ledger_create(&server, answered, NULL);
-    cr_assert(server.folder != NULL && ledger != NULL);
+    cr_assert(server.folder != NULL && ledger != NULL && ledger_start(ledger));
     ADD_MODEL("", model_a);
 }
 
@@ -56,6 +60,7 @@ static void end(void)
 {
     ledger_stop(ledger);
     ledger_destroy(ledger);
+    blobs_close(server.blobs);
     close_stores();
     folder_destroy(server.folder);
     (void)nftw(data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -135,6 +140,26 @@ static bool has_attempt(const char *plan, int64_t attempt)
     return is_there(files_attempt_folder(data, plan, attempt));
 }
 
+Test(ledger, many_tenants_wait)
+{
+    char id[STORE_ID_SIZE], name[32];
+    for (int i = 0; i < 70; i++) {
+        (void)snprintf(name, sizeof name, "tenant-%02d", i);
+        ADD_MODEL(name, model_a);
+        MUST_ADD_PLAN(id, .number = i + 1, .tenant = name);
+    }
+    struct order order = {.kind = ORDER_CLAIM, .claims = true, .tenant = "tenant-33"};
+    struct order *claim = ask(order);
+    cr_expect_eq(claim->found, STORE_DONE);
+    cr_expect_str_eq(claim->row.tenant, "tenant-33");
+    cr_assert_eq(claim->tenant_count, 69);
+    for (int i = 0; i < 69; i++) {
+        (void)snprintf(name, sizeof name, "tenant-%02d", i < 33 ? i : i + 1);
+        cr_expect_str_eq(claim->tenants[i], name);
+    }
+    order_release(claim);
+}
+
 Test(ledger, nothing_is_queued)
 {
     struct order *claim = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
@@ -157,6 +182,43 @@ Test(ledger, an_end_is_told_once)
     cr_expect_eq(tell(done), STORE_LOST);
     cr_expect_eq(plan_of(plan).state, PLAN_SUCCEEDED);
     cr_expect(has_attempt(plan, 1), "its result is what the first answer was about");
+}
+
+/* What a worker left as the four files is no plan: the attempt fails, and nothing of them is kept. */
+Test(ledger, a_result_that_is_none_fails_the_plan)
+{
+    char plan[STORE_ID_SIZE], blob[STORE_BLOB_SIZE];
+    MUST_ADD_PLAN(plan, .number = 1);
+    cr_assert_eq(store_find_blob(store, NULL, model_a, blob), STORE_DONE);
+    char *path = files_blob(data, blob), *above = strdup(path);
+    *strrchr(above, '/') = '\0';
+    cr_assert_eq(mkdir(above, 0700), 0);
+    const int model = open(path, O_WRONLY | O_CREAT, 0600);
+    cr_assert(model >= 0 && close(model) == 0);
+    free(path);
+    free(above);
+    struct order *order = ask((struct order){.kind = ORDER_CLAIM});
+    cr_assert_eq(order->found, STORE_DONE);
+    cr_assert_not_null(order->handover, "%s", order->problem.detail);
+    cr_expect_eq(order->handover->input_count, 1);
+    cr_expect_eq(order->handover->result_count, 4);
+    for (unsigned i = 0; i < 4; i++)
+        cr_expect_eq(write(order->handover->results[i].given, "{}", 2), 2);
+    handover_given(order->handover);
+    cr_expect(handover_seal(order->handover));
+    struct order done = *order;
+    free(order);
+    done.kind = ORDER_END;
+    done.state = PLAN_SUCCEEDED;
+    done.has_result = true;
+    struct order *ended = ask(done);
+    cr_expect_eq(ended->changed, STORE_CHANGED);
+    cr_expect_eq(ended->state, PLAN_FAILED);
+    cr_expect_not_null(strstr(ended->error, "RESULT_DAMAGED"), "%s", ended->error);
+    cr_expect_null(ended->handover);
+    order_release(ended);
+    cr_expect_eq(plan_of(plan).state, PLAN_FAILED);
+    cr_expect_not(has_plan(plan));
 }
 
 Test(ledger, without_a_result_no_files_stay)
