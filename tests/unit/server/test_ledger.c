@@ -197,7 +197,7 @@ Test(ledger, a_result_that_is_none_fails_the_plan)
     cr_assert(model >= 0 && close(model) == 0);
     free(path);
     free(above);
-    struct order *order = ask((struct order){.kind = ORDER_CLAIM});
+    struct order *order = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
     cr_assert_eq(order->found, STORE_DONE);
     cr_assert_not_null(order->handover, "%s", order->problem.detail);
     cr_expect_eq(order->handover->input_count, 1);
