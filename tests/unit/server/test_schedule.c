@@ -22,7 +22,7 @@ static unsigned below(unsigned bound)
 
 static const char *name_of(unsigned tenant)
 {
-    static char names[16][8];
+    static char names[16][16];
     (void)snprintf(names[tenant], sizeof names[0], "t%u", tenant);
     return names[tenant];
 }
@@ -253,7 +253,7 @@ static void offer(struct both *both)
     for (unsigned t = 0; t < TENANTS; t++) {
         both->model.persons[t].offered = below(3) == 0;
         if (both->model.persons[t].offered)
-            (void)snprintf(names[count++], sizeof names[0], "%s", name_of(t));
+            (void)snprintf(names[count++], sizeof names[0], "%.*s", SPD_MAX_PRINCIPAL, name_of(t));
     }
     schedule_offer(both->schedule, (const char(*)[SPD_MAX_PRINCIPAL + 1]) names, count, both->model.now);
     model_look(&both->model);
@@ -404,7 +404,7 @@ static void offer_all(struct world *world, unsigned daemon)
     size_t count = 0;
     for (unsigned t = 0; t < world->tenants; t++) {
         if (world->sources[t].waiting > 0)
-            (void)snprintf(names[count++], sizeof names[0], "%s", name_of(t));
+            (void)snprintf(names[count++], sizeof names[0], "%.*s", SPD_MAX_PRINCIPAL, name_of(t));
     }
     schedule_offer(world->schedules[daemon], (const char(*)[SPD_MAX_PRINCIPAL + 1]) names, count, world->now);
 }
