@@ -71,15 +71,24 @@ class Full(unittest.TestCase):
         return self.daemon.request(
             "POST", "/v1/plans", {"model": name, "cluster": CLUSTER, "options": {"seed": seed}})
 
-    def check_stored(self):
-        """What is listed is there, and what is there is listed."""
-        listed = {entry["id"] for entry in self.daemon.get("/v1/models?page_size=500").json["models"]}
-        for name in listed:
-            self.assertEqual(self.daemon.get(f"/v1/models/{name}/content").status, 200)
+    def listed(self):
+        return {entry["id"] for entry in self.daemon.get("/v1/models?page_size=500").json["models"]}
+
+    def left_behind(self):
+        """Models that have files and are not listed."""
         top = os.path.join(self.daemon.data, "blobs")
         blobs = [model_of_file(folder, name) for folder in os.listdir(top) for name in os.listdir(os.path.join(top, folder))
                  if not name.endswith(".json")]
-        self.assertEqual(sorted(blobs), sorted(listed))
+        self.assertEqual(len(blobs), len(set(blobs)))
+        return set(blobs) - self.listed()
+
+    def check_stored(self, leaves=False):
+        """What is listed is there, and what is there is listed; or it is left to the next sweep, where the store could not
+        even be told that an upload has failed."""
+        for name in self.listed():
+            self.assertEqual(self.daemon.get(f"/v1/models/{name}/content").status, 200)
+        if not leaves:
+            self.assertEqual(self.left_behind(), set())
 
     def test_full(self):
         self.disk.fill(0)
@@ -108,7 +117,7 @@ class Full(unittest.TestCase):
             if answer.status < 300:
                 plans.append(answer.json["id"])
             self.disk.free()
-            self.check_stored()
+            self.check_stored(leaves=True)
         for plan in plans:
             done = self.daemon.finished(plan)
             # A plan whose results did not fit has failed for that; what the store could not be told is tried again.
@@ -118,6 +127,10 @@ class Full(unittest.TestCase):
         self.assertEqual(self.daemon.upload(model(200)).status, 201)
         done = self.daemon.finished(self.submit(self.known, 1000).json["id"])
         self.assertEqual(done["state"], "succeeded", done)
+        self.daemon.stop()
+        self.daemon.start()
+        self.daemon.wait_for(lambda: not self.left_behind(), "the sweep")
+        self.check_stored()
 
 
 @unittest.skipIf(is_sanitized(), "the sanitizers' run-time must be loaded first")

@@ -105,6 +105,17 @@ class Files(DaemonCase):
         again = self.ask("GET", ROUTE.format(plan, 0, "data"))
         self.ask("GET", ROUTE.format(plan, 0, "data"), expect=304, If_None_Match=again.headers["ETag"])
         self.assertEqual(self.ask("GET", ROUTE.format(plan, 0, "data"), expect=206, Range="bytes=100-199").body, again.body[100:200])
+        self.ask("GET", ROUTE.format(plan, 0, "data"), expect=412, If_Match='"x"')
+        self.problem("GET", ROUTE.format(plan, 0, "data"), None, 416, "RANGE_NOT_SATISFIABLE", Range=f"bytes={len(again.body)}-")
+
+    def test_a_plan_that_is_not_finished_has_none(self):
+        model = layered(name="later")
+        name = self.store(model)
+        workers = self.daemon.freeze()
+        plan = self.ask("POST", "/v1/plans", {"model": name, "cluster": CLUSTER}, 202, Cache_Control="no-cache").json["id"]
+        self.ask("GET", ROUTE.format(plan, 0, "data"), expect=409)
+        self.daemon.thaw(workers)
+        self.daemon.finished(plan)
 
     def test_several_files_and_folders(self):
         self.compare(layered("a/weights.bin", "folders", 6, "b.data"), {"a/weights.bin": weights(2), "b.data": weights(3)})
@@ -129,7 +140,8 @@ class Files(DaemonCase):
         name = self.store(layered(name="short"))
         self.place(name, "weights.bin", weights(6, SIZE - 4))
         plan = self.plan(name)
-        self.problem("GET", ROUTE.format(plan, 0, "model"), None, 422, "EXTERNAL_DATA_SHORT")
+        for kind in ("model", "data"):
+            self.problem("GET", ROUTE.format(plan, 0, kind), None, 422, "EXTERNAL_DATA_SHORT")
 
     def test_what_is_refused(self):
         name = self.store(layered(name="refused"))

@@ -134,7 +134,9 @@ class Levels(unittest.TestCase):
             daemon.wait_for(lambda: daemon.raw_status("/livez") == 200, "life")
             process.send_signal(signal.SIGTERM)
             _, errors = process.communicate(timeout=60)
-            self.assertEqual((process.returncode, errors), (0, b""))
+            # A sanitized worker lacks some of the walls, which is a warning.
+            lines = [line for line in errors.splitlines() if json.loads(line)["event"] != "sandbox"]
+            self.assertEqual((process.returncode, lines), (0, []))
         finally:
             daemon.folder.cleanup()
 

@@ -55,7 +55,7 @@ class Workers(unittest.TestCase):
         cls.plan = cls.daemon.request(
             "POST", "/v1/plans", {"model": cls.daemon.upload(TINY).json["id"], "cluster": CLUSTER}).json["id"]
         cls.daemon.finished(cls.plan)
-        cls.daemon.wait_for(lambda: len(cls.daemon.workers()) == 3, "three workers")
+        cls.daemon.wait_for(lambda: len(cls.daemon.workers()) == 4, "two workers and the spare ones")
 
     @classmethod
     def tearDownClass(cls):

@@ -143,21 +143,6 @@ class Stopping(unittest.TestCase):
         self.ended()
         self.again(plan, attempts=2)
 
-    def test_while_results_are_written(self):
-        """The worker cannot go on writing: its file is a pipe that nobody reads."""
-        self.start("--drain", "1")
-        workers = self.daemon.freeze()
-        plan = self.submit()
-        folder = os.path.join(self.daemon.data, "plans", plan, "1")
-        os.makedirs(folder)
-        for pid in workers:
-            os.mkfifo(os.path.join(folder, f"annotated.splice.{pid}.part"))
-        self.daemon.thaw(workers)
-        self.daemon.wait_for(lambda: self.daemon.get(f"/v1/plans/{plan}").json.get("progress", {}).get("phase") == "write", "writing")
-        self.signal()
-        self.ended()
-        self.again(plan, attempts=2)
-
     def test_a_second_signal(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):

@@ -91,6 +91,13 @@ async function finished(id) {
     throw new Error(`plan ${id} does not finish`);
 }
 
+/* The id of an upload that is complete; of one that is to come with `bytes` alone. */
+async function uploaded(content, bytes = content.length) {
+    const { data: { id } } = await call("createUpload", null, { bytes });
+    if (content) await call("appendToUpload", { id, "Upload-Offset": 0 }, content, { headers: binary });
+    return id;
+}
+
 const surplus = new Set();
 let plan;
 const question = { model: sha256, cluster: { device: "a100-sxm4-80gb", count: 4 } };
@@ -149,13 +156,15 @@ await test("every operation that only reads", async () => {
     assert.ok(reading.length > 15);
     const page = await call("index", null, null, { headers: { Accept: "text/html" } });
     const [, file] = page.data.match(/assets\/([^"]+)/);
+    const upload = await uploaded(null, 9);
     for (const { operationId, path, parameters } of reading) {
-        const given = {};
+        const given = {}, id = path.includes("/models/") ? sha256 : path.includes("/uploads/") ? upload : plan;
         for (const parameter of (parameters ?? []).filter(({ required }) => required))
             given[parameter.name] = parameter.name === "file" ? file
-                : parameter.name === "id" ? (path.includes("/models/") ? sha256 : plan)
+                : parameter.name === "id" ? id
                 : parameter.schema.enum?.[0] ?? parameter.schema.default ?? parameter.schema.minimum;
-        await call(operationId, given, null, { responseType: "arraybuffer" });
+        // No weights lie beside this model.
+        await call(operationId, given, null, { responseType: "arraybuffer" }, operationId === "getPlanDeviceData" ? 404 : 200);
     }
 });
 await test("every format of exports", async () => {
@@ -177,8 +186,9 @@ await test("the examples of requests are true", async () => {
         if (example === undefined) continue;
         // What is of one service only: the plan that is followed, and its devices; models that are verified.
         const body = example.from?.length === plan.length ? { ...example, from: plan, map: undefined }
-            : example.original ? { ...example, original: sha256, ranks: [sha256] } : example;
-        await call(operationId, operationId.includes("Stored") || /^(inspect|infer)/.test(operationId) ? { id } : null, body);
+            : example.original ? { ...example, original: sha256, ranks: [sha256] }
+            : example.upload ? { ...example, upload: await uploaded(original) } : example;
+        await call(operationId, operationId.includes("Stored") || /^(inspect|infer|addModelFile)/.test(operationId) ? { id } : null, body);
         count++;
     }
     assert.ok(count >= 7, `${count} examples`);
