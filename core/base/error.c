@@ -19,7 +19,7 @@ void sp_make_printable(char *text, size_t size)
             continue;
         }
         sp_utf8_show(point, shown);
-        size_t put = strlen(shown);
+        size_t put = strnlen(shown, sizeof shown);
         if (put > taken && put - taken >= size - length) {
             put = 1; /* there is no room for the escape */
             shown[0] = '?';

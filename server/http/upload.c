@@ -77,8 +77,10 @@ struct upload *upload_adopt(const struct config *config, const char *owner, cons
     (void)snprintf(upload->digest, sizeof upload->digest, "%s", digest);
     char *from = files_upload(config->data, id);
     upload->path = files_temporary(config->data, owner);
-    bool ok = (from != NULL && upload->path != NULL) || problem_no_memory(problem);
-    if (ok && link(from, upload->path) != 0)
+    bool ok = from != NULL && upload->path != NULL;
+    if (!ok)
+        (void)problem_no_memory(problem);
+    else if (link(from, upload->path) != 0)
         ok = problem_from_errno(problem, errno, "Taking the file of the upload");
     upload->fd = ok ? files_open_read(upload->path, &upload->size) : -1;
     if (ok && upload->fd < 0)

@@ -97,7 +97,8 @@ bool handover_add_result(struct handover *handover, const char *name, char *path
     if (path == NULL)
         return problem_no_memory(problem);
     struct result *result = &handover->results[handover->result_count++];
-    *result = (struct result){.name = name, .path = path, .file = -1, .given = -1};
+    *result = (struct result){.name = name, .file = -1, .given = -1};
+    result->path = path;
     return make_file(result) || problem_from_errno(problem, errno, "Making the file of a result");
 }
 

@@ -41,8 +41,10 @@ struct part *part_open(const char *data, const char *id, uint64_t bytes, uint64_
 {
     struct part *part = calloc(1, sizeof *part);
     char *path = files_upload(data, id);
-    bool ok = part != NULL || problem_no_memory(problem);
-    if (ok) {
+    bool ok = false;
+    if (part == NULL) {
+        (void)problem_no_memory(problem);
+    } else {
         part->bytes = bytes;
         part->fd = -1;
         ok = take_file(part, path, problem);

@@ -67,7 +67,7 @@ class Workers(unittest.TestCase):
         def holds():
             try:
                 workers = self.daemon.workers()
-                return len(workers) == 3 and all(look(pid) for pid in workers)
+                return len(workers) == 4 and all(look(pid) for pid in workers)
             except (FileNotFoundError, ProcessLookupError, KeyError):
                 return False
 

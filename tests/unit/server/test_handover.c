@@ -20,6 +20,15 @@ static char *path_of(const char *name)
     return path;
 }
 
+/* A new file, open for writing. */
+static int make(const char *name)
+{
+    char *path = path_of(name);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    free(path);
+    return fd;
+}
+
 static bool is_there(const char *name)
 {
     char *path = path_of(name);
@@ -108,11 +117,11 @@ Test(handover, the_next_attempt_has_files_of_its_own)
 Test(handover, a_file_of_that_name_is_not_taken)
 {
     struct problem problem = {0};
-    cr_assert_eq(symlink("a", path_of("b")), 0);
+    char *path = path_of("b");
+    cr_assert_eq(symlink("a", path), 0);
     cr_expect_not(handover_add_result(handover, "other", path_of("b"), &problem));
     handover->result_count--; /* the link is not the handover's to remove */
     free(handover->results[1].path);
-    char *path = path_of("b");
     cr_expect_eq(unlink(path), 0);
     free(path);
 }
@@ -130,7 +139,7 @@ Test(handover, names_and_descriptors_in_one_order)
     int files[3];
     struct problem problem = {0};
     cr_assert(handover_add_result(handover, "second", path_of("b"), &problem));
-    const int made = open(path_of("model"), O_WRONLY | O_CREAT | O_EXCL, 0600);
+    const int made = make("model");
     cr_expect_eq(write(made, "model", 5), 5);
     (void)close(made);
     cr_assert(handover_add_input(handover, "model", path_of("model")));
