@@ -156,14 +156,15 @@ static bool may_claim(const struct jobs *jobs)
     return !jobs->stopping && !jobs->draining && !jobs->claiming && plans_here(jobs) < jobs->server->config->workers;
 }
 
-/* Asks the store for a queued plan of the turn's tenant, and who has plans besides; jobs_claimed() gets the answer. */
-static void claim(struct jobs *jobs, struct turn *turn)
+/* Asks the store for a queued plan of the turn's tenant, and who has plans besides; jobs_claimed() gets the answer. False
+   without memory, and the turn is over. */
+static bool claim(struct jobs *jobs, struct turn *turn)
 {
     struct order *order = calloc(1, sizeof *order);
     jobs->claim_ms = server_now_ms() + SPD_CLAIM_MS;
     if (order == NULL) {
         end_turn(jobs, turn);
-        return;
+        return false;
     }
     order->kind = ORDER_CLAIM;
     order->claims = turn->account != NULL;
@@ -172,6 +173,7 @@ static void claim(struct jobs *jobs, struct turn *turn)
     jobs->claiming = true;
     jobs->claim_turn = *turn;
     ledger_order(jobs->ledger, order);
+    return true;
 }
 
 /* The plan that was claimed has its turn, unless its model or a worker is not there yet. */
@@ -266,7 +268,8 @@ void jobs_dispatch(struct jobs *jobs)
     while (!jobs->stopping && pool_idle_count(jobs->pool) > (jobs->claim_turn.account != NULL) &&
            next_turn(jobs, &turn)) {
         if (turn.work == NULL) {
-            claim(jobs, &turn);
+            if (!claim(jobs, &turn))
+                return; /* it would be the same turn again */
         } else if (turn.class == WORK_PLAN) {
             struct task *task = turn.work->owner;
             task->turn = turn;
@@ -277,5 +280,5 @@ void jobs_dispatch(struct jobs *jobs)
     }
     turn = (struct turn){0};
     if (may_claim(jobs) && server_now_ms() >= jobs->claim_ms)
-        claim(jobs, &turn);
+        (void)claim(jobs, &turn);
 }
