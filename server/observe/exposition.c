@@ -230,9 +230,9 @@ static void write_blobs(struct server *server, struct sp_buf *buf)
         return;
     gauge(buf, "shardplan_object_store_usable", "1 while the object store answers.",
           blobs_usable(server->blobs, &problem));
-    gauge(buf, "shardplan_blob_cache_bytes", "Copies of models out of the object store.", (double)counts.cached_bytes);
-    counter(buf, "shardplan_blob_cache_hits_total", "Models that were needed and had a copy.", (double)counts.hits);
-    counter(buf, "shardplan_blob_cache_misses_total", "Models that were fetched first.", (double)counts.misses);
+    gauge(buf, "shardplan_blob_cache_bytes", "Copies of files out of the object store.", (double)counts.cached_bytes);
+    counter(buf, "shardplan_blob_cache_hits_total", "Files that were needed and had a copy.", (double)counts.hits);
+    counter(buf, "shardplan_blob_cache_misses_total", "Files that were fetched first.", (double)counts.misses);
     counter(buf, "shardplan_object_store_requests_total", "Requests to the object store.",
             (double)counts.calls.requests);
     counter(buf, "shardplan_object_store_retries_total", "Those that were sent again.", (double)counts.calls.retries);

@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "http/respond.h"
 #include "http/upload.h"
+#include "routes/reference.h"
 #include "routes/routes.h"
 #include "store/blobs.h"
 #include "store/folder.h"
@@ -169,21 +170,9 @@ static void run_place(struct transfer *transfer)
 static enum verdict take_upload(struct request *request, struct placing *placing)
 {
     struct upload_row row;
-    const enum store_found found =
-        placing->source[0] != '\0'
-            ? store_get_upload(request->server->store, request->principal.tenant, placing->source, &row)
-            : STORE_NOT_FOUND;
-    if (found == STORE_ERROR)
-        return store_is_away(request);
-    if (found != STORE_DONE)
-        return respond_error(request, 404, "UPLOAD_NOT_FOUND", "There is no upload with this id, or it expired.");
-    if (!row.is_complete)
-        return respond_error(request, 409, "UPLOAD_INCOMPLETE",
-                             "The upload is not complete; HEAD of it says how far it has come.");
-    request->upload =
-        upload_adopt(request->server->config, request->server->owner, row.id, row.digest, &placing->problem);
-    if (request->upload == NULL)
-        return respond_problem(request, &placing->problem);
+    const enum verdict verdict = reference_take_upload(request, placing->source, &row);
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
     placing->row = (struct file_row){.location = placing->location, .bytes = row.bytes, .upload = placing->source};
     memcpy(placing->row.tenant, request->principal.tenant, sizeof placing->row.tenant);
     (void)snprintf(placing->row.model, sizeof placing->row.model, "%s", request->id);

@@ -36,21 +36,22 @@ static const char *find_upload(const json_t *body, bool *ret_other)
     return json_string_value(upload);
 }
 
-static enum verdict take_upload(struct request *request, const char *id)
+enum verdict reference_take_upload(struct request *request, const char *id, struct upload_row *ret_row)
 {
     struct problem problem = {0};
-    struct upload_row row;
-    const enum store_found found = text_is_hex(id, STORE_ID_SIZE - 1)
-                                       ? store_get_upload(request->server->store, request->principal.tenant, id, &row)
-                                       : STORE_NOT_FOUND;
+    const enum store_found found =
+        text_is_hex(id, STORE_ID_SIZE - 1)
+            ? store_get_upload(request->server->store, request->principal.tenant, id, ret_row)
+            : STORE_NOT_FOUND;
     if (found == STORE_ERROR)
         return store_is_away(request);
     if (found != STORE_DONE)
         return respond_error(request, 404, "UPLOAD_NOT_FOUND", "There is no upload with this id, or it expired.");
-    if (!row.is_complete)
+    if (!ret_row->is_complete)
         return respond_error(request, 409, "UPLOAD_INCOMPLETE",
                              "The upload is not complete; HEAD of it says how far it has come.");
-    struct upload *upload = upload_adopt(request->server->config, request->server->owner, row.id, row.digest, &problem);
+    struct upload *upload =
+        upload_adopt(request->server->config, request->server->owner, ret_row->id, ret_row->digest, &problem);
     if (upload == NULL)
         return respond_problem(request, &problem);
     upload_destroy(request->upload);
@@ -62,6 +63,7 @@ enum verdict reference_take(struct request *request)
 {
     json_t *body = read_body(request);
     bool is_wrong = false;
+    struct upload_row row;
     char id[STORE_ID_SIZE + 1] = "";
     const char *upload = find_upload(body, &is_wrong);
     if (upload != NULL)
@@ -70,5 +72,5 @@ enum verdict reference_take(struct request *request)
     if (is_wrong)
         return respond_error(request, 422, "BAD_UPLOAD",
                              "A model that came by parts is named {\"upload\": ID}, with nothing else.");
-    return upload != NULL ? take_upload(request, id) : VERDICT_GO_ON;
+    return upload != NULL ? reference_take_upload(request, id, &row) : VERDICT_GO_ON;
 }
