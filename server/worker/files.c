@@ -92,8 +92,18 @@ bool work_map(struct work *work, int fd, void **ret_bytes, uint64_t *ret_size)
     return true;
 }
 
+/* json_loadfd() would ask the kernel for every single byte. */
+static size_t read_some(void *buffer, size_t size, void *data)
+{
+    const int *fd = data;
+    const ssize_t got = read(*fd, buffer, size);
+    return got < 0 ? (size_t)-1 : (size_t)got;
+}
+
 json_t *work_load(const struct work *work, const char *name)
 {
-    const int fd = work_file(work, name);
-    return fd >= 0 && lseek(fd, 0, SEEK_SET) == 0 ? json_loadfd(fd, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    int fd = work_file(work, name);
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0)
+        return NULL;
+    return json_load_callback(read_some, &fd, JSON_REJECT_DUPLICATES, NULL);
 }
