@@ -529,10 +529,12 @@ class Readme(test_cli.Readme):
 
 
 class Cutting:
-    """A proxy that breaks each connection on which a part is sent after so many bytes more than the one before."""
+    """A proxy that breaks each connection on which a part is sent, in the middle of the part: after so many bytes of its body more
+    than of the one before."""
 
     def __init__(self, port, step):
-        self.port, self.step, self.cuts = port, step, 0
+        self.port, self.step = port, step
+        self.parts = []  # (offset, bytes, bytes that were passed on) of each
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -550,28 +552,48 @@ class Cutting:
             except OSError:
                 return
             server = socket.create_connection(("127.0.0.1", self.port))
-            threading.Thread(target=self.pump, args=(client, server, True), daemon=True).start()
-            threading.Thread(target=self.pump, args=(server, client, False), daemon=True).start()
+            threading.Thread(target=self.answers, args=(server, client), daemon=True).start()
+            threading.Thread(target=self.serve, args=(client, server), daemon=True).start()
 
-    def pump(self, source, target, cuts):
-        passed, limit = 0, None
+    def serve(self, client, server):
         try:
-            while data := source.recv(4096):
-                if cuts and b"PATCH /v1/uploads/" in data:
-                    passed, limit = 0, self.step * (self.cuts + 1)
-                target.sendall(data)
-                passed += len(data)
-                if limit is not None and passed > limit:
-                    self.cuts += 1
-                    break
+            self.requests(client, server)
         except OSError:
             pass
-        for end in (source, target):
+        for end, how in ((client, socket.SHUT_RDWR), (server, socket.SHUT_WR)):  # a reset would take away what is not read yet
             try:
-                end.shutdown(socket.SHUT_RDWR)
+                end.shutdown(how)
             except OSError:
                 pass
-            end.close()
+
+    @staticmethod
+    def answers(server, client):
+        with server, client:
+            try:
+                while data := server.recv(4096):
+                    client.sendall(data)
+                client.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def requests(self, client, server):
+        with client.makefile("rb") as file:
+            while line := file.readline():
+                head = [line]
+                while head[-1] not in (b"\r\n", b""):
+                    head.append(file.readline())
+                server.sendall(b"".join(head))
+                headers = dict(item.lower().strip().split(b": ", 1) for item in head[1:-1])
+                length = left = int(headers.get(b"content-length", 0))
+                if line.startswith(b"PATCH /v1/uploads/"):
+                    left = min(length, self.step * (len(self.parts) + 1))
+                    self.parts.append((int(headers[b"upload-offset"]), length, left))
+                is_cut = left < length
+                while left > 0 and (data := file.read1(min(left, 4096))):
+                    server.sendall(data)
+                    left -= len(data)
+                if is_cut:
+                    return
 
 
 class Server(Emits, test_cli.DaemonCase):
@@ -624,7 +646,13 @@ class Server(Emits, test_cli.DaemonCase):
         self.emit(model, folder="local")
         with Cutting(int(self.url.rsplit(":", 1)[1]), 9000) as proxy:
             self.done("models", "upload", model, "--server", proxy.url)
-        self.assertGreater(proxy.cuts, 3)
+        offsets, lengths, passed = zip(*proxy.parts)
+        # 9,000, 18,000 and 27,000 bytes are less than all, and the daemon keeps no more of them than came.
+        self.assertGreater(len(proxy.parts), 3)
+        self.assertEqual([offset + length for offset, length in zip(offsets, lengths)], [LAYERS * WEIGHT] * len(proxy.parts))
+        self.assertTrue(all(0 <= after - before <= came for before, after, came in zip(offsets, offsets[1:], passed)), proxy.parts)
+        self.assertGreater(offsets[-1], 0, "what came is kept")
+        self.assertEqual(passed[-1], lengths[-1])
         self.emit(model, "--server", self.url, folder="remote")
         self.same_devices("remote")
 
