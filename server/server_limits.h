@@ -127,6 +127,9 @@
 #define SPD_RESULT_SHARE          10u           /* a part of --job-seconds, one in ten, is left for writing results */
 #define SPD_MAX_RESULT_SECONDS    10u           /* but at most so much of it */
 #define SPD_CLAIM_MS              1000u         /* between looks for queued plans of which nobody told */
+#define SPD_HEARD_MS              25u           /* a plan that another daemon queued is left to it so long, */
+#define SPD_HEARD_SPREAD_MS       100u          /* and up to so much longer, each daemon for a time of its own */
+#define SPD_MAX_HEARD             4096u         /* such plans; with more, the queue is looked at */
 #define SPD_MAX_LOOKS             4096u         /* changes of plans that are looked at singly; with more, at all */
 
 /* Events. */

@@ -167,10 +167,13 @@ static bool claim(struct jobs *jobs, struct turn *turn)
         return false;
     }
     order->kind = ORDER_CLAIM;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    order->mark = heard_mark(jobs->heard);
+    (void)pthread_mutex_unlock(&jobs->mutex);
     order->claims = turn->account != NULL;
     if (order->claims)
         (void)snprintf(order->tenant, sizeof order->tenant, "%s", turn_tenant(turn));
-    jobs->claiming = true;
+    atomic_store(&jobs->claiming, true);
     jobs->claim_turn = *turn;
     ledger_order(jobs->ledger, order);
     return true;
@@ -236,17 +239,19 @@ static void take_claim(struct jobs *jobs, struct order *order)
 
 void jobs_claimed(struct jobs *jobs, struct order *order)
 {
-    jobs->claiming = false;
     (void)pthread_mutex_lock(&jobs->mutex);
     schedule_offer(jobs->schedule, (const char(*)[SPD_MAX_PRINCIPAL + 1]) order->tenants, order->tenant_count,
                    server_now_us());
+    if (order->has_all)
+        heard_forget(jobs->heard, order->mark);
     (void)pthread_mutex_unlock(&jobs->mutex);
     if (order->found == STORE_DONE) {
         take_claim(jobs, order);
-        return;
+    } else {
+        end_turn(jobs, &jobs->claim_turn);
+        order_release(order);
     }
-    end_turn(jobs, &jobs->claim_turn);
-    order_release(order);
+    atomic_store(&jobs->claiming, false);
 }
 
 /* ---- whose turn it is ---- */
@@ -260,9 +265,31 @@ static bool next_turn(struct jobs *jobs, struct turn *ret_turn)
     return found;
 }
 
+static void heard_enough(uv_timer_t *timer)
+{
+    jobs_dispatch(timer->data);
+}
+
+/* Tenants of whom one has heard for long enough are offered; what is heard while nothing may be claimed waits. */
+static void offer_heard(struct jobs *jobs)
+{
+    char tenant[SPD_MAX_PRINCIPAL + 1];
+    const uint64_t now = server_now_ms();
+    if (!may_claim(jobs))
+        return;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    while (heard_take(jobs->heard, now, tenant))
+        schedule_offer_one(jobs->schedule, tenant, server_now_us());
+    const uint64_t due = heard_due(jobs->heard);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    if (due != UINT64_MAX)
+        (void)uv_timer_start(&jobs->hearing, heard_enough, due - now, 0);
+}
+
 void jobs_dispatch(struct jobs *jobs)
 {
     struct turn turn = {0};
+    offer_heard(jobs);
     if (atomic_exchange(&jobs->changed, false))
         jobs->claim_ms = 0;
     while (!jobs->stopping && pool_idle_count(jobs->pool) > (jobs->claim_turn.account != NULL) &&

@@ -350,6 +350,14 @@ void events_watched(struct events *events, bool elsewhere, void (*each)(void *co
     (void)pthread_mutex_unlock(&events->mutex);
 }
 
+bool events_knows(struct events *events, const char *plan)
+{
+    (void)pthread_mutex_lock(&events->mutex);
+    const bool knows = find(events, plan) != NULL;
+    (void)pthread_mutex_unlock(&events->mutex);
+    return knows;
+}
+
 unsigned events_count(struct events *events)
 {
     (void)pthread_mutex_lock(&events->mutex);

@@ -46,7 +46,8 @@ void events_watched(struct events *events, bool elsewhere, void (*each)(void *co
                     void *context);
 
 /* Any thread. */
-unsigned events_count(struct events *events); /* open streams */
+bool events_knows(struct events *events, const char *plan); /* it runs here, or somebody watches it */
+unsigned events_count(struct events *events);               /* open streams */
 
 /* The text of the last event of a plan that has finished, malloc'ed; NULL without memory. */
 char *events_last_text(const struct plan_row *row);

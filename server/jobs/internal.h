@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "jobs/events.h"
+#include "jobs/heard.h"
 #include "jobs/jobs.h"
 #include "jobs/ledger.h"
 #include "jobs/schedule.h"
@@ -70,14 +71,14 @@ struct waiter {
 struct jobs {
     struct server *server;
     uv_async_t wake;
+    uv_timer_t hearing; /* when something that was heard is due */
     struct pool *pool;
     struct ledger *ledger;
     struct events *events;
 
     /* Main thread. */
     bool draining, stopping;
-    bool claiming;          /* an ORDER_CLAIM is under way, */
-    struct turn claim_turn; /* for this turn, whose worker is kept idle; or only for a look at who waits */
+    struct turn claim_turn; /* while `claiming`: for this turn, whose worker is kept idle; or only for a look */
     uint64_t claim_ms;      /* no such look before that */
     uint64_t look_ms;       /* when to look whether the plans that run here are still ours */
     uint64_t watch_ms;      /* when to look at watched plans that run elsewhere */
@@ -86,13 +87,15 @@ struct jobs {
     bool sweeping, swept_all;
     uv_work_t sweep;
 
-    atomic_bool changed; /* there may be queued plans */
+    atomic_bool changed;  /* there may be queued plans */
+    atomic_bool claiming; /* an ORDER_CLAIM is under way; its plan is in the list of tasks before that ends */
     atomic_bool sweep_stop;
 
     pthread_mutex_t mutex; /* guards the rest */
     struct task *tasks;
     struct task *moved; /* given back by threads that fetch or store, linked by next_moved */
     struct schedule *schedule;
+    struct heard *heard;
     struct waiter *waiters;
     bool closed;     /* no more waiters */
     bool refusing;   /* no more errands */

@@ -15,11 +15,48 @@
 
 /* ---- changes in the store ---- */
 
-void jobs_changed(struct jobs *jobs, const char *plan)
+/* Whether this daemon must know how the plan stands now. One that is being claimed may be it: it is not in the list of
+   tasks yet. */
+static bool is_of_interest(struct jobs *jobs, const struct store_change *change)
 {
-    atomic_store(&jobs->changed, true);
-    ledger_look(jobs->ledger, plan);
-    jobs_kick(jobs);
+    if ((change->what == PLAN_STOPPING && atomic_load(&jobs->claiming)) || events_knows(jobs->events, change->plan))
+        return true;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    bool is_waited_for = jobs_find(jobs, change->plan) != NULL;
+    for (const struct waiter *waiter = jobs->waiters; waiter != NULL && !is_waited_for; waiter = waiter->next)
+        is_waited_for = strcmp(waiter->plan, change->plan) == 0;
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return is_waited_for;
+}
+
+/* False when the queue must be looked at. */
+static bool hear(struct jobs *jobs, const struct store_change *change)
+{
+    bool ok = true;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    if (change->what == PLAN_WAITS)
+        ok = heard_add(jobs->heard, change->plan, change->tenant, change->is_own, server_now_ms());
+    else
+        heard_remove(jobs->heard, change->plan);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+    return ok;
+}
+
+void jobs_look(struct jobs *jobs, const char *plan)
+{
+    ledger_look(jobs->ledger, plan, false);
+}
+
+void jobs_changed(struct jobs *jobs, const struct store_change *change)
+{
+    const bool is_unclear = change == NULL || change->what == PLAN_CHANGED;
+    const bool looks = is_unclear || !hear(jobs, change);
+    if (looks)
+        atomic_store(&jobs->changed, true);
+    if (is_unclear || change->what == PLAN_DELETED || is_of_interest(jobs, change))
+        ledger_look(jobs->ledger, change != NULL ? change->plan : NULL, !is_unclear && change->what == PLAN_DELETED);
+    if (looks || change->what == PLAN_WAITS)
+        jobs_kick(jobs);
 }
 
 /* Plans of this daemon that the store has otherwise. True: one is here as the row says. */
@@ -49,6 +86,7 @@ static void tidy_up(struct jobs *jobs, const char *plan)
     if (order == NULL)
         return; /* swept at the next start */
     order->kind = ORDER_TIDY;
+    order->is_deleted = true;
     (void)snprintf(order->plan, sizeof order->plan, "%s", plan);
     ledger_order(jobs->ledger, order);
 }
@@ -97,7 +135,7 @@ static void take_answers(struct jobs *jobs)
 static void look_at(void *context, const char *plan)
 {
     struct jobs *jobs = context;
-    ledger_look(jobs->ledger, plan);
+    jobs_look(jobs, plan);
 }
 
 static void look_at_tasks(struct jobs *jobs)
@@ -227,6 +265,9 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
         return NULL;
     }
     jobs->wake.data = jobs;
+    (void)uv_timer_init(loop, &jobs->hearing); /* cannot fail */
+    jobs->hearing.data = jobs;
+    jobs->heard = heard_create(server->owner);
     struct pool_callbacks callbacks = {
         .idle = wake_up, .message = jobs_message, .gone = jobs_gone, .ended = worker_ended, .context = jobs};
     jobs->events = events_create();
@@ -237,7 +278,7 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
         .weight = weight_of,
         .context = server->config,
     });
-    if (jobs->schedule != NULL && jobs->events != NULL)
+    if (jobs->heard != NULL && jobs->schedule != NULL && jobs->events != NULL)
         jobs->ledger = ledger_create(server, wake_up, jobs);
     /* The running program itself, even when its file was replaced by an update meanwhile. */
     if (jobs->ledger != NULL && ledger_start(jobs->ledger))
@@ -245,6 +286,7 @@ struct jobs *jobs_create(struct server *server, uv_loop_t *loop)
                                  server->config->workers + SPD_SPARE_WORKERS, &callbacks);
     if (jobs->pool == NULL) {
         uv_close((uv_handle_t *)&jobs->wake, NULL);
+        uv_close((uv_handle_t *)&jobs->hearing, NULL);
         return NULL;
     }
     return jobs;
@@ -336,6 +378,7 @@ void jobs_close(struct jobs *jobs)
     jobs->has_closed = true;
     (void)pthread_mutex_unlock(&jobs->mutex);
     uv_close((uv_handle_t *)&jobs->wake, NULL);
+    uv_close((uv_handle_t *)&jobs->hearing, NULL);
 }
 
 void jobs_destroy(struct jobs *jobs)
@@ -348,6 +391,7 @@ void jobs_destroy(struct jobs *jobs)
         jobs_free_task(task);
     }
     schedule_destroy(jobs->schedule);
+    heard_destroy(jobs->heard);
     ledger_destroy(jobs->ledger);
     pool_destroy(jobs->pool);
     events_destroy(jobs->events);

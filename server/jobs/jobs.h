@@ -89,7 +89,8 @@ void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, uns
 
 /* A plan changed in the store (store.h): what nobody wants any more is ended here, the folder of one that was deleted
    is removed, and who waits for it looks again. NULL: anything may have changed. */
-void jobs_changed(struct jobs *jobs, const char *plan);
+void jobs_changed(struct jobs *jobs, const struct store_change *change);
+void jobs_look(struct jobs *jobs, const char *plan); /* any thread: it may have changed, for whoever watches it */
 
 /* Progress of a plan that runs here; false when it does not. */
 bool jobs_progress(struct jobs *jobs, const char *plan, struct job_progress *ret_progress);

@@ -103,11 +103,12 @@ void ledger_order(struct ledger *ledger, struct order *order)
     order_release(dropped);
 }
 
-void ledger_look(struct ledger *ledger, const char *plan)
+void ledger_look(struct ledger *ledger, const char *plan, bool is_deleted)
 {
     struct order *order = plan != NULL ? calloc(1, sizeof *order) : NULL;
     if (order != NULL) {
         order->kind = ORDER_LOOK;
+        order->is_deleted = is_deleted;
         (void)snprintf(order->plan, sizeof order->plan, "%s", plan);
     }
     (void)pthread_mutex_lock(&ledger->mutex);
@@ -189,14 +190,18 @@ static bool make_room(struct order *order)
 static void add_tenant(void *context, const char *tenant)
 {
     struct order *order = context;
-    if (make_room(order))
+    if (!make_room(order))
+        order->lacks_memory = true;
+    else
         (void)snprintf(order->tenants[order->tenant_count++], SPD_MAX_PRINCIPAL + 1, "%s", tenant);
 }
 
 /* The tenants that have queued plans; where there are too many, others the next time. */
 static void find_tenants(struct ledger *ledger, struct order *order)
 {
-    (void)store_list_waiting(ledger->server->store, ledger->first, SPD_MAX_OFFERED, add_tenant, order);
+    const bool is_whole = ledger->first[0] == '\0';
+    const bool ok = store_list_waiting(ledger->server->store, ledger->first, SPD_MAX_OFFERED, add_tenant, order);
+    order->has_all = ok && is_whole && order->tenant_count < SPD_MAX_OFFERED && !order->lacks_memory;
     ledger->first[0] = '\0';
     if (order->tenant_count == SPD_MAX_OFFERED)
         memcpy(ledger->first, order->tenants[SPD_MAX_OFFERED - 1], sizeof ledger->first);
@@ -247,7 +252,8 @@ static void claim(struct ledger *ledger, struct order *order)
 static bool tidy(const struct ledger *ledger, const struct order *order)
 {
     struct plan_row row;
-    enum store_found found = store_get_plan(ledger->server->store, NULL, order->plan, &row);
+    const enum store_found found =
+        order->is_deleted ? STORE_NOT_FOUND : store_get_plan(ledger->server->store, NULL, order->plan, &row);
     if (found == STORE_ERROR)
         return false;
     if (found == STORE_NOT_FOUND) {
@@ -341,7 +347,8 @@ static bool work(struct ledger *ledger, struct order *order)
         close_files(order);
         return true;
     case ORDER_LOOK:
-        order->found = store_get_plan(ledger->server->store, NULL, order->plan, &order->row);
+        order->found =
+            order->is_deleted ? STORE_NOT_FOUND : store_get_plan(ledger->server->store, NULL, order->plan, &order->row);
         if (order->found != STORE_DONE)
             order->row = (struct plan_row){0};
         return order->found != STORE_ERROR;

@@ -52,6 +52,8 @@ struct order {
     char *files; /* owned, of the result (store/results.h), or NULL */
     enum store_changed changed;
 
+    bool is_deleted; /* ORDER_LOOK and ORDER_TIDY: there is no such plan any more; the store is not asked */
+
     /* ORDER_CLAIM and ORDER_LOOK */
     enum store_found found;
     struct plan_row row;        /* owned when found */
@@ -65,9 +67,12 @@ struct order {
 
     /* ORDER_CLAIM */
     bool claims;
+    uint64_t mark; /* the asker's: what it had heard by then (heard.h) */
     char tenant[SPD_MAX_PRINCIPAL + 1];
     char (*tenants)[SPD_MAX_PRINCIPAL + 1]; /* owned */
     size_t tenant_count;
+    bool lacks_memory; /* for all of them */
+    bool has_all;      /* no other tenant has queued plans */
 
     struct job_progress progress; /* ORDER_PROGRESS */
 };
@@ -87,8 +92,8 @@ void ledger_destroy(struct ledger *ledger); /* after the stop; NULL is allowed *
 /* Any thread. The order is the ledger's until it comes back as an answer. */
 void ledger_order(struct ledger *ledger, struct order *order);
 
-/* Any thread: an ORDER_LOOK. NULL, or when too many are queued: see ledger_look_at_all(). */
-void ledger_look(struct ledger *ledger, const char *plan);
+/* Any thread: an ORDER_LOOK; `is_deleted` as there. NULL, or when too many are queued: see ledger_look_at_all(). */
+void ledger_look(struct ledger *ledger, const char *plan, bool is_deleted);
 
 /* Main thread: the answers so far, oldest first, linked by `next`; release each. */
 struct order *ledger_answers(struct ledger *ledger);

@@ -242,17 +242,21 @@ void schedule_remove(struct schedule *schedule, struct work *work)
     update(schedule, account, account->charged_us);
 }
 
+void schedule_offer_one(struct schedule *schedule, const char *tenant, uint64_t now_us)
+{
+    struct account *account = account_of(schedule, tenant);
+    if (account == NULL)
+        return;
+    account->offer = schedule->offers;
+    update(schedule, account, now_us);
+}
+
 void schedule_offer(struct schedule *schedule, const char (*tenants)[SPD_MAX_PRINCIPAL + 1], size_t count,
                     uint64_t now_us)
 {
     schedule->offers++;
-    for (size_t i = 0; i < count; i++) {
-        struct account *account = account_of(schedule, tenants[i]);
-        if (account == NULL)
-            continue;
-        account->offer = schedule->offers;
-        update(schedule, account, now_us);
-    }
+    for (size_t i = 0; i < count; i++)
+        schedule_offer_one(schedule, tenants[i], now_us);
     for (struct account *account = schedule->listed, *after; account != NULL; account = after) {
         after = account->after;
         update(schedule, account, now_us);

@@ -91,6 +91,9 @@ void schedule_remove(struct schedule *schedule, struct work *work);
 void schedule_offer(struct schedule *schedule, const char (*tenants)[SPD_MAX_PRINCIPAL + 1], size_t count,
                     uint64_t now_us);
 
+/* This tenant has plans in the store too. */
+void schedule_offer_one(struct schedule *schedule, const char *tenant, uint64_t now_us);
+
 /* A worker is free: false when nothing may run now. `may_claim`: plans of the store may be picked. */
 bool schedule_pick(struct schedule *schedule, bool may_claim, uint64_t now_us, struct turn *ret_turn);
 

@@ -54,7 +54,7 @@ void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, uns
         (void)pthread_mutex_unlock(&jobs->mutex);
     }
     if (waits) {
-        ledger_look(jobs->ledger, plan); /* it may have finished since it was submitted */
+        ledger_look(jobs->ledger, plan, false); /* it may have finished since it was submitted */
         return;
     }
     free(waiter);

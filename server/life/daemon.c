@@ -206,13 +206,14 @@ static bool is_shared(const struct config *config)
 
 /* Threads of the store and of HTTP: somebody changed a plan. Nobody listens before the jobs are there: they look at the
    store when they begin. */
-static void store_changed(void *context, const char *plan)
+static void store_changed(void *context, const struct store_change *change)
 {
     const struct daemon *daemon = context;
+    const char *plan = change != NULL ? change->plan : NULL;
     answers_forget(daemon->server.answers, plan);
     indexes_forget(daemon->server.indexes, plan);
     if (atomic_load(&daemon->has_jobs))
-        jobs_changed(daemon->server.jobs, plan);
+        jobs_changed(daemon->server.jobs, change);
 }
 
 static void store_called(void *context, const char *name, bool ok, double seconds)

@@ -58,7 +58,7 @@ static enum verdict answer_stream(struct request *request, const struct plan_row
                                               last_id < EVENT_LAST ? last_id : 0, &problem);
     if (stream == NULL)
         return respond_problem(request, &problem);
-    jobs_changed(request->server->jobs, row->id); /* it may have finished since it was looked up */
+    jobs_look(request->server->jobs, row->id); /* it may have finished since it was looked up */
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, SPD_STREAM_BYTES, read_stream, stream, close_stream);
     if (response == NULL)

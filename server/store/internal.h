@@ -74,16 +74,22 @@ struct store {
     const struct store_ops *ops;
     char owner[STORE_OWNER_SIZE];
     unsigned lease_seconds;
-    void (*changed)(void *context, const char *plan);
+    void (*changed)(void *context, const struct store_change *change);
     void (*called)(void *context, const char *name, bool ok, double seconds);
     void *context;
 };
 
-/* Tells whoever listens; no lock of the store may be held. */
-static inline void store_tell(const struct store *store, const char *plan)
+/* Tell whoever listens; no lock of the store may be held. NULL: anything may have changed. */
+static inline void store_tell_of(const struct store *store, const struct store_change *change)
 {
     if (store->changed != NULL)
-        store->changed(store->context, plan);
+        store->changed(store->context, change);
+}
+
+/* What this daemon did; the tenant of a plan that waits, else NULL. */
+static inline void store_tell(const struct store *store, enum plan_change what, const char *plan, const char *tenant)
+{
+    store_tell_of(store, &(struct store_change){.what = what, .plan = plan, .tenant = tenant, .is_own = true});
 }
 
 /* What all implementations begin with. */

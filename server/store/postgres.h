@@ -164,11 +164,10 @@ bool pg_lock_tenant(struct pg_call *call, const char *tenant);
 /* Until the end of the transaction, nobody else changes rows of this model; after the tenant's lock. */
 bool pg_lock_model(struct pg_call *call, const char *id);
 
-/* Tells other daemons, when the transaction commits. */
-bool pg_notify(struct pg_call *call, const char *plan);
-
-/* As part of a statement that returns ids from `changed`: tells other daemons of each. $1 is this daemon. */
-#define PG_TELL "pg_notify('" PG_CHANNEL "', $1::text || ' ' || id)"
+/* As part of a statement that returns id and tenant from `changed`: tells other daemons of each, when the transaction
+   commits. $1 is this daemon. `letter`, an expression, says what has become of the plan: the first one of its state, x
+   when a running one was asked to end, d when it was deleted. */
+#define PG_TELL(letter) "pg_notify('" PG_CHANNEL "', $1::text || ':' || " letter " || ':' || tenant || ' ' || id)"
 
 /* Whether the transaction lost against another one and may be tried again. */
 bool pg_is_conflict(const struct pg_call *call);

@@ -27,18 +27,36 @@ static bool ask(const struct pg_store *store, PGconn *conn, const char *sql)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-/* Hands on what came: "OWNER PLAN". What this daemon said itself it knows. */
-static void hand_on(const struct pg_store *store, PGconn *conn)
+/* What PG_TELL says in one letter. */
+static enum plan_change change_of(char letter)
+{
+    static const enum plan_change changes[] = {
+        ['q'] = PLAN_WAITS, ['r'] = PLAN_TAKEN,    ['s'] = PLAN_OVER,   ['f'] = PLAN_OVER,
+        ['c'] = PLAN_OVER,  ['x'] = PLAN_STOPPING, ['d'] = PLAN_DELETED};
+    const bool is_known = letter != '\0' && strchr("qrsfcxd", letter) != NULL;
+    return is_known ? changes[(unsigned char)letter] : PLAN_CHANGED;
+}
+
+/* Hands on one piece of news, "OWNER:LETTER:TENANT PLAN", which is written into. Daemons of older versions say only
+   "OWNER PLAN". What this daemon said itself it knows. */
+static void hand_on(const struct store *store, char *text)
+{
+    char *rest = text, *head = strsep(&rest, " "), *owner = strsep(&head, ":"), *letter = strsep(&head, ":");
+    struct store_change change = {.what = PLAN_CHANGED, .plan = rest, .tenant = head};
+    if (letter != NULL && head != NULL && strlen(head) <= SPD_MAX_PRINCIPAL)
+        change.what = change_of(letter[0]);
+    if (rest == NULL)
+        store_tell_of(store, NULL);
+    else if (strcmp(owner, store->owner) != 0 && strlen(rest) < STORE_ID_SIZE)
+        store_tell_of(store, &change);
+}
+
+/* All that came. */
+static void hand_on_all(const struct pg_store *store, PGconn *conn)
 {
     PGnotify *news;
     while ((news = PQnotifies(conn)) != NULL) {
-        const char *blank = strchr(news->extra, ' ');
-        size_t length = blank != NULL ? (size_t)(blank - news->extra) : 0;
-        bool is_own = strlen(store->base.owner) == length && strncmp(news->extra, store->base.owner, length) == 0;
-        if (blank == NULL)
-            store_tell(&store->base, NULL);
-        else if (!is_own && strlen(blank + 1) < STORE_ID_SIZE)
-            store_tell(&store->base, blank + 1);
+        hand_on(&store->base, news->extra);
         PQfreemem(news);
     }
 }
@@ -49,13 +67,13 @@ static void listen_on(const struct pg_store *store, PGconn *conn)
     uint64_t look_at = server_now_ms() + LOOK_MS;
     if (!ask(store, conn, "LISTEN " PG_CHANNEL))
         return;
-    store_tell(&store->base, NULL); /* what happened before is not told again */
+    store_tell_of(&store->base, NULL); /* what happened before is not told again */
     while (wait_for_news(store, conn, LOOK_MS) && PQconsumeInput(conn) != 0 && PQstatus(conn) == CONNECTION_OK) {
-        hand_on(store, conn);
+        hand_on_all(store, conn);
         if (server_now_ms() >= look_at) {
             if (!ask(store, conn, "SELECT 1"))
                 return;
-            hand_on(store, conn);
+            hand_on_all(store, conn);
             look_at = server_now_ms() + LOOK_MS;
         }
     }

@@ -115,11 +115,11 @@ static enum store_added check_room(struct pg_call *call, const struct plan_row *
 static enum store_added insert(struct pg_call *call, const struct plan_row *row, const struct store_question *question)
 {
     bool ok = pg_count(PG_QUERY(call,
-                                "INSERT INTO plans (tenant, id, model, request, question, priority, state, created_at) "
-                                "VALUES ($1, $2, $3, $4, $5, $6, 'queued', " PG_NOW ")",
-                                pg_s(row->tenant), pg_s(row->id), pg_s(row->model), pg_s(row->request),
-                                pg_s(question->question), pg_i(row->priority))) >= 0 &&
-              pg_notify(call, row->id);
+                                "WITH changed AS (INSERT INTO plans (tenant, id, model, request, question, priority, "
+                                "state, created_at) VALUES ($2, $3, $4, $5, $6, $7, 'queued', " PG_NOW ") "
+                                "RETURNING id, tenant) SELECT " PG_TELL("'q'") " FROM changed",
+                                pg_s(call->store->base.owner), pg_s(row->tenant), pg_s(row->id), pg_s(row->model),
+                                pg_s(row->request), pg_s(question->question), pg_i(row->priority))) >= 0;
     return ok ? STORE_ADDED : STORE_FAILED;
 }
 
@@ -173,7 +173,7 @@ enum store_added pg_add_plan(struct store *base, struct plan_row *row, const str
     if (result == STORE_FAILED)
         (void)problem_set(problem, 503, "STORE_ERROR", "The store could not take the plan.");
     if (result == STORE_ADDED)
-        store_tell(base, row->id);
+        store_tell(base, PLAN_WAITS, row->id, row->tenant);
     return result;
 }
 
@@ -243,11 +243,11 @@ enum store_found pg_delete_plan(struct store *base, const char *tenant, const ch
     if (pg_begin(&call, base, "deleting a plan", NULL))
         deleted = pg_count(PG_QUERY(&call,
                                     "WITH changed AS (DELETE FROM plans WHERE id = $2 AND ($3::text IS NULL OR "
-                                    "tenant = $3::text) RETURNING id) SELECT " PG_TELL " FROM changed",
+                                    "tenant = $3::text) RETURNING id, tenant) SELECT " PG_TELL("'d'") " FROM changed",
                                     pg_s(base->owner), pg_s(id), pg_s(tenant)));
     (void)pg_end(&call);
     if (deleted > 0)
-        store_tell(base, id);
+        store_tell(base, PLAN_DELETED, id, NULL);
     return deleted < 0 ? STORE_ERROR : deleted > 0 ? STORE_DONE : STORE_NOT_FOUND;
 }
 
@@ -257,12 +257,12 @@ bool pg_expire(struct store *base, int64_t finished_before, int limit, void (*ea
     struct pg_call call;
     PGresult *rows = NULL;
     if (pg_begin(&call, base, "deleting old plans", NULL)) {
-        rows =
-            PG_QUERY(&call,
-                     "WITH changed AS (DELETE FROM plans WHERE seq IN (SELECT seq FROM plans WHERE finished_at > 0 "
-                     "AND finished_at < $2::bigint AND state IN ('succeeded', 'failed', 'cancelled') ORDER BY "
-                     "finished_at LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING id) SELECT id, " PG_TELL " FROM changed",
-                     pg_s(base->owner), pg_i(finished_before), pg_i(limit));
+        rows = PG_QUERY(&call,
+                        "WITH changed AS (DELETE FROM plans WHERE seq IN (SELECT seq FROM plans WHERE finished_at > 0 "
+                        "AND finished_at < $2::bigint AND state IN ('succeeded', 'failed', 'cancelled') ORDER BY "
+                        "finished_at LIMIT $3 FOR UPDATE SKIP LOCKED) RETURNING id, tenant) SELECT id, " PG_TELL(
+                            "'d'") " FROM changed",
+                        pg_s(base->owner), pg_i(finished_before), pg_i(limit));
         (void)pg_count(PG_QUERY(&call, "DELETE FROM keys WHERE created_at < " PG_NOW " - $1::bigint",
                                 pg_i((int64_t)SPD_KEEP_KEY_SECONDS * 1000)));
         /* Of daemons that are gone for so long nothing is left that a sweep could find. */
@@ -272,7 +272,7 @@ bool pg_expire(struct store *base, int64_t finished_before, int limit, void (*ea
     bool ok = pg_end(&call);
     for (int i = 0; rows != NULL && i < PQntuples(rows); i++) {
         each(context, PQgetvalue(rows, i, 0));
-        store_tell(base, PQgetvalue(rows, i, 0));
+        store_tell(base, PLAN_DELETED, PQgetvalue(rows, i, 0), NULL);
     }
     PQclear(rows);
     return ok;

@@ -185,9 +185,3 @@ bool pg_lock_model(struct pg_call *call, const char *id)
 {
     return take_lock(call, PG_LOCK_MODEL, id);
 }
-
-bool pg_notify(struct pg_call *call, const char *plan)
-{
-    return pg_count(PG_QUERY(call, "SELECT pg_notify('" PG_CHANNEL "', $1::text || ' ' || $2::text)",
-                             pg_s(call->store->base.owner), pg_s(plan))) >= 0;
-}

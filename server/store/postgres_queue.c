@@ -23,7 +23,7 @@ enum store_found pg_claim(struct store *base, const char *tenant, struct plan_ro
             ", owner = $1, lease_until = " PG_NOW " + $2::bigint, has_result = false, phase = '', fraction = 0, "
             "best_seconds = 0, lower_bound_seconds = 0 WHERE seq IN (SELECT seq FROM next) AND state = 'queued' "
             "RETURNING *) "
-            "SELECT " PG_PLAN_COLUMNS ", " PG_TELL " FROM changed",
+            "SELECT " PG_PLAN_COLUMNS ", " PG_TELL("'r'") " FROM changed",
             pg_s(base->owner), pg_i((int64_t)base->lease_seconds * 1000), pg_s(tenant));
     if (pg_end(&call))
         found = PQntuples(rows) > 0 ? STORE_DONE : STORE_NOT_FOUND;
@@ -34,7 +34,7 @@ enum store_found pg_claim(struct store *base, const char *tenant, struct plan_ro
     }
     PQclear(rows);
     if (found == STORE_DONE)
-        store_tell(base, ret_row->id);
+        store_tell(base, PLAN_TAKEN, ret_row->id, NULL);
     return found;
 }
 
@@ -101,11 +101,12 @@ bool pg_progress(struct store *base, const char *id, int64_t attempt, const stru
 }
 
 /* Ends a call that changed the plan of an attempt. */
-static enum store_changed changed(struct store *base, struct pg_call *call, const char *id, int64_t count)
+static enum store_changed changed(struct store *base, struct pg_call *call, enum plan_change what, const char *id,
+                                  int64_t count)
 {
     (void)pg_end(call);
     if (count > 0)
-        store_tell(base, id);
+        store_tell(base, what, id, NULL);
     return count < 0 ? STORE_BROKEN : count > 0 ? STORE_CHANGED : STORE_LOST;
 }
 
@@ -115,14 +116,14 @@ enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt
     struct pg_call call;
     int64_t count = -1;
     if (pg_begin(&call, base, "finishing a plan", NULL))
-        count = pg_count(PG_QUERY(&call,
-                                  "WITH changed AS (UPDATE plans SET state = $4, error = $5, has_result = $6::int = 1, "
-                                  "files = $7, finished_at = " PG_NOW
-                                  ", owner = '' WHERE id = $2 AND attempts = $3 AND state = "
-                                  "'running' RETURNING id) SELECT " PG_TELL " FROM changed",
-                                  pg_s(base->owner), pg_s(id), pg_i(attempt), pg_s(store_state_name(state)),
-                                  pg_s(error), pg_i(has_result), pg_s(files)));
-    return changed(base, &call, id, count);
+        count = pg_count(
+            PG_QUERY(&call,
+                     "WITH changed AS (UPDATE plans SET state = $4, error = $5, has_result = $6::int = 1, "
+                     "files = $7, finished_at = " PG_NOW ", owner = '' WHERE id = $2 AND attempts = $3 AND state = "
+                     "'running' RETURNING id, tenant, state) SELECT " PG_TELL("left(state, 1)") " FROM changed",
+                     pg_s(base->owner), pg_s(id), pg_i(attempt), pg_s(store_state_name(state)), pg_s(error),
+                     pg_i(has_result), pg_s(files)));
+    return changed(base, &call, PLAN_OVER, id, count);
 }
 
 enum store_changed pg_requeue(struct store *base, const char *id, int64_t attempt, bool crashed)
@@ -135,9 +136,9 @@ enum store_changed pg_requeue(struct store *base, const char *id, int64_t attemp
                      "WITH changed AS (UPDATE plans SET state = CASE WHEN cancel_requested THEN 'cancelled' ELSE "
                      "'queued' END, finished_at = CASE WHEN cancel_requested THEN " PG_NOW " ELSE 0 END, crashes = "
                      "crashes + $4::int, owner = '' WHERE id = $2 AND attempts = $3 AND state = 'running' RETURNING "
-                     "id) SELECT " PG_TELL " FROM changed",
+                     "id, tenant, state) SELECT " PG_TELL("left(state, 1)") " FROM changed",
                      pg_s(base->owner), pg_s(id), pg_i(attempt), pg_i(crashed)));
-    return changed(base, &call, id, count);
+    return changed(base, &call, PLAN_CHANGED, id, count);
 }
 
 enum store_found pg_cancel(struct store *base, const char *tenant, const char *id)
@@ -150,14 +151,15 @@ enum store_found pg_cancel(struct store *base, const char *tenant, const char *i
                      "WITH changed AS (UPDATE plans SET cancel_requested = true, finished_at = CASE WHEN state = "
                      "'queued' THEN " PG_NOW " ELSE finished_at END, state = CASE WHEN state = 'queued' THEN "
                      "'cancelled' ELSE state END WHERE id = $2 AND ($3::text IS NULL OR tenant = $3::text) AND state "
-                     "IN ('queued', 'running') RETURNING id) SELECT " PG_TELL " FROM changed",
+                     "IN ('queued', 'running') RETURNING id, tenant, state) SELECT " PG_TELL(
+                         "CASE state WHEN 'running' THEN 'x' ELSE 'c' END") " FROM changed",
                      pg_s(base->owner), pg_s(id), pg_s(tenant)));
     (void)pg_end(&call);
     if (count < 0)
         return STORE_ERROR;
     if (count == 0)
         return pg_find_plan(base, tenant, id); /* finished, or not there */
-    store_tell(base, id);
+    store_tell(base, PLAN_CHANGED, id, NULL);
     return STORE_DONE;
 }
 
@@ -173,12 +175,13 @@ int64_t pg_reclaim(struct store *base, bool all)
             "changed AS (UPDATE plans SET state = CASE WHEN cancel_requested THEN 'cancelled' WHEN attempts >= "
             "$3::bigint THEN 'failed' ELSE 'queued' END, finished_at = CASE WHEN cancel_requested OR attempts >= "
             "$3::bigint THEN " PG_NOW " ELSE 0 END, error = CASE WHEN attempts >= $3::bigint AND NOT cancel_requested "
-            "THEN $4::text END, owner = '' WHERE seq IN (SELECT seq FROM ended) AND state = 'running' RETURNING id) "
-            "SELECT id, " PG_TELL " FROM changed",
+            "THEN $4::text END, owner = '' WHERE seq IN (SELECT seq FROM ended) AND state = 'running' RETURNING id, "
+            "tenant, state) "
+            "SELECT id, " PG_TELL("left(state, 1)") " FROM changed",
             pg_s(base->owner), pg_i(all), pg_i(SPD_MAX_ATTEMPTS), pg_s(STORE_INTERRUPTED));
     int64_t count = pg_end(&call) ? PQntuples(rows) : -1;
     for (int i = 0; rows != NULL && i < PQntuples(rows); i++)
-        store_tell(base, PQgetvalue(rows, i, 0));
+        store_tell(base, PLAN_CHANGED, PQgetvalue(rows, i, 0), NULL);
     PQclear(rows);
     return count;
 }

@@ -106,7 +106,7 @@ static void attend(struct sqlite_store *store)
     store->away = !opened;
     store->why = problem;
     if (opened)
-        store_tell(&store->base, NULL);
+        store_tell_of(&store->base, NULL);
 }
 
 struct sqlite_store *sqlite_lock(struct store *store)

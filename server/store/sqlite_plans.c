@@ -188,7 +188,7 @@ enum store_added sqlite_add_plan(struct store *base, struct plan_row *row, const
     if (result == STORE_FAILED)
         (void)problem_set(problem, 503, "STORE_ERROR", "The store could not take the plan.");
     if (result == STORE_ADDED)
-        store_tell(base, row->id);
+        store_tell(base, PLAN_WAITS, row->id, row->tenant);
     return result;
 }
 
@@ -256,7 +256,7 @@ enum store_found sqlite_delete_plan(struct store *base, const char *tenant, cons
     int changed = sqlite_run(store, statement, "deleting a plan", NULL);
     sqlite_unlock(store);
     if (changed > 0)
-        store_tell(base, id);
+        store_tell(base, PLAN_DELETED, id, NULL);
     return changed < 0 ? STORE_ERROR : changed > 0 ? STORE_DONE : STORE_NOT_FOUND;
 }
 
@@ -283,7 +283,7 @@ bool sqlite_expire(struct store *base, int64_t finished_before, int limit, void 
     sqlite_unlock(store);
     for (int i = 0; i < count && found == STORE_NOT_FOUND; i++) {
         each(context, ids[i]);
-        store_tell(base, ids[i]);
+        store_tell(base, PLAN_DELETED, ids[i], NULL);
     }
     free(ids);
     return ok;

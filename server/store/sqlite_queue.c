@@ -44,7 +44,7 @@ enum store_found sqlite_claim(struct store *base, const char *tenant, struct pla
     }
     sqlite_unlock(store);
     if (found == STORE_DONE)
-        store_tell(base, ret_row->id);
+        store_tell(base, PLAN_TAKEN, ret_row->id, NULL);
     return found;
 }
 
@@ -89,15 +89,15 @@ bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const 
 
 /* Runs an update of one attempt's plan (?1 id, ?2 attempt, ?3 time; the rest is bound already). */
 static enum store_changed change(struct store *base, struct sqlite_store *store, sqlite3_stmt *statement,
-                                 const char *id, int64_t attempt, const char *what)
+                                 const char *id, int64_t attempt, enum plan_change what)
 {
     sqlite_text(statement, 1, id);
     sqlite_int(statement, 2, attempt);
     sqlite_int(statement, 3, times_now());
-    int changed = sqlite_run(store, statement, what, NULL);
+    int changed = sqlite_run(store, statement, what == PLAN_OVER ? "finishing a plan" : "queuing a plan again", NULL);
     sqlite_unlock(store);
     if (changed > 0)
-        store_tell(base, id);
+        store_tell(base, what, id, NULL);
     return changed < 0 ? STORE_BROKEN : changed > 0 ? STORE_CHANGED : STORE_LOST;
 }
 
@@ -112,7 +112,7 @@ enum store_changed sqlite_finish(struct store *base, const char *id, int64_t att
     sqlite_text(statement, 5, error);
     sqlite_int(statement, 6, has_result);
     sqlite_text(statement, 7, files);
-    return change(base, store, statement, id, attempt, "finishing a plan");
+    return change(base, store, statement, id, attempt, PLAN_OVER);
 }
 
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed)
@@ -123,7 +123,7 @@ enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t at
                "finished_at = CASE WHEN cancel_requested THEN ?3 ELSE 0 END, crashes = crashes + ?4, owner = '' "
                "WHERE id = ?1 AND attempts = ?2 AND state = 'running'");
     sqlite_int(statement, 4, crashed);
-    return change(base, store, statement, id, attempt, "queuing a plan again");
+    return change(base, store, statement, id, attempt, PLAN_CHANGED);
 }
 
 enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id)
@@ -143,7 +143,7 @@ enum store_found sqlite_cancel(struct store *base, const char *tenant, const cha
         return STORE_ERROR;
     if (changed == 0)
         return sqlite_find_plan(base, tenant, id); /* finished, or not there */
-    store_tell(base, id);
+    store_tell(base, PLAN_CHANGED, id, NULL);
     return STORE_DONE;
 }
 
@@ -155,6 +155,6 @@ int64_t sqlite_reclaim(struct store *base, bool all)
     int64_t total = sqlite_reclaim_all(store);
     sqlite_unlock(store);
     if (total > 0)
-        store_tell(base, NULL);
+        store_tell_of(base, NULL);
     return total;
 }

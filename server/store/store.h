@@ -111,6 +111,23 @@ struct plan_row {
     int64_t created_at, started_at, finished_at; /* 0: not yet */
 };
 
+/* What has become of a plan. */
+enum plan_change {
+    PLAN_WAITS,    /* it is queued, also again */
+    PLAN_TAKEN,    /* it runs */
+    PLAN_OVER,     /* it has ended */
+    PLAN_STOPPING, /* it runs, and was asked to end */
+    PLAN_DELETED,  /* there is no such plan any more, and never will be */
+    PLAN_CHANGED,  /* any of these */
+};
+
+struct store_change {
+    enum plan_change what;
+    const char *plan;
+    const char *tenant; /* of one that waits */
+    bool is_own;        /* this daemon did it */
+};
+
 struct store_options {
     const char *path;             /* of the SQLite file */
     struct folder *folder;        /* in which it lies; NULL: it is not looked at */
@@ -123,8 +140,9 @@ struct store_options {
     void (*called)(void *context, const char *name, bool ok, double seconds);
 
     /* Called from any thread after a plan changed, by whichever daemon; NULL: anything may have changed (the store was
-       away). Must be quick and must not call the store. NULL when nobody listens. */
-    void (*changed)(void *context, const char *plan);
+       away). What another daemon did may not be told, when that one dies. Must be quick and must not call the store.
+       NULL when nobody listens. */
+    void (*changed)(void *context, const struct store_change *change);
     void *context;
 };
 

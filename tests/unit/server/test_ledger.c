@@ -293,7 +293,7 @@ Test(ledger, a_failure_of_files_is_tried_again_and_counts)
 Test(ledger, who_missed_something_looks_at_all_once)
 {
     cr_expect_not(ledger_look_at_all(ledger));
-    ledger_look(ledger, NULL);
+    ledger_look(ledger, NULL, false);
     cr_expect(ledger_look_at_all(ledger));
     cr_expect_not(ledger_look_at_all(ledger));
 }

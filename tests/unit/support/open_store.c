@@ -18,12 +18,12 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char plans_told[1000][STORE_ID_SIZE];
 static int tell_count;
 
-static void changed(void *context, const char *plan)
+static void changed(void *context, const struct store_change *change)
 {
     (void)context;
     (void)pthread_mutex_lock(&mutex);
     if (tell_count < 1000)
-        (void)snprintf(plans_told[tell_count++], STORE_ID_SIZE, "%s", plan != NULL ? plan : "");
+        (void)snprintf(plans_told[tell_count++], STORE_ID_SIZE, "%s", change != NULL ? change->plan : "");
     (void)pthread_mutex_unlock(&mutex);
 }
 
