@@ -13,7 +13,8 @@
 #include "store/files.h"
 #include "store/store.h"
 
-static_assert(SP_MAX_VERIFY_MODELS + HANDOVER_RESULTS + 2 <= SPD_MAX_JOB_FILES, "a question about models has room");
+static_assert(SP_MAX_VERIFY_MODELS + SPD_MAX_VERIFY_FILES + HANDOVER_RESULTS + 2 <= SPD_MAX_JOB_FILES,
+              "a question about models has room");
 
 static char *copy(const char *path)
 {
@@ -34,12 +35,27 @@ static bool add_others(const struct server *server, const struct errand *errand,
     return true;
 }
 
-/* Files of models beside others that are open, of all errands: each may have hundreds. */
+static bool add_beside(const struct server *server, const struct errand *errand, struct problem *problem)
+{
+    for (size_t i = 0; i < errand->beside_count; i++) {
+        const struct errand_file *file = &errand->beside[i];
+        if (!handover_add_input(errand->files, file->name, files_blob(server->config->data, file->blob)))
+            return problem_of_stored(problem, errno, "FILE_DAMAGED", "a file beside a stored model");
+    }
+    return true;
+}
+
+/* Files of models beside others, and beside models, that are open, of all errands: each may have hundreds. */
 static atomic_uint beside;
+
+static unsigned count_beside(const struct errand *errand)
+{
+    return (unsigned)(errand->other_count + errand->beside_count);
+}
 
 static bool reserve(const struct errand *errand, struct problem *problem)
 {
-    const unsigned count = (unsigned)errand->other_count, open = atomic_fetch_add(&beside, count) + count;
+    const unsigned count = count_beside(errand), open = atomic_fetch_add(&beside, count) + count;
     if (open <= SPD_MAX_FILES_BESIDE)
         return true;
     (void)atomic_fetch_sub(&beside, count);
@@ -51,7 +67,7 @@ void errand_close_files(struct errand *errand)
 {
     if (errand->files == NULL)
         return;
-    (void)atomic_fetch_sub(&beside, (unsigned)errand->other_count);
+    (void)atomic_fetch_sub(&beside, count_beside(errand));
     handover_destroy(errand->files);
     errand->files = NULL;
 }
@@ -62,7 +78,7 @@ bool errand_prepare(const struct server *server, struct errand *errand, struct p
         return false;
     errand->files = handover_create();
     if (errand->files == NULL) {
-        (void)atomic_fetch_sub(&beside, (unsigned)errand->other_count);
+        (void)atomic_fetch_sub(&beside, count_beside(errand));
         return problem_no_memory(problem);
     }
     errand->files->is_of_errand = true;
@@ -71,7 +87,7 @@ bool errand_prepare(const struct server *server, struct errand *errand, struct p
         ok = problem_from_errno(problem, errno, "Opening the model");
     if (ok && errand->plan != NULL && !handover_add_input(errand->files, "plan", copy(errand->plan)))
         ok = problem_of_stored(problem, errno, "PLAN_DAMAGED", "the stored plan");
-    ok = ok && add_others(server, errand, problem) &&
+    ok = ok && add_others(server, errand, problem) && add_beside(server, errand, problem) &&
          handover_add_result(errand->files, "result", strdup(errand->output), problem);
     if (!ok)
         errand_close_files(errand);

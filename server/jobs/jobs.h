@@ -28,6 +28,13 @@ struct jobs;
 struct request;
 struct server;
 
+/* A file beside a model that an errand is about. */
+struct errand_file {
+    char name[65]; /* worker_name_beside() */
+    char blob[STORE_BLOB_SIZE];
+    int64_t bytes;
+};
+
 enum answer_form { ANSWER_JSON, ANSWER_TEXT, ANSWER_MODEL };
 
 /* Work that a request waits for. Owned by the request, untouched by it until `done`. */
@@ -47,6 +54,8 @@ struct errand {
     const char *plan;         /* path of the JSON of the plan that it is about; NULL: of none */
     const char (*others)[65]; /* ids of stored models beside it */
     size_t other_count;
+    const struct errand_file *beside; /* in which weights of these models and of its own lie */
+    size_t beside_count;
 
     /* The client's JSON, or NULL. Only a worker looks into it. */
     const char *body;

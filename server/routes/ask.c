@@ -21,11 +21,10 @@ struct asking {
     struct errand errand;
     char *model, *plan, *output, *body; /* paths, and a body that is not the request's */
     char id[65];                        /* of the model */
-    char (*others)[65];                 /* of models beside it */
-    size_t other_count;
-    struct beside beside; /* files beside the model */
-    const char *type;     /* of an answer that is a file */
-    bool of_plan;         /* that the request names */
+    struct ask_models models;           /* beside it */
+    struct beside beside;               /* files beside the model */
+    const char *type;                   /* of an answer that is a file */
+    bool of_plan;                       /* that the request names */
     struct model_row row;
 };
 
@@ -39,7 +38,8 @@ static void free_asking(void *state)
     free(asking->model);
     free(asking->plan);
     free(asking->output);
-    free(asking->others);
+    free(asking->models.ids);
+    free(asking->models.files);
     free(asking->body);
     free(asking);
 }
@@ -105,8 +105,8 @@ static bool is_gone(const struct request *request, const struct asking *asking)
 {
     struct store *store = request->server->store;
     bool is_gone = asking->row.name != NULL && store_find_model(store, NULL, asking->id) == STORE_NOT_FOUND;
-    for (size_t i = 0; !is_gone && i < asking->other_count; i++)
-        is_gone = store_find_model(store, NULL, asking->others[i]) == STORE_NOT_FOUND;
+    for (size_t i = 0; !is_gone && i < asking->models.count; i++)
+        is_gone = store_find_model(store, NULL, asking->models.ids[i]) == STORE_NOT_FOUND;
     return is_gone;
 }
 
@@ -175,8 +175,10 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
         .name = name,
         .is_upload = request->upload != NULL,
         .plan = asking->plan,
-        .others = (const char(*)[65])asking->others,
-        .other_count = asking->other_count,
+        .others = (const char(*)[65])asking->models.ids,
+        .other_count = asking->models.count,
+        .beside = asking->models.files,
+        .beside_count = asking->models.file_count,
         .body = asking->body != NULL ? asking->body : request->body.data,
         .body_size = asking->body != NULL ? strlen(asking->body) : request->body.size,
         .done = errand_done,
@@ -206,8 +208,8 @@ enum verdict ask_worker(struct request *request, const struct ask *ask)
 static enum verdict ask_stored(struct request *request, const struct ask *ask, struct asking *asking, const char *id)
 {
     enum store_found found = store_get_model(request->server->store, request_view(request), id, &asking->row);
-    for (size_t i = 0; found == STORE_DONE && i < asking->other_count; i++)
-        found = store_find_model(request->server->store, request_view(request), asking->others[i]);
+    for (size_t i = 0; found == STORE_DONE && i < asking->models.count; i++)
+        found = store_find_model(request->server->store, request_view(request), asking->models.ids[i]);
     if (found != STORE_DONE)
         return found == STORE_NOT_FOUND ? model_missing(request) : store_is_away(request);
     (void)snprintf(asking->id, sizeof asking->id, "%s", id);
@@ -221,17 +223,16 @@ enum verdict ask_about_model(struct request *request, const struct ask *ask)
     return asking != NULL ? ask_stored(request, ask, asking, request->id) : no_memory(request);
 }
 
-enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
-                              size_t count)
+enum verdict ask_about_models(struct request *request, const struct ask *ask, const struct ask_models *models)
 {
     struct asking *asking = new_asking(request);
     if (asking == NULL) {
-        free(ids);
+        free(models->ids);
+        free(models->files);
         return no_memory(request);
     }
-    asking->others = ids;
-    asking->other_count = count;
-    return ask_stored(request, ask, asking, original);
+    asking->models = *models;
+    return ask_stored(request, ask, asking, models->original);
 }
 
 enum verdict ask_for_file(struct request *request, const struct ask_file *file, char *body, struct beside *beside)

@@ -12,6 +12,7 @@
 #include "store/store.h"
 
 struct beside;
+struct errand_file;
 
 /* What a route asks; static. */
 struct ask {
@@ -31,10 +32,16 @@ enum verdict ask_worker(struct request *request, const struct ask *ask);
 enum verdict ask_about_model(struct request *request, const struct ask *ask);
 enum verdict ask_about_upload(struct request *request, const struct ask *ask, char *body);
 
-/* About the stored model `original` and the `count` others of these ids (from malloc; taken), which this request sees;
-   the request's body is what is asked. */
-enum verdict ask_about_models(struct request *request, const struct ask *ask, const char *original, char (*ids)[65],
-                              size_t count);
+/* About stored models, which this request sees; the request's body is what is asked. Ids and files are from malloc, and are
+   taken. */
+struct ask_models {
+    char original[65];
+    char (*ids)[65]; /* of the others */
+    size_t count;
+    struct errand_file *files; /* beside all of them, that the worker needs */
+    size_t file_count;
+};
+enum verdict ask_about_models(struct request *request, const struct ask *ask, const struct ask_models *models);
 
 /* A file that a worker makes of a plan that the request names. */
 struct ask_file {

@@ -57,6 +57,11 @@ static void add_model(struct held *held, const char *id)
     store_release_model(&row);
 }
 
+static void add_beside(struct held *held, const struct errand_file *file)
+{
+    held->files[held->count++].file = blobs_model(file->blob, (uint64_t)file->bytes);
+}
+
 static void hand_on(struct request *request, struct errand *errand, struct problem *problem)
 {
     if (problem->status == 0 && jobs_send(request->server->jobs, errand, problem))
@@ -96,7 +101,7 @@ static void begin(struct held *held)
 
 void held_send(struct request *request, struct errand *errand)
 {
-    const size_t count = errand->other_count;
+    const size_t count = errand->other_count + errand->beside_count;
     struct problem problem = {0};
     bool has_own = errand->model != NULL && !errand->is_upload;
     struct held *held = NULL;
@@ -111,8 +116,10 @@ void held_send(struct request *request, struct errand *errand)
     }
     if (has_own)
         add_model(held, errand->id);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < errand->other_count; i++)
         add_model(held, errand->others[i]);
+    for (size_t i = 0; i < errand->beside_count; i++)
+        add_beside(held, &errand->beside[i]);
     begin(held);
 }
 

@@ -12,8 +12,8 @@
 
 struct held; /* lives in request->held */
 
-/* Sends the errand to a worker, when the file of its model (errand->id, unless errand->is_upload) and those of the models
-   beside it are there. The request is suspended already; what goes wrong becomes the errand's problem, and the request
+/* Sends the errand to a worker, when the file of its model (errand->id, unless errand->is_upload), those of the models
+   beside it and what lies beside them are there. The request is suspended already; what goes wrong becomes the errand's problem, and the request
    goes on. */
 void held_send(struct request *request, struct errand *errand);
 

@@ -1,9 +1,11 @@
 /* The descriptors that came with a job: in the order of the names in its line. */
+#include <gnutls/crypto.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "util/text.h"
 #include "worker/internal.h"
 
 #define MESSAGE_FILES 253 /* SCM_MAX_FD: what one message can carry */
@@ -52,6 +54,20 @@ int work_file(const struct work *work, const char *name)
             return work->files.fds[i];
     }
     return -1;
+}
+
+bool worker_name_beside(const char *model, const char *location, char ret_name[65])
+{
+    unsigned char digest[32];
+    gnutls_hash_hd_t hash;
+    if (gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) != 0)
+        return false;
+    /* An id has no NUL, so no two pairs are the same bytes. */
+    const bool ok =
+        gnutls_hash(hash, model, strlen(model) + 1) == 0 && gnutls_hash(hash, location, strlen(location)) == 0;
+    gnutls_hash_deinit(hash, digest);
+    text_to_hex(digest, sizeof digest, ret_name);
+    return ok;
 }
 
 int work_take_file(struct work *work, const char *name)

@@ -81,7 +81,7 @@ static bool open_files(const char *folder, const char *line, struct job_files *r
 /* Gives them the numbers after 2, which stay open when the process is locked up. False with errno. */
 static bool line_up(struct job_files *files)
 {
-    const int first = STDERR_FILENO + 1, free_of_all = 2 * SPD_MAX_JOB_FILES;
+    const int first = STDERR_FILENO + 1, free_of_all = first + (int)files->count;
     bool ok = true;
     for (unsigned i = 0; ok && i < files->count; i++) {
         files->fds[i] = fcntl(files->fds[i], F_DUPFD_CLOEXEC, free_of_all);

@@ -20,8 +20,8 @@
  * take fifty times its size in memory.
  *
  * Files come as descriptors, in the order of "files", with bytes of zero before the line (jobs/handover.h is the other
- * side): "model"; "plan", the JSON of the plan that the job is about or follows; to verify, each model under its id; and
- * for writing "result", or of a plan each of its files. With "sync" model and result are flushed to the disk, which the
+ * side): "model"; "plan", the JSON of the plan that the job is about or follows; to verify, each model under its id and
+ * what lies beside models under worker_name_beside(); and for writing "result", or of a plan each of its files. With "sync" model and result are flushed to the disk, which the
  * daemon does again: it waits less then.
  *
  * The model file is mapped read-only; of a large one only the pages that describe the graph are touched. A worker ends
@@ -44,6 +44,10 @@ int worker_main(long parent, uint64_t memory);
    as a worker is. 0: done, 1: it failed with a problem, 2: there is no such job. Or the process dies as the worker
    did. */
 int worker_replay(const char *data, const char *job);
+
+/* files.c: the name, for a job, of the file beside a model in which weights of it lie: one for each model and location. False
+   without memory. */
+bool worker_name_beside(const char *model, const char *location, char ret_name[65]);
 
 /* ---- output.c ---- */
 

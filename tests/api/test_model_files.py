@@ -1,6 +1,7 @@
 """Files beside models, in which their weights lie: stored, counted, removed, and in what is made of plans."""
 
 import hashlib
+import json
 import os
 import random
 import subprocess
@@ -193,6 +194,106 @@ class Files(DaemonCase):
         self.assertEqual(self.blobs(inner), 0)
 
 
+class Verified(DaemonCase):
+    """Weights beside original and ranks, as the command finds them in a folder."""
+
+    options = ("--workers", "2")
+    send, place = Files.send, Files.place
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory(prefix="shardpland-ranks-")
+        cls.path, out = os.path.join(cls.folder.name, "model.onnx"), os.path.join(cls.folder.name, "out")
+        cls.manifest = os.path.join(out, "manifest.json")
+        for path, data in ((cls.path, layered(name="verified")), (os.path.join(cls.folder.name, "weights.bin"), weights(20))):
+            with open(path, "wb") as file:
+                file.write(data)
+        subprocess.run([PROGRAM, "plan", cls.path, "--devices", "2", "--device", CLUSTER["device"], "--strategy", "tensor", "--emit", out],
+                       check=True, capture_output=True)
+        cls.files = {name: read(os.path.join(out, name)) for name in os.listdir(out)}
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def command(self):
+        done = subprocess.run([PROGRAM, "verify", self.path, "--manifest", self.manifest, "--weights", "--json"], capture_output=True,
+                              check=False)
+        return json.loads(done.stdout)
+
+    def store_ranks(self):
+        """The ids of the models of the devices, without what lies beside them."""
+        return {name: self.store(data) for name, data in self.files.items() if name + ".data" in self.files}
+
+    def tearDown(self):
+        for model in self.ask("GET", "/v1/models").json["models"]:
+            self.ask("DELETE", f"/v1/models/{model['id']}", expect=204)
+        super().tearDown()
+
+    def verify(self, original, ranks, **more):
+        return self.ask("POST", "/v1/verify", {"original": original, "manifest": json.loads(self.files["manifest.json"]), "ranks": ranks,
+                                               "weights": True, **more}).json
+
+    def test_all_are_there(self):
+        original, ranks = self.store(read(self.path)), self.store_ranks()
+        self.assertEqual(len(ranks), 2)
+        self.assertEqual(self.verify(original, ranks)["verdict"], "undecided")
+        self.place(original, "weights.bin", weights(20))
+        for name, model in ranks.items():
+            self.assertEqual(self.verify(original, ranks)["verdict"], "undecided", name)
+            self.place(model, name + ".data", self.files[name + ".data"])
+        answer = self.verify(original, ranks)
+        self.assertEqual(answer["verdict"], "proved", answer)
+        self.assertEqual(answer, self.command())
+        text = self.ask("POST", "/v1/verify", {"original": original, "simulation": original, "weights": True}, Accept="text/plain").text
+        self.assertTrue(text.startswith("Proved: "), text)
+
+    def test_a_wrong_byte(self):
+        """In each file by itself."""
+        for wrong in ("weights.bin", "device-0.onnx.data", "device-1.onnx.data"):
+            with self.subTest(wrong):
+                original, ranks = self.store(read(self.path)), self.store_ranks()
+                beside = {(original, "weights.bin"): weights(20), **{(ranks[name], name + ".data"): self.files[name + ".data"] for name in ranks}}
+                path = os.path.join(self.folder.name, "" if wrong == "weights.bin" else "out", wrong)
+                for (model, location), data in beside.items():
+                    if location == wrong:
+                        right, data = data, data[:-5] + bytes([data[-5] ^ 0x40]) + data[-4:]
+                        with open(path, "wb") as file:
+                            file.write(data)
+                    self.place(model, location, data)
+                answer, local = self.verify(original, ranks), self.command()
+                with open(path, "wb") as file:
+                    file.write(right)
+                self.assertEqual((answer["verdict"], local["verdict"]), ("refuted", "refuted"))
+                self.assertEqual(answer, local)
+                self.tearDown()
+
+    def test_a_short_file_and_another_location(self):
+        original = self.store(read(self.path))
+        question = {"original": original, "simulation": original, "weights": True}
+        self.place(original, "weights", weights(20))
+        self.place(original, "weights.bin", weights(20)[:-4])
+        answer = self.ask("POST", "/v1/verify", question).json
+        self.assertEqual(answer["verdict"], "undecided")
+        self.assertIn("'weights.bin'", answer["failures"][0]["message"])
+
+    def test_too_many(self):
+        """The same bytes at 513 locations, of two models."""
+        model, other = self.store(read(self.path)), self.store(layered(name="other"))
+        for index in range(257):
+            for name in (model, other):
+                self.place(name, f"{index:03}", b"same")
+        answer = self.problem("POST", "/v1/verify", {"original": model, "ranks": [other], "weights": True}, 422, "TOO_MANY_FILES")
+        self.assertEqual((answer.json["limit"], answer.json["actual"] > 512), ("SPD_MAX_VERIFY_FILES", True))
+        self.assertEqual(self.ask("POST", "/v1/verify", {"original": model, "ranks": [other]}).json["verdict"], "proved")
+        for name in (model, other):
+            self.place(name, "weights.bin", weights(21))
+        self.ask("DELETE", f"/v1/models/{other}", expect=204)
+        self.assertEqual(self.ask("POST", "/v1/verify", {"original": model, "simulation": model, "weights": True}).json["verdict"], "proved")
+
+
 class Tenants(DaemonCase):
     @classmethod
     def setUpClass(cls):
@@ -231,3 +332,17 @@ class Tenants(DaemonCase):
         self.assertEqual(len(self.ask("GET", f"/v1/models/{name}/files").json["files"]), 1)
         self.ask("DELETE", f"/v1/models/{name}", expect=204)
         self.assertEqual(self.blobs(weights(9)), 0)
+
+    def test_nobody_compares_with_the_files_of_others(self):
+        model = layered(name="compared")
+        question = {"weights": True}
+        for tenant, verdict in (("a", "proved"), ("b", "undecided"), ("a", "proved")):
+            self.daemon.token = self.secrets[tenant]
+            name = self.store(model)
+            question["original"] = question["simulation"] = name
+            if verdict == "proved" and not self.ask("GET", f"/v1/models/{name}/files").json["files"]:
+                self.place(name, "weights.bin", weights(11))
+            self.assertEqual(self.ask("POST", "/v1/verify", question).json["verdict"], verdict, tenant)
+        for tenant in ("a", "b"):
+            self.daemon.token = self.secrets[tenant]
+            self.ask("DELETE", f"/v1/models/{name}", expect=204)
