@@ -131,6 +131,7 @@
 #define SPD_HEARD_MS              25u           /* a plan that another daemon queued is left to it so long, */
 #define SPD_HEARD_SPREAD_MS       100u          /* and up to so much longer, each daemon for a time of its own */
 #define SPD_MAX_HEARD             4096u         /* such plans; with more, the queue is looked at */
+#define SPD_MAX_UNENDED           4096u         /* reservations of files that the store could not be told to end */
 #define SPD_MAX_LOOKS             4096u         /* changes of plans that are looked at singly; with more, at all */
 
 /* Events. */

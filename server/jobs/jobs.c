@@ -42,6 +42,17 @@ static bool hear(struct jobs *jobs, const struct store_change *change)
     return ok;
 }
 
+void jobs_unreserve(struct jobs *jobs, const char *model, int64_t number)
+{
+    struct order *order = calloc(1, sizeof *order);
+    if (order == NULL)
+        return; /* swept after the end */
+    order->kind = ORDER_UNRESERVE;
+    order->number = number;
+    (void)snprintf(order->model, sizeof order->model, "%s", model);
+    ledger_order(jobs->ledger, order);
+}
+
 void jobs_look(struct jobs *jobs, const char *plan)
 {
     ledger_look(jobs->ledger, plan, false);

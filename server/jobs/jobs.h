@@ -99,6 +99,9 @@ void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, uns
 /* A plan changed in the store (store.h): what nobody wants any more is ended here, the folder of one that was deleted
    is removed, and who waits for it looks again. NULL: anything may have changed. */
 void jobs_changed(struct jobs *jobs, const struct store_change *change);
+/* Any thread: ends the reservation of a model's file when the store answers again, and removes files that are of no use
+   then. With SPD_MAX_UNENDED of them they are left to the sweep after this daemon's end. */
+void jobs_unreserve(struct jobs *jobs, const char *model, int64_t number);
 void jobs_look(struct jobs *jobs, const char *plan); /* any thread: it may have changed, for whoever watches it */
 
 /* Progress of a plan that runs here; false when it does not. */

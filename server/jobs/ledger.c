@@ -1,6 +1,7 @@
 #include "jobs/ledger.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,12 @@ static void unpop(struct queue *queue, struct order *order)
 void ledger_order(struct ledger *ledger, struct order *order)
 {
     struct order *dropped = NULL;
+    /* Progress that is queued here while the store is away would be old when it is back. */
+    const unsigned most = order->kind == ORDER_PROGRESS    ? SPD_MAX_WORKERS
+                          : order->kind == ORDER_UNRESERVE ? SPD_MAX_UNENDED
+                                                           : UINT_MAX;
     (void)pthread_mutex_lock(&ledger->mutex);
-    /* What is queued here while the store is away would be old when it is back. */
-    if (order->kind == ORDER_PROGRESS && ledger->queues[ORDER_PROGRESS].count >= SPD_MAX_WORKERS)
+    if (ledger->queues[order->kind].count >= most)
         dropped = order;
     else
         push(&ledger->queues[order->kind], order);
@@ -326,6 +330,14 @@ static bool tell_end(struct ledger *ledger, struct order *order)
     return true;
 }
 
+static bool unreserve(const struct ledger *ledger, const struct order *order)
+{
+    if (!store_unreserve(ledger->server->store, order->number))
+        return false;
+    blobs_tidy(ledger->server->blobs, order->model);
+    return true;
+}
+
 /* Here, where that may wait for a disk. */
 static void close_files(struct order *order)
 {
@@ -355,6 +367,8 @@ static bool work(struct ledger *ledger, struct order *order)
     case ORDER_PROGRESS:
         store_progress(ledger->server->store, order->plan, order->attempt, &order->progress);
         return true;
+    case ORDER_UNRESERVE:
+        return unreserve(ledger, order);
     default:
         return tidy(ledger, order);
     }
@@ -458,7 +472,7 @@ static void do_order(struct ledger *ledger, struct queue *queue)
     struct order *order = pop(queue);
     (void)pthread_mutex_unlock(&ledger->mutex);
     bool done = work(ledger, order);
-    bool answers = done && order->kind != ORDER_PROGRESS && order->kind != ORDER_TIDY;
+    const bool answers = done && order->kind <= ORDER_LOOK;
     if (done && !answers)
         order_release(order);
     (void)pthread_mutex_lock(&ledger->mutex);

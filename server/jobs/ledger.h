@@ -24,12 +24,14 @@ struct server;
 struct task;
 
 enum order_kind {
-    ORDER_CLAIM,    /* a plan of `tenant` when it `claims`: `found` and `row`, `name` of its model; STORE_ERROR is an
+    ORDER_CLAIM,     /* a plan of `tenant` when it `claims`: `found` and `row`, `name` of its model; STORE_ERROR is an
                        answer too. In any case the `tenants` that have queued plans then */
-    ORDER_END,      /* how an attempt ended: `changed`, never STORE_BROKEN */
-    ORDER_LOOK,     /* `found`, never STORE_ERROR, and `row` */
-    ORDER_PROGRESS, /* no answer; forgotten when the store refuses */
-    ORDER_TIDY,     /* no answer: removes the files of an attempt, when the store does not need them */
+    ORDER_END,       /* how an attempt ended: `changed`, never STORE_BROKEN */
+    ORDER_LOOK,      /* `found`, never STORE_ERROR, and `row` */
+    ORDER_PROGRESS,  /* no answer; forgotten when the store refuses */
+    ORDER_TIDY,      /* no answer: removes the files of an attempt, when the store does not need them */
+    ORDER_UNRESERVE, /* no answer: ends the reservation of a file and removes what is of no use then; forgotten when
+                        SPD_MAX_UNENDED wait */
     ORDER_KINDS,
 };
 
@@ -75,6 +77,10 @@ struct order {
     bool has_all;      /* no other tenant has queued plans */
 
     struct job_progress progress; /* ORDER_PROGRESS */
+
+    /* ORDER_UNRESERVE */
+    char model[65]; /* or the SHA-256 of a file beside one */
+    int64_t number;
 };
 
 /* NULL without memory. `answered` is called in the thread when there are answers. */

@@ -131,6 +131,8 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
                               .inspection = ingest->output};
     const bool ok = placing_add(&placing, &row, &quota, problem);
     ingest->existed = placing.existed;
+    if (placing.left > 0)
+        jobs_unreserve(server->jobs, row.id, placing.left);
     if (placing.was_moved)
         upload_keep(request->upload);
     if (ok && row.upload != NULL)

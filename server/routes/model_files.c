@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "http/respond.h"
 #include "http/upload.h"
+#include "jobs/jobs.h"
 #include "routes/reference.h"
 #include "routes/routes.h"
 #include "store/blobs.h"
@@ -117,8 +118,8 @@ static void place(struct placing *placing)
     placing->added = add_file(placing, sha256);
     if (placing->added == STORE_ADDED || placing->added == STORE_EXISTS)
         uploads_remove_file(server->uploads, placing->source);
-    else
-        store_unreserve(server->store, placing->row.number);
+    else if (!store_unreserve(server->store, placing->row.number))
+        jobs_unreserve(server->jobs, sha256, placing->row.number);
     blobs_tidy(server->blobs, sha256);
 }
 

@@ -80,16 +80,16 @@ struct store {
 };
 
 /* Tell whoever listens; no lock of the store may be held. NULL: anything may have changed. */
-static inline void store_tell_of(const struct store *store, const struct store_change *change)
+static inline void store_tell_of(const struct store *base, const struct store_change *change)
 {
-    if (store->changed != NULL)
-        store->changed(store->context, change);
+    if (base->changed != NULL)
+        base->changed(base->context, change);
 }
 
 /* What this daemon did; the tenant of a plan that waits, else NULL. */
-static inline void store_tell(const struct store *store, enum plan_change what, const char *plan, const char *tenant)
+static inline void store_tell(const struct store *base, enum plan_change what, const char *plan, const char *tenant)
 {
-    store_tell_of(store, &(struct store_change){.what = what, .plan = plan, .tenant = tenant, .is_own = true});
+    store_tell_of(base, &(struct store_change){.what = what, .plan = plan, .tenant = tenant, .is_own = true});
 }
 
 /* What all implementations begin with. */

@@ -46,8 +46,8 @@ bool placing_add(struct placing *placing, struct model_row *row, const struct st
         return false;
     const bool ok = add_files(placing, row, quota, &leaves, problem);
     /* Whether it was added may not be known: the store says it when it is asked for the files. */
-    if (!ok)
-        store_unreserve(placing->store, row->number);
+    if (!ok && !store_unreserve(placing->store, row->number))
+        placing->left = row->number;
     if (leaves)
         blobs_tidy(placing->blobs, row->id);
     return ok;

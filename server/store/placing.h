@@ -15,6 +15,7 @@ struct placing {
 
     bool was_moved; /* the upload is not where it was any more */
     bool existed;   /* the tenant had the model */
+    int64_t left;   /* a number that is of no use, and the store could not be told: for jobs_unreserve(); 0: none */
 };
 
 /* Adds the model: store_add_model() of a row whose number is taken here. False with a problem: nothing was added, as far as

@@ -69,10 +69,9 @@ bool store_reserve(struct store *store, const char *id, int64_t *ret_number, str
     CALL(bool, reserve, !result, away(problem), store, id, ret_number, problem);
 }
 
-void store_unreserve(struct store *store, int64_t number)
+bool store_unreserve(struct store *store, int64_t number)
 {
-    uint64_t start = server_now_us();
-    (void)counted(store, "unreserve", store->ops->unreserve(store, number), start);
+    CALL(bool, unreserve, !result, false, store, number);
 }
 
 enum store_found store_names(struct store *store, const char *id, int64_t number, enum store_file file)

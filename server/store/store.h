@@ -223,7 +223,7 @@ bool store_setting(struct store *store, const char *name, const char *proposed, 
  *                       remove the file, however long it slept in between
  */
 bool store_reserve(struct store *store, const char *id, int64_t *ret_number, struct problem *problem);
-void store_unreserve(struct store *store, int64_t number);
+bool store_unreserve(struct store *store, int64_t number); /* false: it must be tried again (jobs_unreserve()) */
 enum store_found store_names(struct store *store, const char *id, int64_t number, enum store_file file);
 
 /* Ends the reservations of daemons that do not live: see store_owner_lives(). */

@@ -203,6 +203,16 @@ static bool write_file(char *path)
     return ok;
 }
 
+static void end_reservation(struct daemon *daemon, const char *id, int64_t number)
+{
+    struct order *order = calloc(1, sizeof *order);
+    cr_assert_not_null(order);
+    order->kind = ORDER_UNRESERVE;
+    order->number = number;
+    (void)snprintf(order->model, sizeof order->model, "%s", id);
+    ledger_order(daemon->ledger, order);
+}
+
 static void store_a_model(struct daemon *daemon, const char *tenant)
 {
     char label[] = "";
@@ -217,6 +227,8 @@ static void store_a_model(struct daemon *daemon, const char *tenant)
     placing.inspection = inspection;
     if (files_make_temporary(data, daemon->server.owner, &problem) && write_file(upload) && write_file(inspection))
         (void)placing_add(&placing, &row, &(struct store_quota){0}, &problem);
+    if (placing.left > 0)
+        end_reservation(daemon, row.id, placing.left);
     (void)unlink(inspection);
     if (!placing.was_moved)
         (void)unlink(upload);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "server.h"
 #include "store/blobs.h"
 #include "store/folder.h"
+#include "store/internal.h"
 
 #define PATIENCE_SECONDS 60
 
@@ -296,4 +298,50 @@ Test(ledger, who_missed_something_looks_at_all_once)
     ledger_look(ledger, NULL, false);
     cr_expect(ledger_look_at_all(ledger));
     cr_expect_not(ledger_look_at_all(ledger));
+}
+
+/* ---- reservations ---- */
+
+static atomic_int refusals;
+static const struct store_ops *own_ops;
+
+/* The store's own answer after some refusals. */
+static bool unreserve_at_last(struct store *refusing, int64_t number)
+{
+    return atomic_fetch_sub(&refusals, 1) > 0 ? false : own_ops->unreserve(refusing, number);
+}
+
+Test(ledger, a_reservation_ends_when_the_store_answers_again)
+{
+    struct problem problem = {0};
+    int64_t number;
+    char blob[STORE_BLOB_SIZE];
+    struct order *order = calloc(1, sizeof *order);
+    cr_assert(order != NULL && store_reserve(store, model_b, &number, &problem));
+    store_blob_name(model_b, number, blob);
+    char *path = files_blob(data, blob);
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+    cr_assert(mkdir(folder, 0700) == 0 || errno == EEXIST);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cr_assert(fd >= 0 && close(fd) == 0);
+    blobs_tidy(server.blobs, model_b);
+    cr_expect_eq(access(path, F_OK), 0, "it is reserved");
+
+    own_ops = store->ops;
+    static struct store_ops refusing; /* also at the end */
+    refusing = *store->ops;
+    refusing.unreserve = unreserve_at_last;
+    atomic_store(&refusals, 2);
+    store->ops = &refusing;
+    order->kind = ORDER_UNRESERVE;
+    order->number = number;
+    memcpy(order->model, model_b, sizeof order->model);
+    ledger_order(ledger, order);
+    for (int i = 0; i < PATIENCE_SECONDS * 100 && access(path, F_OK) == 0; i++)
+        (void)usleep(10000);
+    cr_expect(access(path, F_OK) != 0 && errno == ENOENT);
+    cr_expect_eq(atomic_load(&refusals), -1, "it was tried three times");
+    cr_expect_eq(store_names(store, model_b, number, FILE_BLOB), STORE_NOT_FOUND);
+    free(folder);
+    free(path);
 }
