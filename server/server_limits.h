@@ -112,7 +112,7 @@
 #define SPD_MAX_CRASHES           2       /* workers that may die over one job before it fails */
 #define SPD_MAX_ATTEMPTS          20      /* starts of one job, restarts of the daemon included */
 #define SPD_MAX_VERIFY_FILES      512u    /* beside the models of one question, whose weights are compared */
-#define SPD_MAX_FILES_BESIDE      1024u /* models and files beside others (verify) that are open; more are answered 503 */
+#define SPD_MAX_FILES_BESIDE      1024u   /* of both, of all verify requests, that are open; more are answered 503 */
 #define SPD_MAX_WORKERS           64
 #define SPD_MAX_HELD              (2 * SPD_MAX_WORKERS) /* plans that run, or ended and the store does not know yet */
 #define SPD_DEFAULT_JOB_MEMORY    (2ull << 30)          /* bytes: the graph, its shapes and the search */
@@ -195,15 +195,14 @@
 #define SPD_S3_RENEW_RETRY_SECONDS 30            /* and so much later when that failed */
 
 /* Worker processes. */
-#define SPD_MAX_LINE_BYTES (1u << 20) /* one line of the worker protocol, either way */
-#define SPD_MAX_JOB_FILES                                                                                              \
-    1032u /* that a job is handed: a question about 512 models and the files beside them, and its answer */
-#define SPD_MAX_WORKER_LINE      (32u * 1024)   /* one that a worker sends: a problem is the longest */
-#define SPD_WORKER_RECYCLE_BYTES (48ull << 20)  /* a worker that stays larger than this after a job is replaced */
-#define SPD_MAX_WORKER_WORDS     (64u * 1024)   /* of what one writes to standard error over a job */
-#define SPD_MAX_CRASH_REPORTS    20u            /* kept in DATA/crashes; the oldest goes first */
-#define SPD_PROGRESS_INTERVAL_MS 100            /* between progress lines */
-#define SPD_WORKER_RESPAWN_MS    500            /* pause before a worker that died idle is replaced */
+#define SPD_MAX_LINE_BYTES       (1u << 20)    /* one line of the worker protocol, either way */
+#define SPD_MAX_JOB_FILES        1032u         /* that a job is handed: 512 models, files beside them, and its answer */
+#define SPD_MAX_WORKER_LINE      (32u * 1024)  /* one that a worker sends: a problem is the longest */
+#define SPD_WORKER_RECYCLE_BYTES (48ull << 20) /* a worker that stays larger than this after a job is replaced */
+#define SPD_MAX_WORKER_WORDS     (64u * 1024)  /* of what one writes to standard error over a job */
+#define SPD_MAX_CRASH_REPORTS    20u           /* kept in DATA/crashes; the oldest goes first */
+#define SPD_PROGRESS_INTERVAL_MS 100           /* between progress lines */
+#define SPD_WORKER_RESPAWN_MS    500           /* pause before a worker that died idle is replaced */
 #define SPD_ADDRESS_SPACE_SLACK  (256ull << 20) /* code, stacks and libraries on top of file and budget */
 #define SPD_MAX_RESULT_BYTES     (4ull << 30)   /* one file that a worker writes */
 #define SPD_MAX_TEXT_BYTES       (64u << 20)    /* an answer as text */

@@ -23,9 +23,9 @@
 #define HANDOVER_NAME_SIZE 65
 
 struct input {
-    char name
-        [HANDOVER_NAME_SIZE]; /* what the job calls it: "model", "plan", the id of a model beside it, or worker_name_beside() */
-    char *path;               /* owned; what is kept of a crash is linked to it */
+    /* What the job calls it: "model", "plan", the id of a model beside it, or worker_name_beside(). */
+    char name[HANDOVER_NAME_SIZE];
+    char *path; /* owned; what is kept of a crash is linked to it */
     int file;
 };
 

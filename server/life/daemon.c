@@ -295,8 +295,9 @@ static bool start_parts(struct daemon *daemon, struct problem *problem)
     if (!start_handles(daemon, problem))
         return false;
     server->connections = connections_create(&daemon->loop);
-    server->uploads = uploads_create(server);
-    server->jobs = server->connections != NULL && server->uploads != NULL ? jobs_create(server, &daemon->loop) : NULL;
+    if ((server->uploads = uploads_create(server, problem)) == NULL)
+        return false;
+    server->jobs = server->connections != NULL ? jobs_create(server, &daemon->loop) : NULL;
     if (server->jobs == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     atomic_store(&daemon->has_jobs, true);

@@ -8,8 +8,10 @@
 #include "http/respond.h"
 #include "http/upload.h"
 #include "routes/routes.h"
+#include "server.h"
 #include "store/files.h"
 #include "store/store.h"
+#include "uploads/uploads.h"
 #include "util/text.h"
 
 /* The body as JSON when it is short and sent as such; NULL when it is not. */
@@ -50,6 +52,8 @@ enum verdict reference_take_upload(struct request *request, const char *id, stru
     if (!ret_row->is_complete)
         return respond_error(request, 409, "UPLOAD_INCOMPLETE",
                              "The upload is not complete; HEAD of it says how far it has come.");
+    if (!uploads_are_here(request->server->uploads, ret_row->id, &problem))
+        return respond_problem(request, &problem);
     struct upload *upload =
         upload_adopt(request->server->config, request->server->owner, ret_row->id, ret_row->digest, &problem);
     if (upload == NULL)

@@ -5,7 +5,6 @@
  *   PATCH Upload-Offset: N, and bytes    appends them; what came before a connection broke stays
  *   HEAD                                 says in Upload-Offset how far it has come
  */
-#include <gnutls/crypto.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -31,6 +30,8 @@ static enum verdict upload_missing(struct request *request)
     return respond_error(request, 404, "UPLOAD_NOT_FOUND", "There is no upload with this id, or it expired.");
 }
 
+#define OFFSET_ELSEWHERE UINT64_MAX
+
 static void write_members(struct sp_json *json, const struct request *request, const struct upload_row *row,
                           uint64_t offset)
 {
@@ -39,7 +40,8 @@ static void write_members(struct sp_json *json, const struct request *request, c
     if (request_view(request) == NULL && row->tenant[0] != '\0')
         sp_json_member_string(json, "tenant", row->tenant);
     sp_json_member_int(json, "bytes", row->bytes);
-    sp_json_member_int(json, "offset", (int64_t)offset);
+    if (offset != OFFSET_ELSEWHERE)
+        sp_json_member_int(json, "offset", (int64_t)offset);
     sp_json_member_bool(json, "complete", row->is_complete);
     if (row->digest[0] != '\0')
         sp_json_member_string(json, "sha256", row->digest);
@@ -119,15 +121,13 @@ enum verdict uploads_create_finish(struct request *request)
 {
     struct problem problem = {0};
     struct upload_row row = {0};
-    unsigned char random[16];
     if (atomic_load(&request->server->draining))
         return respond_error(request, 503, "STOPPING", "The service is stopping; send the request again.");
     if (!folder_look(request->server->folder, &problem) || !read_announcement(request, &row, &problem) ||
         !check_size(request->server, &row, &problem))
         return respond_problem(request, &problem);
-    if (gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0)
+    if (!uploads_name(request->server->uploads, row.id))
         return respond_error(request, 500, "INTERNAL", "There are no random numbers.");
-    text_to_hex(random, sizeof random, row.id);
     memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
     if (!add(request, &row, &problem))
         return respond_problem(request, &problem);
@@ -137,12 +137,20 @@ enum verdict uploads_create_finish(struct request *request)
 
 /* ---- GET /v1/uploads ---- */
 
+static uint64_t offset_of(const struct uploads *uploads, const struct upload_row *row)
+{
+    struct problem problem = {0};
+    if (row->is_complete)
+        return (uint64_t)row->bytes;
+    return uploads_are_here(uploads, row->id, &problem) ? uploads_offset(uploads, row->id) : OFFSET_ELSEWHERE;
+}
+
 static void write_upload(void *context, const struct upload_row *row)
 {
     struct page *page = context;
     if (!page_item(page, row->seq, true))
         return;
-    write_members(&page->json, page->request, row, uploads_offset(page->request->server->uploads, row->id));
+    write_members(&page->json, page->request, row, offset_of(page->request->server->uploads, row));
     page_item_end(page);
 }
 
@@ -175,9 +183,13 @@ static enum verdict find(struct request *request, struct upload_row *row)
 enum verdict upload_get_finish(struct request *request)
 {
     struct upload_row row;
+    struct problem problem = {0};
     const enum verdict verdict = find(request, &row);
-    return verdict != VERDICT_GO_ON ? verdict
-                                    : send_upload(request, 200, &row, uploads_offset(request->server->uploads, row.id));
+    if (verdict != VERDICT_GO_ON)
+        return verdict;
+    if (!uploads_are_here(request->server->uploads, row.id, &problem))
+        return respond_problem(request, &problem);
+    return send_upload(request, 200, &row, uploads_offset(request->server->uploads, row.id));
 }
 
 enum verdict upload_delete_finish(struct request *request)
@@ -236,8 +248,9 @@ enum verdict upload_part_begin(struct request *request)
     const enum verdict verdict = find(request, &taking->row);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    if (!check_headers(request, &taking->row, &offset, &problem) || !folder_look(request->server->folder, &problem) ||
-        !request_charge(request, ACCOUNT_FILES, 1, &problem))
+    if (!check_headers(request, &taking->row, &offset, &problem) ||
+        !uploads_are_here(request->server->uploads, taking->row.id, &problem) ||
+        !folder_look(request->server->folder, &problem) || !request_charge(request, ACCOUNT_FILES, 1, &problem))
         return respond_problem(request, &problem);
     request->part =
         part_open(request->server->config->data, taking->row.id, (uint64_t)taking->row.bytes, offset, &have, &problem);

@@ -10,18 +10,47 @@
 #include "observe/log.h"
 #include "server.h"
 #include "server_limits.h"
+#include "store/blobs.h"
 #include "store/files.h"
+#include "store/identity.h"
 #include "store/store.h"
 #include "uploads/part.h"
 #include "util/text.h"
 
+#define FOLDER_DIGITS 8 /* of the name of a folder, at the end of an id */
+
 struct uploads {
     struct server *server;
+    char folder[IDENTITY_SIZE]; /* "": all daemons of the store have this folder */
     struct transfers *transfers;
     atomic_bool stop, is_expiring;
     uint64_t expire_ms; /* of the last look at what has expired; the main thread's */
     struct transfer expiry;
 };
+
+/* ---- where they are ---- */
+
+bool uploads_name(const struct uploads *uploads, char ret_id[STORE_ID_SIZE])
+{
+    unsigned char random[(STORE_ID_SIZE - 1) / 2];
+    if (gnutls_rnd(GNUTLS_RND_NONCE, random, sizeof random) != 0)
+        return false;
+    text_to_hex(random, sizeof random, ret_id);
+    if (uploads->folder[0] != '\0')
+        memcpy(ret_id + STORE_ID_SIZE - 1 - FOLDER_DIGITS, uploads->folder, FOLDER_DIGITS);
+    return true;
+}
+
+bool uploads_are_here(const struct uploads *uploads, const char *id, struct problem *problem)
+{
+    const char *folder = id + STORE_ID_SIZE - 1 - FOLDER_DIGITS;
+    if (uploads->folder[0] == '\0' || memcmp(folder, uploads->folder, FOLDER_DIGITS) == 0 ||
+        uploads_offset(uploads, id) > 0) /* it began before ids named folders */
+        return true;
+    return problem_set(problem, 409, "UPLOAD_ELSEWHERE",
+                       "What has come of this upload is in the folder of another daemon: send all requests about it to "
+                       "the daemon that it began with (a balancer does so with sticky sessions), or begin it anew.");
+}
 
 /* ---- files ---- */
 
@@ -145,14 +174,21 @@ void uploads_tick(struct uploads *uploads, uint64_t now_ms)
 
 /* ---- life ---- */
 
-struct uploads *uploads_create(struct server *server)
+struct uploads *uploads_create(struct server *server, struct problem *problem)
 {
     struct uploads *uploads = calloc(1, sizeof *uploads);
-    if (uploads == NULL)
+    if (uploads == NULL) {
+        (void)problem_no_memory(problem);
         return NULL;
+    }
     uploads->server = server;
+    if (blobs_are_remote(server->blobs) && !identity_name(server->config->data, uploads->folder, problem)) {
+        free(uploads);
+        return NULL;
+    }
     uploads->transfers = transfers_create(SPD_UPLOAD_THREADS);
     if (uploads->transfers == NULL) {
+        (void)problem_no_memory(problem);
         free(uploads);
         return NULL;
     }

@@ -109,6 +109,57 @@ class TwoFolders(unittest.TestCase):
             shutil.rmtree(path)
 
 
+class Uploads(TwoFolders):
+    """Parts lie in the folder of the daemon that an upload began with."""
+
+    def test_another_daemon_says_where_they_are(self):
+        data = model(77)
+        data = data if isinstance(data, bytes) else json.dumps(data).encode()
+        upload = self.ask(self.first, "POST", "/v1/uploads", {"bytes": len(data)}, 201).json["id"]
+        path = f"/v1/uploads/{upload}"
+        elsewhere = [("GET", path, None, {}), ("HEAD", path, None, {}), ("PATCH", path, data[:10], {"Upload_Offset": "0"}),
+                     ("POST", "/v1/models", {"upload": upload}, {})]
+
+        def refused(requests):
+            for method, target, body, headers in requests:
+                answer = self.ask(self.second, method, target, body, 409, **headers)
+                if method != "HEAD":
+                    self.assertEqual(answer.json["code"], "UPLOAD_ELSEWHERE")
+            self.assertFalse(os.path.exists(os.path.join(self.second.data, "uploads", upload)))
+
+        refused(elsewhere[:3])
+        self.ask(self.first, "PATCH", path, data[:10], Upload_Offset="0")
+        refused(elsewhere[:3])
+        self.assertEqual(self.ask(self.first, "GET", "/v1/uploads").json["uploads"][0]["offset"], 10)
+        self.assertNotIn("offset", self.ask(self.second, "GET", "/v1/uploads").json["uploads"][0])
+        self.first.stop()
+        self.first.start()
+        self.ask(self.first, "PATCH", path, data[10:], Upload_Offset="10")
+        refused(elsewhere)
+        self.assertEqual(self.ask(self.second, "GET", "/v1/uploads").json["uploads"][0]["offset"], len(data))
+        stored = self.ask(self.first, "POST", "/v1/models", {"upload": upload}, 201).json["id"]
+        self.assertEqual(self.ask(self.second, "GET", f"/v1/models/{stored}").json["bytes"], len(data))
+        self.ask(self.second, "GET", path, expect=404)
+
+    def test_any_daemon_gives_one_up(self):
+        upload = self.ask(self.first, "POST", "/v1/uploads", {"bytes": 100}, 201).json["id"]
+        self.ask(self.first, "PATCH", f"/v1/uploads/{upload}", b"x" * 50, Upload_Offset="0")
+        self.ask(self.second, "DELETE", f"/v1/uploads/{upload}", expect=204)
+        self.ask(self.first, "GET", f"/v1/uploads/{upload}", expect=404)
+        self.ask(self.first, "PATCH", f"/v1/uploads/{upload}", b"x" * 50, 404, Upload_Offset="50")
+
+    def test_weights_that_the_other_has_stored(self):
+        """Verified where there are no copies."""
+        import test_model_files
+        weights = test_model_files.weights(30)
+        stored = self.ask(self.first, "POST", "/v1/models", test_model_files.layered(name="far"), 201).json["id"]
+        upload = self.ask(self.first, "POST", "/v1/uploads", {"bytes": len(weights)}, 201).json["id"]
+        self.ask(self.first, "PATCH", f"/v1/uploads/{upload}", weights, Upload_Offset="0")
+        self.ask(self.first, "POST", f"/v1/models/{stored}/files", {"location": "weights.bin", "upload": upload}, 201)
+        answer = self.ask(self.second, "POST", "/v1/verify", {"original": stored, "simulation": stored, "weights": True}).json
+        self.assertEqual(answer["verdict"], "proved", answer)
+
+
 class Results(TwoFolders):
     def everything(self, daemon, plan):
         """All that can be had of a plan, by path."""
