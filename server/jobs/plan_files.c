@@ -121,7 +121,7 @@ static bool make_folder(const char *path)
 static bool name_result(const char *data, const struct plan_row *plan, struct result *result)
 {
     char *path = files_plan_file(data, plan->id, plan->attempts, result->name);
-    const bool ok = path != NULL && fsync(result->file) == 0 && rename(result->path, path) == 0;
+    const bool ok = path != NULL && fsync(result->file) == 0 && files_rename(result->path, path, result->file);
     const int error = path != NULL ? errno : ENOMEM;
     result->is_stored = ok;
     free(path);

@@ -338,6 +338,18 @@ bool files_sync_folder(const char *path)
     return ok;
 }
 
+bool files_rename(const char *path, const char *to, int file)
+{
+    struct stat mine, there;
+    if (rename(path, to) != 0 || fstat(file, &mine) != 0 || stat(to, &there) != 0)
+        return false;
+    if (mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        return true;
+    (void)unlink(to);
+    errno = ESTALE;
+    return false;
+}
+
 /* A worker has flushed them already, or says so. */
 static bool sync_file(const char *path)
 {

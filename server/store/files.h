@@ -71,6 +71,10 @@ void files_remove_folder(const char *path);
 /* Removes the plan's attempts before this one. */
 void files_remove_attempts(const char *data, const char *id, int64_t before);
 
+/* rename(2) of the file that `file` is open on. ESTALE when another one had its name, as where a copy of the data folder has
+   taken its place: nothing has the new name then. False with errno. */
+bool files_rename(const char *path, const char *to, int file);
+
 /* Makes the entries of a folder durable. False with errno. */
 bool files_sync_folder(const char *path);
 

@@ -251,20 +251,20 @@ class Away(FolderCase):
         self.check_back(running, queued)
 
     def test_another_folder_in_its_place(self):
-        """A copy, as after a volume was mounted from another disk: other files of the same names."""
-        workers = self.daemon.freeze()
-        plan = self.submit().json["id"]
+        """A copy, as after a volume was mounted from another disk: other files of the same names. What the stopped worker
+        has open is in the old one."""
+        workers, *plans = self.start_frozen()
         self.hide()
         self.check_away()
         shutil.copytree(self.daemon.data + ".aside", self.daemon.data + ".copy")
         os.rename(self.daemon.data + ".copy", self.daemon.data)
         self.addCleanup(shutil.rmtree, self.daemon.data + ".aside")
         self.daemon.thaw(workers)
-        self.check_back(plan)
+        self.check_back(*plans)
         self.assertTrue(self.said("another data folder is in the place of the old one"))
         self.daemon.stop()  # what is written was written into the new one
         self.daemon.start()
-        self.check_back(plan)
+        self.check_back(*plans)
 
     def test_another_folder_that_is_in_use(self):
         with Daemon(*self.options) as other:
