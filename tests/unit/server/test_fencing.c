@@ -1,18 +1,20 @@
 /*
  * Daemons that sleep, die and lose answers, in simulated time: the real ledger, placing and files, on a store in memory and
- * a real folder. A seed decides everything: who goes on after each call of the store and each change of the folder, who
- * sleeps there and how long, which calls fail, who dies.
+ * a real folder, or folders of their own and an object store in memory. A seed decides everything: who goes on after each call of the store and each change of the folder, who
+ * sleeps there and how long, which calls fail or are done though they failed, who dies.
  *
  *   always      what a row names is there; the results of a plan that succeeded are there; no plan ends twice
  *   at the end  another daemon, which comes when the two are gone, finishes what is left; every plan has ended once, and
  *               after its sweep no file is there that no row names
  *
- * 200 seeds, or 100,000 with SHARDPLAN_TEST_THOROUGH; SHARDPLAN_TEST_SEED=N runs that one alone.
+ * 200 seeds of each kind, or 100,000 with SHARDPLAN_TEST_THOROUGH; SHARDPLAN_TEST_SEED=N runs that one alone, and
+ * SHARDPLAN_TEST_SEEDS=N so many.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +28,23 @@
 #include "jobs/ledger.h"
 #include "observe/log.h"
 #include "server.h"
+#include "simulated_objects.h"
 #include "simulated_store.h"
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/objects/results.h"
 #include "store/placing.h"
 #include "uploads/beside.h"
 
 #define DAEMONS    2 /* that run at once */
-#define ROLES      4
+#define ROLES      5
 #define MOST_TURNS 60000
 
 struct daemon {
     int number;
+    struct config config;
+    char data[80];
     struct server server;
     struct ledger *ledger;
     struct fiber *roles[ROLES];
@@ -52,8 +58,9 @@ static struct config config;
 static struct simulated_world world;
 static struct daemon daemons[SIM_DAEMONS];
 static uint64_t seed, random_state, turns, all_turns;
-static bool is_closing, is_simulated;
-static int64_t away_until, damaged;
+static bool is_closing, is_simulated, has_objects;
+static int64_t away_until, objects_away_until, damaged;
+static atomic_bool never;
 
 /* ---- chance: splitmix64 ---- */
 
@@ -157,14 +164,52 @@ static bool after_call(void *context, int number)
     return false;
 }
 
+static bool before_request(void *context, int number)
+{
+    (void)context;
+    if (!fibers_inside())
+        return !daemons[number].is_dead;
+    fibers_yield();
+    return !daemons[number].is_dead && world.now_ms >= objects_away_until && (is_closing || !chance(15));
+}
+
+static bool comes_late(void *context)
+{
+    (void)context;
+    return chance(200);
+}
+
+static void objects_changed(void *context)
+{
+    (void)context;
+    check_now();
+}
+
 /* ---- what must be so ---- */
 
-static bool is_there(char *path)
+/* Where the others see it: in the folder, or in the object store. */
+static bool is_kept(char *path, const char *key)
 {
-    struct stat info;
-    const bool there = path != NULL && stat(path, &info) == 0;
+    const bool kept = has_objects ? objects_have(key) : path != NULL && access(path, F_OK) == 0;
     free(path);
-    return there;
+    return kept;
+}
+
+static bool has_blob(const char *name)
+{
+    return is_kept(files_blob(data, name), blobs_model(name, 1).key);
+}
+
+static bool has_inspection(const char *name)
+{
+    return is_kept(files_inspection(data, "", name), blobs_inspection(name, "").key);
+}
+
+static bool has_result(const char *plan, int64_t attempt)
+{
+    char key[128];
+    (void)snprintf(key, sizeof key, "plans/%s/%lld/plan.json", plan, (long long)attempt);
+    return is_kept(files_plan_file(data, plan, attempt, "plan.json"), key);
 }
 
 static void check_now(void)
@@ -176,18 +221,16 @@ static void check_now(void)
         if (!world.rows[i].is_there)
             continue;
         store_blob_name(sim_model, world.rows[i].blob, name);
-        cr_assert(world.rows[i].blob == damaged || is_there(files_blob(data, name)), "seed %llu: %s is gone",
-                  (unsigned long long)seed, name);
+        cr_assert(world.rows[i].blob == damaged || has_blob(name), "seed %llu: %s is gone", (unsigned long long)seed,
+                  name);
         store_blob_name(sim_model, world.rows[i].inspection, name);
-        cr_assert(is_there(files_inspection(data, "", name)), "seed %llu: the inspection %s is gone",
-                  (unsigned long long)seed, name);
+        cr_assert(has_inspection(name), "seed %llu: the inspection %s is gone", (unsigned long long)seed, name);
     }
     for (int i = 0; i < SIM_PLANS; i++) {
         const struct simulated_plan *plan = &world.plans[i];
         simulated_plan_id(i, id);
         cr_assert_leq(plan->ends, 1, "seed %llu: plan %d ended twice", (unsigned long long)seed, i);
-        cr_assert(!plan->has_result || plan->state != PLAN_SUCCEEDED ||
-                      is_there(files_plan_file(data, id, plan->attempts, "plan.json")),
+        cr_assert(!plan->has_result || plan->state != PLAN_SUCCEEDED || has_result(id, plan->attempts),
                   "seed %llu: the result of plan %d is gone", (unsigned long long)seed, i);
     }
 }
@@ -219,13 +262,14 @@ static void store_a_model(struct daemon *daemon, const char *tenant)
     struct problem problem = {0};
     struct model_row row = {.name = label, .bytes = 1};
     struct placing placing = {.store = daemon->server.store, .blobs = daemon->server.blobs};
-    char *upload = files_temporary(data, daemon->server.owner),
-         *inspection = files_temporary(data, daemon->server.owner);
+    char *upload = files_temporary(daemon->data, daemon->server.owner),
+         *inspection = files_temporary(daemon->data, daemon->server.owner);
     (void)snprintf(row.tenant, sizeof row.tenant, "%s", tenant);
     memcpy(row.id, sim_model, sizeof row.id);
     placing.upload = upload;
     placing.inspection = inspection;
-    if (files_make_temporary(data, daemon->server.owner, &problem) && write_file(upload) && write_file(inspection))
+    if (files_make_temporary(daemon->data, daemon->server.owner, &problem) && write_file(upload) &&
+        write_file(inspection))
         (void)placing_add(&placing, &row, &(struct store_quota){0}, &problem);
     if (placing.left > 0)
         end_reservation(daemon, row.id, placing.left);
@@ -256,12 +300,19 @@ static void client(void *context)
     daemon->at_work--;
 }
 
+static void sweep_all(const struct daemon *daemon)
+{
+    files_sweep(daemon->data, daemon->server.store, NULL);
+    (void)blobs_sweep(daemon->server.blobs, &never);
+    (void)results_sweep(daemon->server.blobs, daemon->server.store, &never);
+}
+
 static void sweeper(void *context)
 {
     const struct daemon *daemon = context;
     while (!goes_home(daemon)) {
         if (chance(100))
-            files_sweep(data, daemon->server.store, NULL);
+            sweep_all(daemon);
         fibers_yield();
     }
     daemons[daemon->number].at_work--;
@@ -282,18 +333,24 @@ static struct order *ask(struct daemon *daemon, struct order *order)
     return answer;
 }
 
-/* What a worker writes of an attempt; it may be too late. */
-static bool work_on(const struct order *order)
+/* What a worker writes of an attempt; it may be too late. Objects are sent by other threads than the ledger's. */
+static bool work_on(struct daemon *daemon, struct order *order)
 {
-    char *folder = files_plan_folder(data, order->plan);
-    char *attempt = files_attempt_folder(data, order->plan, order->attempt);
-    char *file = files_plan_file(data, order->plan, order->attempt, "plan.json");
-    const bool ok = (mkdir(folder, 0700) == 0 || errno == EEXIST) && (mkdir(attempt, 0700) == 0 || errno == EEXIST) &&
-                    write_file(file);
+    static const char *const names[] = {"annotated.splice", "plan.txt", "plan.sheet", "plan.json"};
+    struct problem problem = {0};
+    char *folder = files_plan_folder(daemon->data, order->plan);
+    char *attempt = files_attempt_folder(daemon->data, order->plan, order->attempt);
+    bool ok = (mkdir(folder, 0700) == 0 || errno == EEXIST) && (mkdir(attempt, 0700) == 0 || errno == EEXIST);
+    for (int i = has_objects ? 0 : 3; ok && i < 4; i++) {
+        char *file = files_plan_file(daemon->data, order->plan, order->attempt, names[i]);
+        ok = write_file(file);
+        free(file);
+    }
     free(folder);
     free(attempt);
-    free(file);
-    return ok;
+    order->is_stored = order->stored = has_objects;
+    return ok && (!has_objects || results_store(daemon->server.blobs, daemon->data, order->plan, order->attempt,
+                                                &order->files, &problem));
 }
 
 /* Claims a plan and brings it to an end of some kind; false when there was none. */
@@ -309,7 +366,7 @@ static bool do_a_plan(struct daemon *daemon)
         order_release(order);
         return false;
     }
-    const bool written = work_on(order);
+    const bool written = work_on(daemon, order);
     const uint64_t how = below(10);
     order->kind = ORDER_END;
     order->crashes = order->row.crashes;
@@ -332,6 +389,16 @@ static void worker(void *context)
     daemon->at_work--;
 }
 
+/* The threads that wait for the network. */
+static void mover(void *context)
+{
+    struct daemon *daemon = context;
+    while (!daemon->is_dead && daemon->at_work > 0) {
+        (void)objects_work(daemon->number);
+        fibers_yield();
+    }
+}
+
 static void keep_the_ledger(void *context)
 {
     struct daemon *daemon = context;
@@ -351,17 +418,24 @@ static void answered(void *context)
 
 static void start_daemon(int number)
 {
+    static const char *const endpoints[] = {"0", "1", "2"};
     struct daemon *daemon = &daemons[number];
     struct problem problem = {0};
     int lock = -1;
-    *daemon = (struct daemon){.number = number, .server = {.config = &config}, .at_work = ROLES - 1};
+    *daemon = (struct daemon){.number = number, .config = config, .at_work = ROLES - 2};
+    (void)snprintf(daemon->data, sizeof daemon->data, has_objects ? "%s/%d" : "%s", data, number);
+    cr_assert(mkdir(daemon->data, 0700) == 0 || errno == EEXIST);
+    daemon->config.data = daemon->data;
+    daemon->config.blobs = has_objects ? "s3://simulated" : "";
+    daemon->config.blobs_endpoint = endpoints[number];
+    daemon->server.config = &daemon->config;
     world.beat_at[number] = world.now_ms;
     (void)snprintf(daemon->server.owner, sizeof daemon->server.owner, "%d", number);
-    cr_assert(files_open(data, true, &lock, &problem), "%s", problem.detail);
-    daemon->server.folder = folder_create(data, daemon->server.owner, true, lock);
+    cr_assert(files_open(daemon->data, true, &lock, &problem), "%s", problem.detail);
+    daemon->server.folder = folder_create(daemon->data, daemon->server.owner, true, lock);
     daemon->server.store = simulated_store(&world, number);
-    cr_assert(files_make_temporary(data, daemon->server.owner, &problem), "%s", problem.detail);
-    cr_assert(blobs_open(&config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, &problem));
+    cr_assert(files_make_temporary(daemon->data, daemon->server.owner, &problem), "%s", problem.detail);
+    cr_assert(blobs_open(&daemon->config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, &problem));
     daemon->ledger = ledger_create(&daemon->server, answered, NULL);
     cr_assert(daemon->server.folder != NULL && daemon->server.store != NULL && daemon->ledger != NULL);
 }
@@ -370,6 +444,7 @@ static void end_daemon(struct daemon *daemon)
 {
     for (int i = 0; i < ROLES && daemon->roles[i] != NULL; i++)
         fiber_destroy(daemon->roles[i]);
+    daemon->is_dead = true; /* what its threads had to do fails */
     ledger_destroy(daemon->ledger);
     blobs_close(daemon->server.blobs);
     folder_destroy(daemon->server.folder);
@@ -387,6 +462,10 @@ static void let_happen(void)
         daemon->asleep_until = world.now_ms + (int64_t)below(chance(500) ? 400000 : 20000);
     if (chance(4))
         away_until = world.now_ms + (int64_t)below(3000);
+    if (chance(4))
+        objects_away_until = world.now_ms + (int64_t)below(3000);
+    if (chance(10))
+        objects_be_late();
     if (chance(1) && !daemons[0].is_dead && !daemons[1].is_dead)
         daemon->is_dead = true;
     if (damaged < 0 && chance(2) && world.rows[0].is_there) {
@@ -394,6 +473,7 @@ static void let_happen(void)
         store_blob_name(sim_model, world.rows[0].blob, name);
         char *path = files_blob(data, name);
         damaged = world.rows[0].blob;
+        objects_lose(blobs_model(name, 1).key);
         (void)unlink(path);
         free(path);
     }
@@ -420,7 +500,7 @@ static bool all_have_ended(void)
 
 static void run_daemons(void)
 {
-    static void (*const roles[ROLES])(void *context) = {client, sweeper, worker, keep_the_ledger};
+    static void (*const roles[ROLES])(void *context) = {client, sweeper, worker, keep_the_ledger, mover};
     const uint64_t close_at = 200 + below(800);
     for (int i = 0; i < DAEMONS * ROLES; i++)
         daemons[i / ROLES].roles[i % ROLES] = fiber_create(roles[i % ROLES], &daemons[i / ROLES]);
@@ -461,6 +541,24 @@ static int check_file(const char *path, const struct stat *info, int kind, struc
     return 0;
 }
 
+/* What no row names is left to nobody. */
+static void check_object(void *context, const char *key)
+{
+    const struct store *store = context;
+    struct files_name of;
+    char prefix[3] = "";
+    (void)snprintf(prefix, sizeof prefix, "%s", key + 6);
+    if (strncmp(key, "blobs/", 6) == 0)
+        cr_assert(files_read_blob_name(prefix, key + 9, &of) &&
+                      store_names((struct store *)(uintptr_t)store, of.id, of.number, of.file) == STORE_DONE,
+                  "seed %llu: the object %s is an orphan", (unsigned long long)seed, key);
+    else {
+        const struct simulated_plan *plan = &world.plans[strtol(key + 6, NULL, 10) % SIM_PLANS];
+        cr_assert(plan->has_result && strtol(key + 6 + STORE_ID_SIZE, NULL, 10) == plan->attempts,
+                  "seed %llu: the object %s is an orphan", (unsigned long long)seed, key);
+    }
+}
+
 static void check_end(void)
 {
     struct daemon *daemon = &daemons[SIM_DAEMONS - 1];
@@ -471,14 +569,21 @@ static void check_end(void)
         world.now_ms += 1;
     while (do_a_plan(daemon)) {
     }
-    files_sweep(data, daemon->server.store, NULL);
+    while (objects_work(daemon->number)) {
+    }
+    for (int i = 0; i < 16; i++)
+        objects_be_late();
+    sweep_all(daemon);
     check_now();
     for (int i = 0; i < SIM_PLANS; i++)
         cr_assert_eq(world.plans[i].ends, 1, "seed %llu: plan %d ended %d times", (unsigned long long)seed, i,
                      world.plans[i].ends);
     for (int i = 1; i < SIM_NUMBERS; i++)
         cr_assert_eq(world.reservations[i].number, 0, "seed %llu: a reservation is left", (unsigned long long)seed);
-    cr_assert_eq(nftw(data, check_file, 8, FTW_PHYS), 0);
+    if (has_objects)
+        objects_each(check_object, daemon->server.store);
+    else
+        cr_assert_eq(nftw(data, check_file, 8, FTW_PHYS), 0);
     end_daemon(daemon);
 }
 
@@ -491,12 +596,14 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static void run_seed(uint64_t number)
 {
+    static const struct objects_world objects = {before_request, after_call, comes_late, objects_changed, NULL};
     seed = number;
     random_state = number * 0x2545f4914f6cdd1du + 1;
     world = (struct simulated_world){.now_ms = 1000000, .before = before_call, .after = after_call};
     for (int i = 0; i < SIM_PLANS; i++)
         world.plans[i] = (struct simulated_plan){.is_there = true, .state = PLAN_QUEUED};
-    away_until = 0;
+    away_until = objects_away_until = 0;
+    objects_begin(&objects);
     damaged = -1;
     is_closing = false;
     is_simulated = true;
@@ -510,10 +617,11 @@ static void run_seed(uint64_t number)
     (void)nftw(data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-Test(fencing, nothing_is_lost_whoever_sleeps)
+static void run_seeds(const char *kind)
 {
-    const char *one = getenv("SHARDPLAN_TEST_SEED");
-    const uint64_t count = getenv("SHARDPLAN_TEST_THOROUGH") != NULL ? 100000 : 200;
+    const char *one = getenv("SHARDPLAN_TEST_SEED"), *seeds = getenv("SHARDPLAN_TEST_SEEDS");
+    const uint64_t usual = getenv("SHARDPLAN_TEST_THOROUGH") != NULL ? 100000 : 200;
+    const uint64_t count = seeds != NULL ? strtoull(seeds, NULL, 10) : usual;
     (void)snprintf(data, sizeof data, "%s/shardplan-fencing-XXXXXX",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     cr_assert_not_null(mkdtemp(data));
@@ -523,7 +631,18 @@ Test(fencing, nothing_is_lost_whoever_sleeps)
         run_seed(strtoull(one, NULL, 10));
     for (uint64_t i = 0; one == NULL && i < count; i++)
         run_seed(i);
-    (void)fprintf(stderr, "# fencing: %llu runs, %llu turns\n", (unsigned long long)(one != NULL ? 1 : count),
+    (void)fprintf(stderr, "# fencing, %s: %llu runs, %llu turns\n", kind, (unsigned long long)(one != NULL ? 1 : count),
                   (unsigned long long)all_turns);
     (void)rmdir(data);
+}
+
+Test(fencing, nothing_is_lost_whoever_sleeps)
+{
+    run_seeds("one folder");
+}
+
+Test(fencing, nothing_is_lost_of_objects)
+{
+    has_objects = true;
+    run_seeds("objects");
 }
