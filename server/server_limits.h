@@ -202,6 +202,9 @@
 #define SPD_MAX_WORKER_WORDS     (64u * 1024)  /* of what one writes to standard error over a job */
 #define SPD_MAX_CRASH_REPORTS    20u           /* kept in DATA/crashes; the oldest goes first */
 #define SPD_PROGRESS_INTERVAL_MS 100           /* between progress lines */
+#define SPD_KEPT_WORKERS         12u           /* idle ones beside those that may have a job (pool.h) */
+#define SPD_KEPT_BYTES           (24ull << 20) /* one of these that stays larger than this ends */
+#define SPD_KEPT_MS              60000         /* and when it was idle so long */
 #define SPD_WORKER_RESPAWN_MS    500           /* pause before a worker that died idle is replaced */
 #define SPD_ADDRESS_SPACE_SLACK  (256ull << 20) /* code, stacks and libraries on top of file and budget */
 #define SPD_MAX_RESULT_BYTES     (4ull << 30)   /* one file that a worker writes */

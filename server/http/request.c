@@ -4,12 +4,19 @@
 #include <string.h>
 #include <strings.h>
 
+#include "auth/auth.h"
 #include "http/respond.h"
+#include "server.h"
 #include "util/text.h"
 
 const char *request_view(const struct request *request)
 {
     return principal_view(&request->principal);
+}
+
+bool request_sees_all(const struct request *request)
+{
+    return request_view(request) == NULL && auth_is_on(request->server->auth);
 }
 
 const char *request_header(const struct request *request, const char *name)

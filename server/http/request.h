@@ -118,6 +118,8 @@ struct request {
 
 /* The tenant whose objects this request sees, for store.h: NULL sees all. */
 const char *request_view(const struct request *request);
+/* Whether that may be more than one tenant's: never where no credentials are asked for. */
+bool request_sees_all(const struct request *request);
 
 /* A header of the request, or NULL. */
 const char *request_header(const struct request *request, const char *name);

@@ -62,6 +62,17 @@ static char *errand_line(struct jobs *jobs, const struct errand *errand, unsigne
 
 /* ---- starting ---- */
 
+/* Whom the worker serves with it; NULL: nobody else may have that process before or afterwards. */
+static const char *served_by(const struct errand *errand)
+{
+    return errand->apart ? NULL : errand->tenant;
+}
+
+static const char *tenant_of(const struct task *task)
+{
+    return task->errand != NULL ? served_by(task->errand) : task->order->row.tenant;
+}
+
 static bool assign(struct worker *worker, struct task *task, const char *line)
 {
     const struct errand *errand = task->errand;
@@ -69,15 +80,19 @@ static bool assign(struct worker *worker, struct task *task, const char *line)
     int descriptors[SPD_MAX_JOB_FILES];
     assert(handover_count(files) <= SPD_MAX_JOB_FILES);
     handover_descriptors(files, descriptors);
-    const bool ok = pool_assign(worker, task,
-                                &(struct job_parcel){.line = line,
-                                                     .body = errand != NULL ? errand->body : NULL,
-                                                     .body_size = errand != NULL ? errand->body_size : 0,
-                                                     .files = descriptors,
-                                                     .file_count = handover_count(files)});
-    if (ok)
-        handover_given(files);
-    return ok;
+    struct job_parcel parcel = {
+        .tenant = tenant_of(task), .line = line, .files = descriptors, .file_count = handover_count(files)};
+    if (errand != NULL) {
+        parcel.body = errand->body;
+        parcel.body_size = errand->body_size;
+    }
+    if (!pool_assign(worker, task, &parcel))
+        return false;
+    handover_given(files);
+    task->worker = pool_number(worker);
+    if (errand != NULL)
+        task->errand->worker = task->worker;
+    return true;
 }
 
 /* Gives the task to a worker. False without memory. */
@@ -182,16 +197,20 @@ static bool claim(struct jobs *jobs, struct turn *turn)
 /* The plan that was claimed has its turn, unless its model or a worker is not there yet. */
 static void use_turn(struct jobs *jobs, struct task *task)
 {
-    struct worker *worker = pool_idle(jobs->pool);
     task->turn = jobs->claim_turn;
     jobs->claim_turn = (struct turn){0};
-    if (task->state != TASK_READY)
+    if (task->state != TASK_READY) {
         end_turn(jobs, &task->turn);
-    else if (jobs->stopping)
+        return;
+    }
+    if (jobs->stopping) {
         jobs_requeue_task(jobs, task, false);
-    else if (worker != NULL)
+        return;
+    }
+    struct worker *worker = pool_worker_for(jobs->pool, tenant_of(task));
+    if (worker != NULL) {
         start_plan(jobs, worker, task);
-    else {
+    } else {
         end_turn(jobs, &task->turn);
         if (!jobs_queue_plan(jobs, task))
             jobs_requeue_task(jobs, task, false);
@@ -256,6 +275,19 @@ void jobs_claimed(struct jobs *jobs, struct order *order)
 
 /* ---- whose turn it is ---- */
 
+/* The turn ends unused, and its work waits for another one. Its tenant is known to the schedule, so there is no need of memory. */
+static void wait_again(struct jobs *jobs, struct turn *turn)
+{
+    struct work *work = turn->work;
+    (void)pthread_mutex_lock(&jobs->mutex);
+    const uint64_t now_us = server_now_us();
+    const enum schedule_added added = schedule_add(jobs->schedule, turn_tenant(turn), work, true, now_us);
+    assert(added == SCHEDULE_ADDED);
+    (void)added;
+    schedule_end(jobs->schedule, turn, now_us);
+    (void)pthread_mutex_unlock(&jobs->mutex);
+}
+
 static bool next_turn(struct jobs *jobs, struct turn *ret_turn)
 {
     const bool claims = may_claim(jobs);
@@ -286,6 +318,27 @@ static void offer_heard(struct jobs *jobs)
         (void)uv_timer_start(&jobs->hearing, heard_enough, due - now, 0);
 }
 
+/* The work of this turn is given to a worker, which may be a new process. False when none can be started: the work waits again,
+   for the next time that somebody looks. */
+static bool use_worker(struct jobs *jobs, struct turn *turn)
+{
+    struct work *work = turn->work;
+    struct task *task = turn->class == WORK_PLAN ? work->owner : NULL;
+    struct errand *errand = task == NULL ? work->owner : NULL;
+    struct worker *worker = pool_worker_for(jobs->pool, task != NULL ? tenant_of(task) : served_by(errand));
+    if (worker == NULL) {
+        wait_again(jobs, turn);
+        return false;
+    }
+    if (task != NULL) {
+        task->turn = *turn;
+        start_plan(jobs, worker, task);
+    } else {
+        start_errand(jobs, worker, errand, *turn);
+    }
+    return true;
+}
+
 void jobs_dispatch(struct jobs *jobs)
 {
     struct turn turn = {0};
@@ -294,16 +347,8 @@ void jobs_dispatch(struct jobs *jobs)
         jobs->claim_ms = 0;
     while (!jobs->stopping && pool_idle_count(jobs->pool) > (jobs->claim_turn.account != NULL) &&
            next_turn(jobs, &turn)) {
-        if (turn.work == NULL) {
-            if (!claim(jobs, &turn))
-                return; /* it would be the same turn again */
-        } else if (turn.class == WORK_PLAN) {
-            struct task *task = turn.work->owner;
-            task->turn = turn;
-            start_plan(jobs, pool_idle(jobs->pool), task);
-        } else {
-            start_errand(jobs, pool_idle(jobs->pool), turn.work->owner, turn);
-        }
+        if (!(turn.work == NULL ? claim(jobs, &turn) : use_worker(jobs, &turn)))
+            return; /* it would be the same turn again */
     }
     turn = (struct turn){0};
     if (may_claim(jobs) && server_now_ms() >= jobs->claim_ms)

@@ -39,6 +39,7 @@ struct task {
     struct work work; /* of a plan that is TASK_READY */
     struct turn turn; /* that it has, while it runs */
 
+    uint64_t worker;  /* which has it, or had it (pool_number()) */
     unsigned seconds; /* its time */
     char *line;       /* what the worker was told */
     json_t *outcome;  /* what it said at last, while it is made to end: it still had files open */

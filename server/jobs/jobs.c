@@ -240,6 +240,7 @@ static void woken(uv_async_t *async)
     struct jobs *jobs = async->data;
     take_answers(jobs);
     jobs_take_moved(jobs);
+    pool_retire(jobs->pool);
     jobs_dispatch(jobs);
     update_stats(jobs);
 }

@@ -6,7 +6,8 @@
  * changed, and all talk with it is the ledger's (ledger.h). Errands (an inspection, a check, the conversion of a
  * sharding) belong to a request that is suspended meanwhile. Whose turn it is says the schedule (schedule.h), by tenant
  * and by what each has used. The pool has SPD_SPARE_WORKERS more than --workers: plans, long errands and short ones
- * have one each that the others leave to them, so an upload never waits for a long search.
+ * have one each that the others leave to them, so an upload never waits for a long search. A process serves one tenant
+ * (pool.h), and is charged to the tenant from the moment of its turn, with its start.
  *
  * A worker that dies over a job costs it one retry (SPD_MAX_CRASHES deaths fail it); one that dies before it took the
  * job costs nothing. A job over its time is failed at once, and its worker is replaced. A worker whose plan shall be
@@ -56,6 +57,7 @@ struct errand {
     size_t other_count;
     const struct errand_file *beside; /* in which weights of these models and of its own lie */
     size_t beside_count;
+    bool apart; /* it may read what other tenants have: its worker does nothing else (pool.h) */
 
     /* The client's JSON, or NULL. Only a worker looks into it. */
     const char *body;
@@ -69,6 +71,7 @@ struct errand {
     struct handover *files;
     int attempts, crashes;
     uint64_t queued_ms;
+    uint64_t worker; /* which had it last, for jobs_refuse() */
 };
 
 struct job_stats {
@@ -92,6 +95,9 @@ void jobs_destroy(struct jobs *jobs); /* when the loop has run dry and the store
 /* Opens the files of an errand, makes that of its result and queues it; the request must be suspended already. False with
    a problem when too many of the tenant's wait, or a file is not there. Waits for a disk. */
 bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem);
+
+/* What a worker made of an errand is not what it should be: the process gets no job any more. */
+void jobs_refuse(struct jobs *jobs, const struct errand *errand);
 
 /* Resumes the (suspended) request when the plan is finished, after `seconds`, or when the daemon stops. */
 void jobs_wait(struct jobs *jobs, struct request *request, const char *plan, unsigned seconds);

@@ -111,6 +111,11 @@ static bool is_plausible(const struct handover *handover, const char **ret_name)
     return is_splice_of(&results[SPLICE], (uint64_t)model.st_size);
 }
 
+bool plan_files_refused(const struct problem *problem)
+{
+    return strcmp(problem->code, "RESULT_DAMAGED") == 0;
+}
+
 /* ---- storing ---- */
 
 static bool make_folder(const char *path)

@@ -24,3 +24,6 @@ bool plan_files_add_inputs(const char *data, const struct plan_row *plan, const 
    the handover. */
 bool plan_files_store(const char *data, const struct plan_row *plan, struct handover *handover,
                       struct problem *problem);
+
+/* Whether the worker is to blame for that problem. */
+bool plan_files_refused(const struct problem *problem);

@@ -151,6 +151,8 @@ void jobs_ended(struct jobs *jobs, const struct order *order)
     if (task != NULL) {
         if (task->is_open && !order->requeue)
             tell_finished(jobs, task, order->state, outcome_of(order));
+        if (order->is_refused)
+            pool_refuse(jobs->pool, task->worker);
         unlink_task(jobs, task);
         events_leave(jobs->events, task->plan);
         jobs_free_task(task);

@@ -102,6 +102,12 @@ bool jobs_send(struct jobs *jobs, struct errand *errand, struct problem *problem
     return errand_prepare(jobs->server, errand, problem) && jobs_queue_errand(jobs, errand, false, problem);
 }
 
+void jobs_refuse(struct jobs *jobs, const struct errand *errand)
+{
+    pool_refuse(jobs->pool, errand->worker);
+    jobs_kick(jobs);
+}
+
 bool jobs_queue_plan(struct jobs *jobs, struct task *task)
 {
     task->work = (struct work){.class = WORK_PLAN, .owner = task};

@@ -95,8 +95,11 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     char digest[DERIVED_DIGEST_SIZE];
     const struct derived_of of = {
         .model = asking->id, .path = asking->output, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
-    if (!derived_open(request, &of, &stream, digest, &problem))
+    if (!derived_open(request, &of, &stream, digest, &problem)) {
+        if (strcmp(problem.code, of.damaged) == 0)
+            jobs_refuse(request->server->jobs, &asking->errand);
         return respond_problem(request, &problem);
+    }
     return respond_stream(request, 200, asking->type, &stream, digest);
 }
 
@@ -179,6 +182,7 @@ static enum verdict send_errand(struct request *request, const char *kind, enum 
         .other_count = asking->models.count,
         .beside = asking->models.files,
         .beside_count = asking->models.file_count,
+        .apart = model != NULL && request_sees_all(request),
         .body = asking->body != NULL ? asking->body : request->body.data,
         .body_size = asking->body != NULL ? strlen(asking->body) : request->body.size,
         .done = errand_done,

@@ -115,8 +115,10 @@ static enum verdict made(struct request *request)
     enum index_found found = INDEX_REFUSED;
     if (problem.status == 0 && identify(request, sliced, &of, &problem))
         found = indexes_open(slicing->indexes, &of, slicing->output, &sliced->index, &problem);
-    if (found == INDEX_MISSING)
+    if (found == INDEX_MISSING) {
+        jobs_refuse(request->server->jobs, &slicing->errand);
         (void)problem_set(&problem, 500, "PLAN_DAMAGED", "The stored plan and what is made of it do not fit together.");
+    }
     if (found != INDEX_OPEN)
         return refuse(request, sliced, &problem);
     publish(request, slicing);
@@ -161,6 +163,7 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         .id = sliced->row.model,
         .name = slicing->model_row.name,
         .sync = true,
+        .apart = request_sees_all(request),
         .plan = slicing->plan,
         .done = errand_done,
         .context = request,

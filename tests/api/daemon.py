@@ -239,12 +239,13 @@ class Daemon:
 
     def freeze(self):
         """Stops all workers, so that the next jobs stay in them; returns their ids."""
-        self.wait_for(lambda: self.metric("shardplan_workers") == self.metric("shardplan_workers_wanted"), "workers")
+        self.wait_for(lambda: self.metric("shardplan_workers") >= self.metric("shardplan_workers_wanted"), "workers")
 
         def idle():
             """One that still starts has not asked yet to die with the daemon; one that was ended is replaced."""
             workers = self.workers()
-            enough = len(workers) == self.metric("shardplan_workers_wanted") and self.metric("shardplan_workers_busy") == 0
+            enough = len(workers) == self.metric("shardplan_workers") >= self.metric("shardplan_workers_wanted")
+            enough = enough and self.metric("shardplan_workers_busy") == 0
             return workers if enough and all(state(pid) == "S" for pid in workers) else None
 
         def stay():

@@ -130,24 +130,31 @@ class Shares(Served):
             self.flood(name, f"/v1/models/{self.store(name)}/check", 30 if number == 0 else 3)
         self.daemon.wait_for(lambda: min(self.done.values()) > 0, "everybody's first answer")
         begin = dict(self.done)
-        # So many that a job more or less of one tenant makes no difference, however slow the daemon is.
-        self.daemon.wait_for(lambda: sum(self.done.values()) - sum(begin.values()) >= 40 * len(self.names), "many answers")
-        return {name: self.done[name] - begin[name] for name in self.names}
+        # What counts is the time at a worker, with what others on the machine take of it: a job that had to wait for a processor is
+        # made up for by its tenant's next turns, so the more answers, the closer are the shares. Unfair ones never are.
+        for answers in (40, 100, 200, 400):
+            self.daemon.wait_for(lambda: sum(self.done.values()) - sum(begin.values()) >= answers * len(self.names), "many answers",
+                                 4 * PATIENCE)  # pylint: disable=cell-var-from-loop
+            done = {name: self.done[name] - begin[name] for name in self.names}
+            if self.is_as_it_should_be(done):
+                break
+        print("# " + " ".join(map(str, done.values())), flush=True)
+        return done
 
-    def test_equal_ones(self):
+    def is_as_it_should_be(self, done):
+        return all(done[name] >= 0.8 * sum(done.values()) / len(done) for name in self.names[1:])
+
+    def test_shares(self):
         done = self.measure()
-        for name in self.names[1:]:
-            self.assertGreaterEqual(done[name], 0.8 * sum(done.values()) / len(done), done)
+        self.assertTrue(self.is_as_it_should_be(done), done)
 
 
 class Weights(Shares):
     options = ("--workers", "2", "--tenant-weights", "tenant-0=5 tenant-9=2")
 
-    def test_equal_ones(self):
-        done = self.measure()
+    def is_as_it_should_be(self, done):
         share = sum(done.values()) / (8 + 5 + 2)
-        self.assertAlmostEqual(done["tenant-0"] / share, 5, delta=1)
-        self.assertAlmostEqual(sum(done[name] for name in self.names[1:9]) / 8 / share, 1, delta=0.2)
+        return abs(done["tenant-0"] / share - 5) <= 1 and abs(sum(done[name] for name in self.names[1:9]) / 8 / share - 1) <= 0.2
 
 
 class Waiting(Served):

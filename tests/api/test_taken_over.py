@@ -107,6 +107,7 @@ class TakenOver(unittest.TestCase):
             self.assertEqual((exported.status, exported.json["code"]), (500, "RESULT_DAMAGED"), exported)
         self.assertGreaterEqual(self.said().count("huge yes"), 6)
         self.assertLess(peak.most - peak.before, FLAT)
+        self.daemon.wait_for(lambda: len(self.ends("recycled")) == 3, "the end of each worker whose result was refused")
         self.assertFalse(os.path.exists(sheet), "what is no sheet is not kept as one")
         self.assertEqual(os.listdir(os.path.join(self.daemon.data, "plans")), [done["id"]])
         folder, = os.listdir(os.path.join(self.daemon.data, "tmp"))
