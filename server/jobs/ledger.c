@@ -300,7 +300,8 @@ static void keep_result(const struct ledger *ledger, struct order *order)
     if (order->is_stored)
         return;
     order->has_result = false;
-    order->is_refused = plan_files_refused(&problem);
+    if (plan_files_refused(&problem) && order->refused != NULL)
+        order->refused(order);
     order->state = PLAN_FAILED;
     order->of_files = problem_is_of_files(&problem);
     order->error = problem_to_text(&problem);

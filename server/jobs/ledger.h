@@ -49,10 +49,11 @@ struct order {
     int64_t crashes;       /* so far */
     enum plan_state state;
     bool has_result;
-    bool is_refused; /* what the worker saved is no plan */
-    char *error;     /* owned, or NULL */
-    bool stored;     /* objects of the attempt may be there, though there is no result */
-    char *files;     /* owned, of the result (store/results.h), or NULL */
+    /* Called in the ledger's thread when what the worker saved is no plan, before the store is told; or NULL. */
+    void (*refused)(const struct order *order);
+    char *error; /* owned, or NULL */
+    bool stored; /* objects of the attempt may be there, though there is no result */
+    char *files; /* owned, of the result (store/results.h), or NULL */
     enum store_changed changed;
 
     bool is_deleted; /* ORDER_LOOK and ORDER_TIDY: there is no such plan any more; the store is not asked */

@@ -89,6 +89,13 @@ static void leave_schedule(struct jobs *jobs, struct task *task)
 
 /* ---- telling the store ---- */
 
+/* At once: its tenant may have another job for the worker. */
+static void refuse_worker(const struct order *order)
+{
+    const struct task *task = order->task;
+    pool_refuse(task->jobs->pool, task->worker);
+}
+
 /* The plan has no worker any more, and the order says how its attempt ends. */
 static void tell_end(struct jobs *jobs, struct task *task)
 {
@@ -99,6 +106,8 @@ static void tell_end(struct jobs *jobs, struct task *task)
     jobs_set_phase(jobs, task, "store");
     order->kind = ORDER_END;
     order->task = task;
+    order->refused = refuse_worker;
+    task->jobs = jobs;
     ledger_order(jobs->ledger, order);
 }
 
@@ -151,8 +160,6 @@ void jobs_ended(struct jobs *jobs, const struct order *order)
     if (task != NULL) {
         if (task->is_open && !order->requeue)
             tell_finished(jobs, task, order->state, outcome_of(order));
-        if (order->is_refused)
-            pool_refuse(jobs->pool, task->worker);
         unlink_task(jobs, task);
         events_leave(jobs->events, task->plan);
         jobs_free_task(task);

@@ -87,7 +87,8 @@ static void store(struct transfer *transfer)
     struct order *order = task->order;
     if (!order->is_stored)
         order->is_stored = plan_files_store(server->config->data, &order->row, order->handover, &task->problem);
-    order->is_refused = !order->is_stored && plan_files_refused(&task->problem);
+    if (!order->is_stored && plan_files_refused(&task->problem))
+        pool_refuse(task->jobs->pool, task->worker);
     if (order->is_stored)
         (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &task->order->files,
                             &task->problem);
