@@ -4,6 +4,7 @@ before it stands a proxy (tools/s3_proxy.py) that checks every signature and fai
 import glob
 import hashlib
 import http.server
+import json
 import os
 import threading
 import time
@@ -387,6 +388,29 @@ class Sts(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
 
+class Agent(http.server.BaseHTTPRequestHandler):
+    """What gives a pod its keys."""
+
+    asked = []
+    lives = 3600
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.asked.append((self.path, self.headers.get("Authorization")))
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lives))
+        ok = self.headers.get("Authorization") == "a-token"
+        answer = json.dumps({"AccessKeyId": s3.Server.key, "SecretAccessKey": s3.Server.secret, "Token": "session", "Expiration": ends,
+                             "AccountId": "1"} if ok else {"message": "no"}).encode()
+        if self.path == "/nothing":
+            answer = b'{"AccessKeyId": "x"}'
+        self.send_response(200 if ok else 401)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
 class Credentials(unittest.TestCase):
     def daemon(self, *options):
         return Daemon("--workers", "1", "--blobs", f"s3://{server.make_bucket()}", "--blobs-endpoint", proxy.endpoint, *options)
@@ -478,6 +502,36 @@ class Credentials(unittest.TestCase):
         daemon = self.daemon()
         os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"] = self.write(daemon, "token", "another\n")
         self.refuses(daemon, "BLOBS_CREDENTIALS", "InvalidIdentityToken")
+
+    def test_agent_of_the_node(self):
+        """As EKS Pod Identity has it."""
+        agent = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Agent)
+        threading.Thread(target=agent.serve_forever, daemon=True).start()
+        self.addCleanup(agent.server_close)
+        self.addCleanup(agent.shutdown)
+        self.addCleanup(Agent.asked.clear)
+        where = f"http://127.0.0.1:{agent.server_address[1]}"
+        daemon = self.daemon()
+        path = self.write(daemon, "token", "a-token\n")
+        self.environment(AWS_CONTAINER_CREDENTIALS_FULL_URI=where + "/v1/credentials", AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=path)
+        self.works(daemon)
+        self.assertEqual(Agent.asked, [("/v1/credentials", "a-token")])
+        Agent.lives = 200  # less than the time before its end at which a session is renewed
+        self.addCleanup(setattr, Agent, "lives", 3600)
+        daemon = self.daemon()
+        os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = self.write(daemon, "token", "a-token")
+        self.works(daemon)
+        self.assertGreater(len(Agent.asked), 3)
+        for target, token, what in ((where, "wrong", "answered 401"), (where, "two\nlines", "more than one line"), (where, "\n", "empty"),
+                                    (where + "/nothing", "a-token", "no keys of a session"),
+                                    ("http://example.org/", "a-token", "neither https"),
+                                    ("http://127.0.0.1:1@example.org/", "a-token", "neither https"),
+                                    ("http://127.0.0.1.example.org/", "a-token", "neither https"), ("file:///etc/passwd", "a-token", "neither https")):
+            with self.subTest(target=target, token=token):
+                daemon = self.daemon()
+                os.environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = target
+                os.environ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = self.write(daemon, "token", token)
+                self.refuses(daemon, "BLOBS_CREDENTIALS", what)
 
     def test_web_identity_whose_server_is_away_at_the_start(self):
         port = s3.free_port()

@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "observe/log.h"
+#include "store/s3/container.h"
 #include "store/s3/web_identity.h"
 #include "util/times.h"
 
 struct credentials {
     const char *file; /* "" */
     bool of_environment;
-    struct web_identity identity;
+    struct web_identity identity; /* without a role: */
+    struct container container;
     const atomic_bool *stop;
 
     pthread_mutex_t mutex; /* guards the rest, also over a renewal */
@@ -116,7 +118,9 @@ static bool renew(struct credentials *credentials, struct problem *problem)
     } else if (credentials->of_environment) {
         ok = read_environment(&keys, problem);
     } else {
-        ok = web_identity_assume(&credentials->identity, credentials->stop, &keys, &ends_at, problem);
+        ok = credentials->identity.role != NULL
+                 ? web_identity_assume(&credentials->identity, credentials->stop, &keys, &ends_at, problem)
+                 : container_ask(&credentials->container, credentials->stop, &keys, &ends_at, problem);
         renew_at = ends_at - SPD_S3_RENEW_SECONDS * 1000;
     }
     if (ok) {
@@ -164,18 +168,33 @@ void credentials_refused(struct credentials *credentials, const struct s3_keys *
 
 /* ---- life ---- */
 
+static bool choose_container(struct credentials *credentials, const char *url, struct problem *problem)
+{
+    credentials->container = (struct container){.url = url,
+                                                .token_file = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+                                                .token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")};
+    return container_is_allowed(url) ||
+           lacks(problem,
+                 "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this host, 169.254.170.2, "
+                 "169.254.170.23 or [fd00:ec2::23]");
+}
+
 /* Which source it is. Half of one counts as configured. */
 static bool choose(struct credentials *credentials, const char *region, struct problem *problem)
 {
-    const char *role = getenv("AWS_ROLE_ARN"), *token_file = getenv("AWS_WEB_IDENTITY_TOKEN_FILE");
+    const char *role = getenv("AWS_ROLE_ARN"), *token_file = getenv("AWS_WEB_IDENTITY_TOKEN_FILE"),
+               *agent = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     if (credentials->file[0] != '\0')
         return true;
     credentials->of_environment = getenv("AWS_ACCESS_KEY_ID") != NULL || getenv("AWS_SECRET_ACCESS_KEY") != NULL;
     if (credentials->of_environment)
         return true;
+    if (role == NULL && token_file == NULL && agent != NULL)
+        return choose_container(credentials, agent, problem);
     if (role == NULL && token_file == NULL)
         return lacks(problem, "there are none; give --blobs-credentials-file, AWS_ACCESS_KEY_ID and "
-                              "AWS_SECRET_ACCESS_KEY, or AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE");
+                              "AWS_SECRET_ACCESS_KEY, AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE, or "
+                              "AWS_CONTAINER_CREDENTIALS_FULL_URI");
     if (role == NULL || token_file == NULL)
         return lacks(problem, "AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE go together");
     credentials->identity = (struct web_identity){.role = role, .token_file = token_file, .region = region};

@@ -11,6 +11,8 @@
  *   3. a web identity (IAM roles for service accounts): AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE, whose token is
  *      changed for keys at STS (AWS_ENDPOINT_URL_STS, else https://sts.REGION.amazonaws.com/). Renewed
  *      SPD_S3_RENEW_SECONDS before they end.
+ *   4. an agent of the node (EKS Pod Identity, ECS): AWS_CONTAINER_CREDENTIALS_FULL_URI (container.h), renewed as those of
+ *      a web identity are.
  *
  * A source that is configured and fails is an error: another one, perhaps with other rights, never takes its place.
  * Secrets are in no message and in no line of the log. Any thread may call; one renews for all.

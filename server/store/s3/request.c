@@ -146,6 +146,8 @@ static void set_common(CURL *curl, const struct s3_request *request, struct tran
         (void)curl_easy_setopt(curl, CURLOPT_USERNAME, request->keys->id);
         (void)curl_easy_setopt(curl, CURLOPT_PASSWORD, request->keys->secret);
     }
+    if (request->is_near)
+        (void)curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 }
 
 static void set_body(CURL *curl, const struct s3_request *request, struct transfer *transfer)

@@ -37,6 +37,7 @@ struct s3_request {
     int file;         /* a descriptor, from which `size` bytes at `offset` are the body; -1: there is no body */
     uint64_t offset, size;
     bool is_slow; /* the server works long before it answers */
+    bool is_near; /* it is on this host or link: no proxy is asked */
 
     /* Gets the body of an answer 200 or 206; NULL: that is collected as the text of others is. False ends it. */
     bool (*take)(void *context, int status, const void *bytes, size_t size);

@@ -29,25 +29,35 @@ static void append_encoded(struct sp_buf *buf, const char *text, size_t size)
     }
 }
 
+bool web_identity_token(const char *path, char *ret_token, size_t size, struct problem *problem)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: %s: %s.", path,
+                           strerrordesc_np(errno));
+    size_t used = fread(ret_token, 1, size, file);
+    (void)fclose(file);
+    const bool fits = used < size;
+    while (fits && used > 0 && strchr("\n\r ", ret_token[used - 1]) != NULL)
+        used--;
+    if (!fits || used == 0 || memchr(ret_token, '\0', used) != NULL)
+        return refused(problem, "the file of a token is empty or too long");
+    ret_token[used] = '\0';
+    return true;
+}
+
 static bool write_body(const struct web_identity *identity, struct sp_buf *body, struct problem *problem)
 {
     char token[SPD_MAX_S3_TOKEN];
-    FILE *file = fopen(identity->token_file, "re");
-    if (file == NULL)
-        return problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: %s: %s.",
-                           identity->token_file, strerrordesc_np(errno));
-    size_t size = fread(token, 1, sizeof token, file);
-    (void)fclose(file);
-    bool fits = size < sizeof token;
-    while (fits && size > 0 && (token[size - 1] == '\n' || token[size - 1] == '\r' || token[size - 1] == ' '))
-        size--;
+    if (!web_identity_token(identity->token_file, token, sizeof token, problem)) {
+        explicit_bzero(token, sizeof token);
+        return false;
+    }
     sp_buf_text(body, "Action=AssumeRoleWithWebIdentity&RoleArn=");
     append_encoded(body, identity->role, strlen(identity->role));
     sp_buf_text(body, "&RoleSessionName=shardpland&Version=2011-06-15&WebIdentityToken=");
-    append_encoded(body, token, fits ? size : 0);
+    append_encoded(body, token, strlen(token));
     explicit_bzero(token, sizeof token);
-    if (!fits || size == 0)
-        return refused(problem, "the file of the web identity's token is empty or too long");
     return !sp_buf_failed(body) || problem_no_memory(problem);
 }
 

@@ -9,6 +9,10 @@ struct web_identity {
     const char *region;
 };
 
+/* The token that a file has, without the end of its line. False with a problem: there is no such file, it is empty or too
+   long. The caller wipes the token. */
+bool web_identity_token(const char *path, char *ret_token, size_t size, struct problem *problem);
+
 /* *ret_ends_at is in milliseconds since 1970. Waits for the network, at most as request.h says. False with a problem,
    BLOBS_UNAVAILABLE where STS does not answer. */
 bool web_identity_assume(const struct web_identity *identity, const atomic_bool *stop, struct s3_keys *ret_keys,
