@@ -1,6 +1,6 @@
 /*
- * Tables as RFC 4180 has them: a header, CRLF, quotes where a cell needs them. Each table is a format of its own: their
- * columns differ. A cell of which nothing is known is empty.
+ * Tables as RFC 4180 has them: a header, CRLF, quotes where a cell needs them; no cell has a line break. Each table is a
+ * format of its own: their columns differ. A cell of which nothing is known is empty.
  *
  * Devices are numbered as in the annotated model; csv-devices says which ones of the cluster they are.
  */
@@ -9,25 +9,35 @@
 #include <string.h>
 
 #include "base/sorted.h"
+#include "base/utf8.h"
 #include "export/internal.h"
 #include "partition/communications.h"
 
 /* ---- cells ----------------------------------------------------------------------------------------------------- */
 
+/* A name out of a model. Controls are shown escaped, so that none breaks a row or turns text round; spreadsheets take what begins
+   as a formula for one, also in quotes, unless an apostrophe is before it. */
 static void write_text_cell(struct sp_export *out, const char *text)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        sp_export_text(out, text);
-        return;
+    const bool has_quotes = strpbrk(text, ",\"") != NULL;
+    const char *from = text;
+    sp_export_text(out, has_quotes ? "\"" : "");
+    sp_export_text(out, *text != '\0' && strchr("=+-@", *text) != NULL ? "'" : "");
+    for (const char *c = text; *c != '\0';) {
+        uint32_t point;
+        const size_t taken = sp_utf8_control(c, strnlen(c, 4), &point);
+        if (taken > 0 && point != SP_NO_CHARACTER) {
+            sp_export_bytes(out, from, (size_t)(c - from));
+            sp_export_printf(out, "\\u%04x", point);
+            c += taken;
+            from = c;
+        } else if (*c++ == '"') {
+            sp_export_bytes(out, from, (size_t)(c - from));
+            from = c - 1; /* once more */
+        }
     }
-    sp_export_text(out, "\"");
-    for (const char *quote = strchr(text, '"'); quote != NULL; quote = strchr(text, '"')) {
-        sp_export_bytes(out, text, (size_t)(quote - text) + 1);
-        sp_export_text(out, "\"");
-        text = quote + 1;
-    }
-    sp_export_text(out, text);
-    sp_export_text(out, "\"");
+    sp_export_text(out, from);
+    sp_export_text(out, has_quotes ? "\"" : "");
 }
 
 static void next_text(struct sp_export *out, const char *text)

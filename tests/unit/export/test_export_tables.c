@@ -156,6 +156,36 @@ static const char *const odd_names =
     "1:11 8{2:17} 26{1'a' 2:2} 7{ 2'g' 1{1'x' 2'y' 3'a, \"b\"' 4'Relu' 10{1'a' 3:1 2{1'y' 2:-1 3{1:-1 2:0 2:1}}}}"
     " 11{1'x' 2{1{1:1 2{1{1:8}}}}} 12{1'y' 2{1{1:1 2{1{1:8}}}}} }";
 
+/* The same with names that would break a row, turn text round, or be a formula. */
+static const char *const hostile_names =
+    "1:11 8{2:17} 26{1'a' 2:2} 7{ 2'g' 1{1'x' 2'@y' 3'=a\r\n\x1b\xe2\x80\xae\xc2\x85, \"b\"\xc3\xa4' 4'Relu' 10{1'a' "
+    "3:1 2{1'@y' 2:-1 3{1:-1 2:0 2:1}}}}"
+    " 11{1'x' 2{1{1:1 2{1{1:8}}}}} 12{1'@y' 2{1{1:1 2{1{1:8}}}}} }";
+
+Test(export_tables, csv_of_hostile_names)
+{
+    struct sp_buf file = onnx_encode(hostile_names);
+    struct sp_subject *subject = subject_of(&file);
+    struct exported csv = export_of(subject, "csv");
+    const char *text = csv.bytes.data;
+    struct row header, row;
+    cr_assert(next_row(&text, &header));
+    cr_assert(next_row(&text, &row));
+    cr_expect_str_eq(cell(&header, &row, "node"), "'=a\\u000d\\u000a\\u001b\\u202e\\u0085, \"b\"\xc3\xa4");
+    cr_expect_not(next_row(&text, &row));
+    exported_release(&csv);
+    csv = export_of(subject, "csv-tensors");
+    text = csv.bytes.data;
+    cr_assert(next_row(&text, &header));
+    cr_assert(next_row(&text, &row));
+    cr_expect_str_eq(cell(&header, &row, "tensor"), "x");
+    cr_assert(next_row(&text, &row));
+    cr_expect_str_eq(cell(&header, &row, "tensor"), "'@y");
+    exported_release(&csv);
+    sp_subject_destroy(subject);
+    sp_buf_release(&file);
+}
+
 Test(export_tables, csv_of_annotations_alone)
 {
     struct sp_buf file = onnx_encode(odd_names);
