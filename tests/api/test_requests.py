@@ -1,6 +1,7 @@
 """What a request may say besides its question: conditions, priorities, filters, keys, and that it is only to be checked."""
 
 import glob
+import hashlib
 import json
 import os
 import re
@@ -621,3 +622,40 @@ class Quotas(DaemonCase):
             self.assertEqual(answers[2].json["code"], "QUEUE_FULL")
             self.assertGreater(int(answers[2].headers["Retry-After"]), 0)
             daemon.thaw()
+
+
+class HalfClosed(DaemonCase):
+    """A client that says that it will send no more before it has its answer (SHUT_WR) is taken for gone where a worker makes that."""
+
+    def send(self, method, path, kind, body):
+        """What comes back, when the connection has been closed."""
+        with socket.create_connection(("127.0.0.1", self.daemon.port), timeout=PATIENCE) as connection:
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nPrefer: wait=30\r\n"
+                               f"Cache-Control: no-cache\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile("rb") as answer:
+                return answer.read()
+
+    def ends(self, route):
+        self.daemon.wait_for(lambda: self.daemon.metric(f'shardplan_http_requests_in_flight{{method="POST",route="{route}"}}') == 0,
+                             "the end of the request")
+
+    def test_models(self):
+        """Stored and answered, or neither."""
+        data = model(411)
+        sent = self.send("POST", "/v1/models", "application/octet-stream", data)
+        self.ends("/v1/models")
+        stored = self.daemon.get(f"/v1/models/{hashlib.sha256(data).hexdigest()}").status
+        self.assertIn((sent[:12], stored), [(b"", 404), (b"HTTP/1.1 201", 200)])
+        folder, = os.listdir(os.path.join(self.daemon.data, "tmp"))
+        self.daemon.wait_for(lambda: not os.listdir(os.path.join(self.daemon.data, "tmp", folder)), "the end of its files")
+
+    def test_plans(self):
+        """What was accepted is planned, whether or not somebody hears of it."""
+        body = json.dumps({"model": self.store(model(412)), "cluster": CLUSTER}).encode()
+        sent = self.send("POST", "/v1/plans", "application/json", body)
+        self.assertIn(sent[:10], (b"", b"HTTP/1.1 2"))
+        self.ends("/v1/plans")
+        plan, = self.daemon.get("/v1/plans").json["plans"][:1]
+        self.assertEqual(plan["model"], json.loads(body)["model"])
+        self.assertEqual(self.daemon.finished(plan["id"])["state"], "succeeded")
