@@ -1,4 +1,4 @@
-"""Turns api/openapi.yaml into a C source with the same contract as JSON.
+"""Turns api/openapi.yaml and the types of api/types into a C source: the contract as JSON, and the schemas of api/schema.
 
 Reads the subset of YAML that the contract is written in: block mappings and sequences, plain and single-quoted
 scalars, flow sequences of plain scalars, {}, and folded text (>-). Anything else is an error, not a guess.
@@ -24,7 +24,7 @@ class Source:
 
 
 def fail(number, message):
-    raise SystemExit(f"openapi.yaml:{number}: {message}")
+    raise SystemExit(f"line {number}: {message}")
 
 
 def scalar(text, number):
@@ -108,20 +108,82 @@ def block(source, indent):
 def load(path):
     with open(path, encoding="utf-8") as file:
         source = Source(file.read())
-    document = block(source, 0)
+    try:
+        document = block(source, 0)
+    except SystemExit as error:
+        raise SystemExit(f"{path}: {error}") from error
     if source.at != len(source.lines):
         fail(source.peek()[0], "unexpected indentation")
     return document
 
 
+# The types that stand alone, too, as schemas that anybody can hold a file to: api/schema/NAME.schema.json.
+SCHEMAS = {
+    "cluster": "Cluster", "constraints": "Constraints", "cost-graph": "CostGraph", "device": "Device", "manifest": "Manifest",
+    "operators": "OperatorsFile", "plan": "PlanDocument", "profile": "Profile", "workload": "Workload",
+}
+PREFIX = "#/components/schemas/"
+
+
+def contract(path, types):
+    """The contract with its types, which files by family describe."""
+    document, known = load(path), {}
+    for family in types:
+        for name, schema in load(family).items():
+            if name in known:
+                raise SystemExit(f"{family}: {name} is described twice")
+            known[name] = schema
+    document["components"]["schemas"] = dict(sorted(known.items()))
+    return document
+
+
+def refer(node, found):
+    """The same with references among $defs; their names are added to `found`."""
+    if isinstance(node, list):
+        return [refer(item, found) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: refer(item, found) for key, item in node.items()}
+    if isinstance(node.get("$ref"), str):
+        name = node["$ref"].removeprefix(PREFIX)
+        found.add(name)
+        made["$ref"] = "#/$defs/" + name
+    return made
+
+
+def schema_of(document, name):
+    """One type as a document of JSON Schema that needs no other."""
+    types, root = document["components"]["schemas"], SCHEMAS[name]
+    made, waiting = {}, {root}
+    while waiting:
+        at = waiting.pop()
+        found = set()
+        made[at] = refer(types[at], found)
+        waiting |= found - set(made)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"/v1/schemas/{name}.schema.json",
+            **made.pop(root), "$defs": dict(sorted(made.items()))}
+
+
+def write_text(out, name, document):
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
+    out.write(f"{name} =\n")
+    for start in range(0, len(text), 100):
+        piece = text[start : start + 100].replace("\\", "\\\\").replace('"', '\\"')
+        out.write(f'    "{piece}"\n')
+    out.write("    ;\n")
+
+
 def main():
-    text = json.dumps(load(sys.argv[1]), separators=(",", ":"), ensure_ascii=True)
+    document = contract(sys.argv[1], sys.argv[3:])
     with open(sys.argv[2], "w", encoding="ascii") as out:
-        out.write('#include "routes/openapi.h"\n\nconst char openapi_json[] =\n')
-        for start in range(0, len(text), 100):
-            piece = text[start : start + 100].replace("\\", "\\\\").replace('"', '\\"')
-            out.write(f'    "{piece}"\n')
-        out.write("    ;\n")
+        out.write('#include "routes/openapi.h"\n\n#include <stddef.h>\n\n')
+        write_text(out, "const char openapi_json[]", document)
+        for name in SCHEMAS:
+            write_text(out, f"static const char {name.replace('-', '_')}_json[]", schema_of(document, name))
+        out.write("\nconst struct openapi_schema openapi_schemas[] = {\n")
+        for name in SCHEMAS:
+            out.write(f'    {{"{name}.schema.json", {name.replace("-", "_")}_json}},\n')
+        out.write("    {NULL, NULL},\n};\n")
 
 
 if __name__ == "__main__":

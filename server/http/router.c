@@ -13,6 +13,7 @@ const struct route routes[] = {
     {"GET", "/metrics", BODY_IGNORED, NULL, metrics_finish, SCOPE_ADMIN, NULL, "Prometheus text"},
     {"GET", "/version", BODY_IGNORED, NULL, version_finish, 0, NULL, "version of the service and of ONNX"},
     {"GET", "/openapi.json", BODY_IGNORED, NULL, openapi_finish, 0, NULL, "the contract, OpenAPI 3.1"},
+    {"GET", "/v1/schemas/{file}", BODY_IGNORED, NULL, schema_finish, 0, NULL, "a type of the contract as JSON Schema"},
     {"GET", "/v1/devices", BODY_IGNORED, NULL, devices_finish, SCOPE_READ, "name", "the device catalog"},
     {"GET", "/v1/operators", BODY_IGNORED, NULL, operators_finish, SCOPE_READ, "name",
      "the operators and their sharding rules"},

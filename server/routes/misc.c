@@ -96,6 +96,20 @@ enum verdict openapi_finish(struct request *request)
     return respond_fixed(request, "application/json", &buf);
 }
 
+enum verdict schema_finish(struct request *request)
+{
+    const struct openapi_schema *schema = openapi_schemas;
+    struct sp_buf buf;
+    while (schema->name != NULL && strcmp(schema->name, request->item) != 0)
+        schema++;
+    if (schema->name == NULL)
+        return respond_error(request, 404, "SCHEMA_NOT_FOUND",
+                             "There is no schema '%s'; the contract at /openapi.json lists them.", request->item);
+    sp_buf_init(&buf, SIZE_MAX);
+    sp_buf_text(&buf, schema->json);
+    return respond_fixed(request, "application/schema+json", &buf);
+}
+
 enum verdict devices_finish(struct request *request)
 {
     return respond_table(request, request_parameter(request, "name"), sp_devices_text, sp_devices_json);

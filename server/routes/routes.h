@@ -9,6 +9,7 @@ enum verdict readyz_finish(struct request *request);
 enum verdict metrics_finish(struct request *request);
 enum verdict version_finish(struct request *request);
 enum verdict openapi_finish(struct request *request);
+enum verdict schema_finish(struct request *request);
 enum verdict devices_finish(struct request *request);
 
 /* dashboard.c */

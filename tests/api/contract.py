@@ -9,7 +9,9 @@ import re
 GENERAL = {400, 401, 403, 404, 405, 406, 408, 413, 414, 421, 431, 500, 501, 503}
 KNOWN = {
     "type", "required", "properties", "items", "enum", "pattern", "$ref", "additionalProperties", "format", "minimum",
-    "maxLength", "default", "description", "$schema", "$id", "title", "oneOf", "example",
+    "maxLength", "default", "description", "$schema", "$id", "$defs", "title", "oneOf", "anyOf", "example", "minItems", "maxItems",
+    "minLength", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minProperties", "maxProperties", "propertyNames",
+    "patternProperties",
 }
 # Headers that an answer has only where the contract says so.
 TOLD = (
@@ -21,6 +23,8 @@ NEEDED = {
     201: ["Location"], 202: ["Location"], 206: ["Content-Range", "ETag"], 304: ["ETag"], 401: ["WWW-Authenticate"],
     405: ["Allow"], 429: ["Retry-After"], 503: ["Retry-After"],
 }
+# What a plan says is not yet described to the last member; all other types are, and have no others.
+OPEN = ["PlanDocument", "PlanOverview"]
 PROBLEMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../api/problems.md")
 with open(PROBLEMS, encoding="utf-8") as file:
     CODES = set(re.findall(r"^\| `([A-Z0-9_]+)` \|", file.read(), re.MULTILINE))
@@ -38,9 +42,21 @@ class Contract:
         self.document = document
         self.paths = [
             (re.compile("^" + re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)) + "$"), path, item)
-            for path, item in document["paths"].items()
+            for path, item in document.get("paths", {}).items()
         ]
         self.seen = set()
+        self.types = document.get("components", {}).get("schemas", {})
+        self.open = {id(self.types[name]) for name in self.within(OPEN)}
+
+    def within(self, names):
+        """The types of these names and all that they refer to."""
+        found, waiting = set(), set(names) & set(self.types)
+        while waiting:
+            name = waiting.pop()
+            found.add(name)
+            text = json.dumps(self.types[name])
+            waiting |= set(re.findall(r'"#/components/schemas/(\w+)"', text)) - found
+        return found
 
     def resolve(self, node):
         while isinstance(node, dict) and "$ref" in node:
@@ -49,6 +65,11 @@ class Contract:
                 target = target[part]
             node = target
         return node
+
+    @staticmethod
+    def hold(value, schema, where):
+        """Raises AssertionError when the value is not as a file of api/schema says, which stands in place of a contract."""
+        Contract(schema).validate(value, schema, where)
 
     def routes(self):
         methods = ("get", "post", "put", "delete", "patch")
@@ -167,6 +188,8 @@ class Contract:
                 raise AssertionError(f"{where}: {json.dumps(value)[:80]} is no {schema['type']}")
         if "oneOf" in schema:
             self.validate_one(value, schema["oneOf"], where)
+        if "anyOf" in schema and not any(self.fits(value, item, where) for item in schema["anyOf"]):
+            raise AssertionError(f"{where}: {json.dumps(value)[:80]} fits none of the schemas")
         if "enum" in schema and value not in schema["enum"]:
             raise AssertionError(f"{where}: {value!r} is not one of {schema['enum']}")
         if "pattern" in schema and not re.search(schema["pattern"], value):
@@ -178,11 +201,22 @@ class Contract:
             for name, item in value.items():
                 if name in schema.get("properties", {}):
                     self.validate(item, schema["properties"][name], f"{where}/{name}")
-                elif schema.get("additionalProperties") is False:
+                elif isinstance(schema.get("additionalProperties"), dict):
+                    self.validate(item, schema["additionalProperties"], f"{where}/{name}")
+                elif schema.get("additionalProperties") is False or (
+                        self.types and "properties" in schema and "additionalProperties" not in schema and
+                        id(schema) not in self.open):
                     raise AssertionError(f"{where}: {name} is not in the contract")
         if isinstance(value, list) and "items" in schema:
             for index, item in enumerate(value):
                 self.validate(item, schema["items"], f"{where}/{index}")
+
+    def fits(self, value, schema, where):
+        try:
+            self.validate(value, schema, where)
+        except AssertionError:
+            return False
+        return True
 
     def validate_one(self, value, schemas, where):
         wrong = []

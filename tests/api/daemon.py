@@ -320,7 +320,7 @@ class Daemon:
             connection.close()
         if check:
             self.contract.check(method, path, answer)
-        if answer.status < 300 and b'"stages"' in answer.body:
+        if answer.status < 300 and b'"stages"' in answer.body and path != "/openapi.json":
             self.count_again(answer)
         return answer
 

@@ -51,7 +51,7 @@ ABOUT_ALL = {("GET", "/v1/models"), ("GET", "/v1/plans"), ("GET", "/v1/summary")
              ("GET", "/v1/uploads"), ("POST", "/v1/uploads"),
              ("POST", "/v1/replan"), ("POST", "/v1/verify")}
 ABOUT_NONE = {
-    ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"),
+    ("GET", "/"), ("GET", "/assets/{file}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/version"), ("GET", "/openapi.json"), ("GET", "/v1/schemas/{file}"),
     ("GET", "/v1/devices"), ("GET", "/v1/operators"), ("POST", "/v1/check"), ("POST", "/v1/convert"), ("POST", "/v1/reshard"),
 }
 QUERY = "/v1/plans?devices=2&device=a100-sxm4-80gb"

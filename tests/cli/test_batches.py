@@ -170,7 +170,7 @@ class Batches(test_cli.Case):
         phases = [{"name": "open", "batch": "best", "share": 0.5}, {"name": "four", "dims": {"rows": 4}, "share": 0.5}]
         plan = self.plan(model, cluster, {"phases": phases, "limits": {"request_seconds": 0.01}})
         with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
-            Contract({"paths": {}}).validate(plan, json.load(file), "plan")
+            Contract.hold(plan, json.load(file), "plan")
         opened, four = plan["service"]["phases"]
         self.assertEqual(opened["dims"], {"rows": opened["batch"]})
         self.assertNotIn("batch", four)

@@ -39,7 +39,7 @@ class Simulate(test_cli.Case):
             asked = self.file("workload.json", json.dumps(workload).encode())
             self.plans[name] = self.done("plan", model, "--cluster", cluster, "--workload", asked, "--json").stdout
             with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
-                Contract({"paths": {}}).validate(json.loads(self.plans[name]), json.load(file), "plan")
+                Contract.hold(json.loads(self.plans[name]), json.load(file), "plan")
         return self.file(name + "-plan.json", self.plans[name])
 
     def times(self):

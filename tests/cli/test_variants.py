@@ -23,7 +23,7 @@ DEVICE = {"name": "small", "memory_bytes": 1e9, "memory_bandwidth": 1e11, "link_
 
 def valid(plan):
     with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
-        Contract({"paths": {}}).validate(plan, json.load(file), "plan")
+        Contract.hold(plan, json.load(file), "plan")
     return plan
 
 

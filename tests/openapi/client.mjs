@@ -4,15 +4,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { OpenAPIClientAxios } from "openapi-client-axios";
+import { contract } from "./contract.mjs";
 
 const top = new URL("../../", import.meta.url).pathname;
 const program = process.env.SHARDPLAND ?? join(top, "build/sanitized/server/shardpland");
-const yaml = createRequire(createRequire(import.meta.url).resolve("@redocly/openapi-core"))("js-yaml");
 const original = readFileSync(join(top, "tests/data/resnet50.onnx"));
 const sha256 = createHash("sha256").update(original).digest("hex");
 const binary = { "Content-Type": "application/octet-stream" };
@@ -104,7 +103,13 @@ const question = { model: sha256, cluster: { device: "a100-sxm4-80gb", count: 4 
 const key = { headers: { "Idempotency-Key": "a-key-of-this-test" } };
 
 await test("the served contract is the file", () => {
-    assert.deepEqual(definition, yaml.load(readFileSync(join(top, "api/openapi.yaml"), "utf8")));
+    assert.deepEqual(definition, contract);
+});
+await test("the served schemas are the files", async () => {
+    for (const name of readdirSync(join(top, "api/schema"))) {
+        const schema = JSON.parse(readFileSync(join(top, "api/schema", name), "utf8"));
+        assert.deepEqual(await (await fetch(server + schema.$id)).json(), schema);
+    }
 });
 await test("upload", async () => {
     assert.equal((await call("storeModel", { name: "resnet50.onnx" }, original, { headers: binary }, 201)).data.id, sha256);
@@ -160,7 +165,7 @@ await test("every operation that only reads", async () => {
     for (const { operationId, path, parameters } of reading) {
         const given = {}, id = path.includes("/models/") ? sha256 : path.includes("/uploads/") ? upload : plan;
         for (const parameter of (parameters ?? []).filter(({ required }) => required))
-            given[parameter.name] = parameter.name === "file" ? file
+            given[parameter.name] = parameter.name === "file" ? parameter.schema.enum?.[0] ?? file
                 : parameter.name === "id" ? id
                 : parameter.schema.enum?.[0] ?? parameter.schema.default ?? parameter.schema.minimum;
         // No weights lie beside this model.

@@ -1,13 +1,15 @@
 /* The contract, held to a linter and to what this project asks of it besides. TAP; status 1 when something is wrong.
    The ruleset: all of Redocly's "recommended-strict", where warnings are errors, and the rules below. */
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createConfig, lint } from "@redocly/openapi-core";
+import { contract } from "./contract.mjs";
 
-// The linter's own reader of YAML.
-const yaml = createRequire(createRequire(import.meta.url).resolve("@redocly/openapi-core"))("js-yaml");
-const path = new URL("../../api/openapi.yaml", import.meta.url).pathname;
-const contract = yaml.load(readFileSync(path, "utf8"));
+const folder = mkdtempSync(join(tmpdir(), "shardplan-contract-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const path = join(folder, "openapi.json");
+writeFileSync(path, JSON.stringify(contract));
 const methods = ["get", "post", "put", "patch", "delete"];
 let failed = 0;
 
@@ -33,6 +35,7 @@ const config = await createConfig({
         "operation-singular-tag": "error",
         "operation-tag-defined": "error",
         "parameter-description": "error",
+        "no-unused-components": "off", // schemas.py says which types nothing refers to
         "path-http-verbs-order": "off",
         "paths-kebab-case": "error",
     },
