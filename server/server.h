@@ -33,6 +33,7 @@ struct server {
     struct store *store;
     struct blobs *blobs;
     struct uploads *uploads;
+    struct stored *stored;
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

@@ -162,11 +162,15 @@
 #define SPD_SWEEP_MS           3600000u     /* between sweeps of a shared data folder */
 #define SPD_SWEEP_RETRY_MS     30000u       /* until the next one when the object store did not answer */
 
+/* What is stored is checked. */
+#define SPD_CHECK_WHOLE_BYTES  (16u << 20) /* a model up to this size is read whole before a worker gets it */
+#define SPD_DEFAULT_QUARANTINE (1ull << 30)
+
 /* The object store. */
 #define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */
 #define SPD_MAX_OBJECT_KEY         191u          /* below the prefix */
 #define SPD_MAX_RESULT_LIST        1024u         /* what a row says of the files of its plan */
-#define SPD_BLOB_THREADS           8u            /* that wait for it */
+#define SPD_BLOB_THREADS           8u            /* that wait for it, or read models whole */
 #define SPD_BLOB_LOOK_MS           5000u         /* between looks whether it answers */
 #define SPD_FETCH_RETRY_MS         5000u         /* between attempts to get the model of a plan */
 #define SPD_MAX_S3_KEY             128u          /* an access key id, and a secret */

@@ -32,6 +32,8 @@ struct config {
     const char *blobs_endpoint, *blobs_region, *blobs_credentials_file; /* "" or what s3.h says */
     uint64_t blob_cache_bytes;                                          /* of copies of models; 0: no limit */
 
+    uint64_t quarantine_bytes; /* of files that were found wrong and are kept */
+
     unsigned lease_seconds; /* a daemon that is silent so long loses its plans to another one */
 
     /* Work. */

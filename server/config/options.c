@@ -53,6 +53,8 @@ const struct option config_options[CONFIG_OPTIONS] = {
      "aws_access_key_id and aws_secret_access_key; else AWS_.. variables", NULL},
     {"blob-cache-bytes", OPTION_BYTES, MEMBER(blob_cache_bytes), 0, INT64_MAX, SPD_DEFAULT_BLOB_CACHE, NULL, "BYTES",
      "of the copies of models, when they are in an object store; 0: no limit", NULL},
+    {"quarantine-bytes", OPTION_BYTES, MEMBER(quarantine_bytes), 0, INT64_MAX, SPD_DEFAULT_QUARANTINE, NULL, "BYTES",
+     "of files that were found damaged and are kept in --data/quarantine", NULL},
     {"lease-seconds", OPTION_SECONDS, MEMBER(lease_seconds), LEAST_LEASE, MAX_LEASE, SPD_DEFAULT_LEASE_SECONDS, NULL,
      "TIME", "a daemon that is silent so long loses its plans to another one", NULL},
     {"max-store", OPTION_BYTES, MEMBER(max_store), 0, INT64_MAX, 0, NULL, "BYTES",

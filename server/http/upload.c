@@ -12,6 +12,7 @@
 #include "server_limits.h"
 #include "store/blobs.h"
 #include "store/files.h"
+#include "store/integrity/sums.h"
 #include "store/objects/stage.h"
 #include "util/text.h"
 
@@ -19,6 +20,7 @@ struct upload {
     char *path;
     int fd;
     gnutls_hash_hd_t hash;
+    struct sums *sums;
     uint64_t size, max_bytes, flushed;
     struct staging *staging;
     struct staging_limits limits;
@@ -51,7 +53,9 @@ struct upload *upload_create(const struct config *config, const char *owner, con
         return NULL;
     }
     upload->path = files_temporary(config->data, owner);
-    if (upload->path == NULL || gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
+    upload->sums = sums_create();
+    if (upload->path == NULL || upload->sums == NULL || !sums_begin(upload->sums, "") ||
+        gnutls_hash_init(&upload->hash, GNUTLS_DIG_SHA256) != 0) {
         (void)problem_no_memory(problem);
         upload_destroy(upload);
         return NULL;
@@ -130,6 +134,8 @@ bool upload_write(struct upload *upload, const void *bytes, size_t size, struct 
     upload->staged += size;
     if (gnutls_hash(upload->hash, bytes, size) != 0)
         return problem_set(problem, 500, "INTERNAL", "Hashing the upload failed.");
+    if (!sums_take(upload->sums, bytes, size))
+        return problem_no_memory(problem);
     const char *from = bytes;
     size_t left = size;
     while (left > 0) {
@@ -153,12 +159,30 @@ bool upload_write(struct upload *upload, const void *bytes, size_t size, struct 
     return true;
 }
 
+/* Beside the file, where publishing it finds them; else they are made when they are needed. */
+static void keep_sums(const struct upload *upload, const char *id)
+{
+    char *path = files_sums(upload->path);
+    if (path != NULL && sums_end(upload->sums, id, NULL))
+        (void)sums_save(upload->sums, path);
+    free(path);
+}
+
+static void remove_sums(const struct upload *upload)
+{
+    char *path = files_sums(upload->path);
+    if (path != NULL)
+        (void)unlink(path);
+    free(path);
+}
+
 bool upload_finish(struct upload *upload, char ret_id[65], struct problem *problem)
 {
     unsigned char digest[32];
     if (upload->hash != NULL) {
         gnutls_hash_output(upload->hash, digest);
         text_to_hex(digest, sizeof digest, ret_id);
+        keep_sums(upload, ret_id);
     } else {
         (void)snprintf(ret_id, sizeof upload->digest, "%s", upload->digest);
     }
@@ -191,8 +215,11 @@ void upload_destroy(struct upload *upload)
     stage_drop(upload->stage);
     if (upload->fd >= 0)
         (void)close(upload->fd);
-    if (!upload->kept && upload->path != NULL)
+    if (!upload->kept && upload->path != NULL) {
         (void)unlink(upload->path);
+        remove_sums(upload);
+    }
+    sums_destroy(upload->sums);
     if (upload->hash != NULL)
         gnutls_hash_deinit(upload->hash, NULL);
     staging_end(upload->staging, upload->staged);

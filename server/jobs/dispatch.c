@@ -194,29 +194,6 @@ static bool claim(struct jobs *jobs, struct turn *turn)
     return true;
 }
 
-/* The plan that was claimed has its turn, unless its model or a worker is not there yet. */
-static void use_turn(struct jobs *jobs, struct task *task)
-{
-    task->turn = jobs->claim_turn;
-    jobs->claim_turn = (struct turn){0};
-    if (task->state != TASK_READY) {
-        end_turn(jobs, &task->turn);
-        return;
-    }
-    if (jobs->stopping) {
-        jobs_requeue_task(jobs, task, false);
-        return;
-    }
-    struct worker *worker = pool_worker_for(jobs->pool, tenant_of(task));
-    if (worker != NULL) {
-        start_plan(jobs, worker, task);
-    } else {
-        end_turn(jobs, &task->turn);
-        if (!jobs_queue_plan(jobs, task))
-            jobs_requeue_task(jobs, task, false);
-    }
-}
-
 /* What the daemon lacks at the moment is tried again. */
 static void no_files(struct jobs *jobs, struct task *task)
 {
@@ -247,13 +224,11 @@ static void take_claim(struct jobs *jobs, struct order *order)
     jobs_link_task(jobs, task);
     events_begin(jobs->events, task->plan);
     jobs_set_phase(jobs, task, "start");
-    if (order->handover == NULL) {
-        end_turn(jobs, &jobs->claim_turn);
+    end_turn(jobs, &jobs->claim_turn); /* it has another one when its files are there */
+    if (order->handover == NULL)
         no_files(jobs, task);
-        return;
-    }
-    jobs_fetch(jobs, task);
-    use_turn(jobs, task);
+    else
+        jobs_fetch(jobs, task);
 }
 
 void jobs_claimed(struct jobs *jobs, struct order *order)

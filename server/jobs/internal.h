@@ -5,8 +5,8 @@
  * A task is one assignment of a plan or an errand to a worker. Tasks are touched by the main thread only, except
  * `progress` and the list of tasks, which HTTP threads read under the mutex.
  *
- *   a plan:  its turn -> claimed -> TASK_RUNNING -> TASK_STORING -> TASK_ENDING -> the store knows
- *                           \-> TASK_FETCHING -> TASK_READY -> its turn again
+ *   a plan:  its turn -> claimed -> TASK_FETCHING -> TASK_READY -> its turn again -> TASK_RUNNING
+ *                                                          -> TASK_STORING -> TASK_ENDING -> the store knows
  *   errand:  its turn -> TASK_RUNNING -> done
  */
 #include <pthread.h>
@@ -21,10 +21,10 @@
 #include "worker/pool.h"
 
 enum task_state {
-    TASK_FETCHING, /* a plan whose model is not here yet (transferring.c) */
+    TASK_FETCHING, /* a plan whose model is looked at, and fetched where it is not here (transferring.c) */
     TASK_READY,    /* a plan that waits for its turn */
     TASK_RUNNING,  /* a worker has it */
-    TASK_STORING,  /* a plan whose result is being sent to an object store (transferring.c) */
+    TASK_STORING,  /* a plan whose result gets its place, in the folder or an object store (transferring.c) */
     TASK_ENDING,   /* its end is being told to the store */
 };
 
@@ -43,7 +43,6 @@ struct task {
     unsigned seconds; /* its time */
     char *line;       /* what the worker was told */
     json_t *outcome;  /* what it said at last, while it is made to end: it still had files open */
-    bool is_open;     /* how it went is known when the ledger has stored its result, or judged its failure */
     uint64_t started_ms, deadline_ms;
     bool taken;       /* the worker has said that it works on it */
     bool cancelled;   /* asked to stop */
@@ -52,7 +51,7 @@ struct task {
     uint64_t phase_ms; /* since when it is in its phase */
     uint64_t told_ms;  /* when the store was last told of its progress */
 
-    /* Of a plan whose files are in an object store. */
+    /* Of a plan, while its files are looked at, fetched or stored. */
     struct blob_hold hold, past; /* the copies of its model and of the plan that it follows, until the task is over */
     struct transfer transfer;
     struct jobs *jobs;
@@ -137,7 +136,7 @@ void errand_close_files(struct errand *errand);
 struct handover *jobs_files(const struct task *task); /* of a plan or an errand */
 
 /* transferring.c, main thread */
-void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING or TASK_READY */
+void jobs_fetch(struct jobs *jobs, struct task *task); /* of a claimed plan: TASK_FETCHING */
 void jobs_store(struct jobs *jobs, struct task *task); /* of a plan with a result: TASK_STORING */
 struct task *jobs_moved(struct jobs *jobs);            /* what threads have given back, linked by next_moved */
 

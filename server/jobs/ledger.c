@@ -229,14 +229,9 @@ static void claim_plan(struct ledger *ledger, struct order *order)
         order->blob_bytes = (uint64_t)model.bytes;
     }
     store_release_model(&model);
+    /* Those that it reads are opened when they are there and were found right (transferring.c). */
     const struct server *server = ledger->server;
-    if (!plan_files_prepare(server->config->data, server->owner, &order->handover, &order->problem) ||
-        blobs_are_remote(server->blobs))
-        return; /* those that it reads may have to be fetched */
-    if (!plan_files_add_inputs(server->config->data, &order->row, order->blob, order->handover, &order->problem)) {
-        handover_destroy(order->handover);
-        order->handover = NULL;
-    }
+    (void)plan_files_prepare(server->config->data, server->owner, &order->handover, &order->problem);
 }
 
 static void claim(struct ledger *ledger, struct order *order)
@@ -290,28 +285,9 @@ static void judge_failure(const struct ledger *ledger, struct order *order)
             log_s("folder", is_away ? problem.code : "usable"));
 }
 
-/* Before the store is told of a result, it is where that is looked for. */
-static void keep_result(const struct ledger *ledger, struct order *order)
-{
-    struct problem problem = {0};
-    if (order->requeue || !order->has_result || order->handover == NULL || order->is_stored)
-        return;
-    order->is_stored = plan_files_store(ledger->server->config->data, &order->row, order->handover, &problem);
-    if (order->is_stored)
-        return;
-    order->has_result = false;
-    if (plan_files_refused(&problem) && order->refused != NULL)
-        order->refused(order);
-    order->state = PLAN_FAILED;
-    order->of_files = problem_is_of_files(&problem);
-    order->error = problem_to_text(&problem);
-    order->requeue = order->error == NULL;
-}
-
 static bool tell_end(struct ledger *ledger, struct order *order)
 {
     struct store *store = ledger->server->store;
-    keep_result(ledger, order);
     judge_failure(ledger, order);
     order->changed = order->requeue ? store_requeue(store, order->plan, order->attempt, order->crashed)
                                     : store_finish(store, order->plan, order->attempt, order->state, order->has_result,

@@ -49,8 +49,6 @@ struct order {
     int64_t crashes;       /* so far */
     enum plan_state state;
     bool has_result;
-    /* Called in the ledger's thread when what the worker saved is no plan, before the store is told; or NULL. */
-    void (*refused)(const struct order *order);
     char *error; /* owned, or NULL */
     bool stored; /* objects of the attempt may be there, though there is no result */
     char *files; /* owned, of the result (store/results.h), or NULL */
@@ -64,8 +62,8 @@ struct order {
     char *name;                 /* owned */
     char blob[STORE_BLOB_SIZE]; /* of its model; "" where the store did not say */
     uint64_t blob_bytes;
-    /* Of a plan that was claimed, until the order is released: its files, or why it has none. An ORDER_END with a
-       result stores them, unless they are stored, and fails the plan when that cannot be. */
+    /* Of a plan that was claimed, until the order is released: the files of its result, or why it has none. Those that it
+       reads are added, and a result is stored, by transferring.c, before an ORDER_END tells of it. */
     struct handover *handover;
     struct problem problem;
 

@@ -89,13 +89,6 @@ static void leave_schedule(struct jobs *jobs, struct task *task)
 
 /* ---- telling the store ---- */
 
-/* At once: its tenant may have another job for the worker. */
-static void refuse_worker(const struct order *order)
-{
-    const struct task *task = order->task;
-    pool_refuse(task->jobs->pool, task->worker);
-}
-
 /* The plan has no worker any more, and the order says how its attempt ends. */
 static void tell_end(struct jobs *jobs, struct task *task)
 {
@@ -106,8 +99,6 @@ static void tell_end(struct jobs *jobs, struct task *task)
     jobs_set_phase(jobs, task, "store");
     order->kind = ORDER_END;
     order->task = task;
-    order->refused = refuse_worker;
-    task->jobs = jobs;
     ledger_order(jobs->ledger, order);
 }
 
@@ -131,15 +122,14 @@ void jobs_finish_plan(struct jobs *jobs, struct task *task, enum plan_state stat
 {
     task->order->of_files = problem != NULL && problem_is_of_files(problem);
     task->order->crashes = task->crashes;
-    if (has_result && blobs_are_remote(jobs->server->blobs) && task->order->files == NULL) {
+    if (has_result && task->order->files == NULL) {
         task->order->state = state;
         leave_schedule(jobs, task);
         jobs_set_phase(jobs, task, "store");
         jobs_store(jobs, task);
         return;
     }
-    task->is_open = task->order->of_files || has_result;
-    if (!task->is_open)
+    if (!task->order->of_files) /* else it is not known yet whether that is the end */
         tell_finished(jobs, task, state, problem != NULL ? problem->code : store_state_name(state));
     task->order->state = state;
     task->order->has_result = has_result;
@@ -149,17 +139,12 @@ void jobs_finish_plan(struct jobs *jobs, struct task *task, enum plan_state stat
     tell_end(jobs, task);
 }
 
-static const char *outcome_of(const struct order *order)
-{
-    return order->of_files ? "IO_ERROR" : order->error != NULL ? "RESULT_DAMAGED" : store_state_name(order->state);
-}
-
 void jobs_ended(struct jobs *jobs, const struct order *order)
 {
     struct task *task = order->task;
     if (task != NULL) {
-        if (task->is_open && !order->requeue)
-            tell_finished(jobs, task, order->state, outcome_of(order));
+        if (order->of_files && !order->requeue)
+            tell_finished(jobs, task, order->state, "IO_ERROR");
         unlink_task(jobs, task);
         events_leave(jobs->events, task->plan);
         jobs_free_task(task);
@@ -481,13 +466,10 @@ static void tell_progress(struct jobs *jobs, struct task *task, uint64_t now_ms)
 
 static void move_again(struct jobs *jobs, struct task *task)
 {
-    if (task->state == TASK_STORING) {
+    if (task->state == TASK_STORING)
         jobs_store(jobs, task);
-        return;
-    }
-    jobs_fetch(jobs, task);
-    if (task->state == TASK_READY)
-        queue(jobs, task);
+    else
+        jobs_fetch(jobs, task);
 }
 
 void jobs_check_tasks(struct jobs *jobs, uint64_t now_ms)

@@ -1,7 +1,7 @@
 /*
- * What threads of the blobs do for a plan where files are in an object store: they fetch its model and the plan that it
- * follows before it begins, and send its result before the store is told of its end. A task is its thread's own until it
- * is in the list.
+ * What threads of the blobs do for a plan: they see that its model and the plan that it follows are there and right, and
+ * open them, before it begins; and store its result, with its sums or in an object store, before the store is told of
+ * its end. A task is its thread's own until it is in the list.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "jobs/internal.h"
 #include "jobs/plan_files.h"
 #include "server.h"
+#include "store/integrity/stored.h"
 #include "store/objects/results.h"
 
 static void give_back(struct task *task)
@@ -48,9 +49,10 @@ static bool fetch_past(struct task *task)
     bool ok = true;
     if (found == STORE_ERROR)
         ok = problem_set(&task->problem, 503, "STORE_UNAVAILABLE", "The store does not answer at the moment.");
-    else if (found == STORE_DONE && row.attempts == json_integer_value(json_object_get(from, "attempt")) &&
-             results_file(&row, "plan.json", &file, NULL))
-        ok = blobs_hold(server->blobs, &file, &task->past, &task->problem);
+    else if (found == STORE_DONE && row.attempts == json_integer_value(json_object_get(from, "attempt")))
+        ok = results_file(&row, "plan.json", &file, NULL)
+                 ? stored_hold(server->stored, &file, &task->past, &task->problem)
+                 : stored_check_result(server->stored, &row, &task->problem);
     if (found == STORE_DONE)
         store_release_plan(&row);
     json_decref(request);
@@ -60,22 +62,18 @@ static bool fetch_past(struct task *task)
 static void fetch(struct transfer *transfer)
 {
     struct task *task = transfer->context;
+    const struct server *server = task->jobs->server;
     const struct order *order = task->order;
     const struct blob_file model = blobs_model(order->blob, order->blob_bytes);
-    (void)((task->hold.is_held || blobs_hold(task->jobs->server->blobs, &model, &task->hold, &task->problem)) &&
+    (void)((task->hold.is_held || stored_hold(server->stored, &model, &task->hold, &task->problem)) &&
            fetch_past(task) &&
-           plan_files_add_inputs(task->jobs->server->config->data, &order->row, order->blob, order->handover,
-                                 &task->problem));
+           plan_files_add_inputs(server->config->data, &order->row, order->blob, order->handover, &task->problem));
     give_back(task);
 }
 
 void jobs_fetch(struct jobs *jobs, struct task *task)
 {
-    task->fetch_ms = 0;
-    if (!blobs_are_remote(jobs->server->blobs)) /* the ledger has opened them */
-        task->state = TASK_READY;
-    else
-        hand_over(jobs, task, TASK_FETCHING, fetch);
+    hand_over(jobs, task, TASK_FETCHING, fetch);
 }
 
 /* ---- when it has a result ---- */
@@ -89,9 +87,11 @@ static void store(struct transfer *transfer)
         order->is_stored = plan_files_store(server->config->data, &order->row, order->handover, &task->problem);
     if (!order->is_stored && plan_files_refused(&task->problem))
         pool_refuse(task->jobs->pool, task->worker);
-    if (order->is_stored)
-        (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &task->order->files,
+    if (order->is_stored && blobs_are_remote(server->blobs))
+        (void)results_store(server->blobs, server->config->data, task->plan, task->attempt, &order->files,
                             &task->problem);
+    else if (order->is_stored && (order->files = stored_seal_result(server->stored, task->plan, task->attempt)) == NULL)
+        (void)problem_no_memory(&task->problem);
     give_back(task);
 }
 

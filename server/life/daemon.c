@@ -25,6 +25,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/identity.h"
+#include "store/integrity/stored.h"
 #include "store/objects/blobs_owner.h"
 #include "store/store.h"
 #include "uploads/uploads.h"
@@ -242,6 +243,26 @@ static bool find_files(const struct config *config, struct store *store, struct 
            (identity_check(config->data, store, problem) && blobs_are_in_folder(store, problem));
 }
 
+static void found_wrong(void *context, const char *what, const char *how)
+{
+    const struct daemon *daemon = context;
+    metrics_stored_wrong(daemon->server.metrics, what, how);
+}
+
+static bool open_stored(struct daemon *daemon, struct problem *problem)
+{
+    const struct server *server = &daemon->server;
+    daemon->server.stored = stored_create(&(struct stored_options){.data = server->config->data,
+                                                                   .owner = server->owner,
+                                                                   .folder = server->folder,
+                                                                   .store = server->store,
+                                                                   .blobs = server->blobs,
+                                                                   .quarantine_bytes = server->config->quarantine_bytes,
+                                                                   .found = found_wrong,
+                                                                   .context = daemon});
+    return daemon->server.stored != NULL || problem_no_memory(problem);
+}
+
 static bool open_store(struct daemon *daemon, struct problem *problem)
 {
     const struct config *config = daemon->server.config;
@@ -263,7 +284,8 @@ static bool open_store(struct daemon *daemon, struct problem *problem)
         return false;
     if (!find_files(config, daemon->server.store, problem) || !choose_page_key(&daemon->server, problem))
         return false;
-    if (!blobs_open(config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, problem))
+    if (!blobs_open(config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, problem) ||
+        !open_stored(daemon, problem))
         return false;
     int64_t reclaimed = store_reclaim(daemon->server.store, !is_shared(config));
     if (reclaimed < 0)
@@ -407,6 +429,7 @@ static int run(struct daemon *daemon)
     blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */
     jobs_destroy(daemon->server.jobs);
+    stored_destroy(daemon->server.stored);
     accounts_destroy(daemon->server.accounts);
     auth_destroy(daemon->server.auth);
     answers_destroy(daemon->server.answers);

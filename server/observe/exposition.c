@@ -163,6 +163,13 @@ static void write_jobs(const struct metrics *metrics, struct sp_buf *buf)
                    &metrics->workers, MEMBER_COUNT);
 }
 
+static void write_wrong(const struct metrics *metrics, struct sp_buf *buf)
+{
+    static const struct labels wrong = {"what", "how", false};
+    write_counters(buf, "shardplan_stored_wrong_total", "Stored files that were found changed or missing.", &wrong,
+                   &metrics->wrong, MEMBER_COUNT);
+}
+
 static void write_store_calls(const struct metrics *metrics, struct sp_buf *buf)
 {
     static const struct labels call = {"call", NULL, false};
@@ -304,6 +311,7 @@ void metrics_write(struct metrics *metrics, struct server *server, struct sp_buf
     (void)pthread_mutex_lock(&metrics->mutex);
     write_requests(metrics, buf);
     write_jobs(metrics, buf);
+    write_wrong(metrics, buf);
     write_store_calls(metrics, buf);
     write_process(metrics, buf);
     (void)pthread_mutex_unlock(&metrics->mutex);

@@ -144,6 +144,13 @@ void metrics_worker_ended(struct metrics *metrics, const char *reason)
     count(metrics, &metrics->workers, reason);
 }
 
+void metrics_stored_wrong(struct metrics *metrics, const char *what, const char *how)
+{
+    (void)pthread_mutex_lock(&metrics->mutex);
+    find(&metrics->wrong, what, how, 0)->count++;
+    (void)pthread_mutex_unlock(&metrics->mutex);
+}
+
 void metrics_store_call(void *context, const char *name, bool ok, double seconds)
 {
     struct metrics *metrics = context;

@@ -45,6 +45,9 @@ void metrics_phase(struct metrics *metrics, const char *phase, double seconds);
 /* A worker process ended: "crashed", "timed_out", "recycled", "cancelled". */
 void metrics_worker_ended(struct metrics *metrics, const char *reason);
 
+/* Something that is stored was wrong: "model", "copy", "inspection", "result" or "sheet", which was "changed" or "missing". */
+void metrics_stored_wrong(struct metrics *metrics, const char *what, const char *how);
+
 /* A call of the store; `context` is the struct metrics, so that this can be a store_options.called. */
 void metrics_store_call(void *context, const char *name, bool ok, double seconds);
 

@@ -34,7 +34,7 @@ struct table {
 struct metrics {
     pthread_mutex_t mutex;
     struct table requests, in_flight, connections, refused_uploads, auth_failures, jobs, attempts, phases, workers,
-        store;
+        store, wrong;
     uint64_t upload_bytes, uploads;
     double started; /* seconds since 1970 */
 };

@@ -93,9 +93,8 @@ static enum verdict send_model(struct request *request, const struct asking *ask
     struct problem problem = {0};
     struct stream stream;
     char digest[DERIVED_DIGEST_SIZE];
-    const struct derived_of of = {
-        .model = asking->id, .path = asking->output, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
-    if (!derived_open(request, &of, &stream, digest, &problem)) {
+    const struct derived_of of = {.model = asking->id, .beside = &asking->beside, .damaged = "RESULT_DAMAGED"};
+    if (!derived_open_file(request, &of, asking->output, &stream, digest, &problem)) {
         if (strcmp(problem.code, of.damaged) == 0)
             jobs_refuse(request->server->jobs, &asking->errand);
         return respond_problem(request, &problem);

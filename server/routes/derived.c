@@ -4,11 +4,12 @@
 #include <gnutls/crypto.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "http/send.h"
 #include "observe/log.h"
 #include "realize/recipe.h"
 #include "store/files.h"
+#include "store/integrity/stored.h"
 #include "uploads/beside.h"
 #include "util/text.h"
 
@@ -17,15 +18,15 @@ struct derived {
     const struct derived_of *of; /* while it is opened */
     struct sp_splice *splice;    /* or */
     struct sp_recipe *recipe;
-    int blob;
-    int *files; /* of the recipe's other sources, in their order */
+    struct stored_file *blob;
+    struct stored_file **files; /* of the recipe's other sources, in their order */
     uint32_t file_count;
 };
 
 static bool read_blob(void *context, uint64_t offset, void *bytes, size_t size)
 {
     const struct derived *derived = context;
-    return files_read_at(derived->blob, offset, bytes, size);
+    return stored_read(derived->blob, offset, bytes, size);
 }
 
 /* Source 0 is the model's file, the others are beside it. */
@@ -34,7 +35,7 @@ static bool read_source(void *context, uint32_t source, uint64_t offset, void *b
     const struct derived *derived = context;
     if (source == 0)
         return read_blob(context, offset, bytes, size);
-    return source <= derived->file_count && files_read_at(derived->files[source - 1], offset, bytes, size);
+    return source <= derived->file_count && stored_read(derived->files[source - 1], offset, bytes, size);
 }
 
 /* False, also without memory, where one of them is not there; with a problem where they are too many. */
@@ -48,14 +49,12 @@ static bool open_files(struct derived *derived, struct problem *problem)
     for (uint32_t i = 0; derived->files != NULL && i < count; i++) {
         const char *location = sp_recipe_location(derived->recipe, i + 1);
         const struct beside_file *file = beside != NULL ? beside_find(beside, location) : NULL;
-        uint64_t size = 0;
-        char *path = file != NULL ? files_blob(derived->request->server->config->data, file->blob) : NULL;
-        const int fd = path != NULL ? files_open_read(path, &size) : -1;
-        free(path);
-        if (fd < 0)
+        struct stored_file *opened =
+            file != NULL ? stored_open_model(derived->request->server->stored, file->blob, problem) : NULL;
+        if (opened == NULL)
             return false;
-        derived->files[derived->file_count++] = fd;
-        if (size != (uint64_t)file->bytes)
+        derived->files[derived->file_count++] = opened;
+        if (stored_size(opened) != (uint64_t)file->bytes)
             return false;
     }
     return count == derived->file_count;
@@ -89,10 +88,9 @@ static bool read_derived(void *context, uint64_t offset, void *bytes, size_t siz
 static void free_derived(void *context)
 {
     struct derived *derived = context;
-    if (derived->blob >= 0)
-        (void)close(derived->blob);
+    stored_close(derived->blob);
     for (uint32_t i = 0; i < derived->file_count; i++)
-        (void)close(derived->files[i]);
+        stored_close(derived->files[i]);
     free(derived->files);
     sp_splice_destroy(derived->splice);
     sp_recipe_destroy(derived->recipe);
@@ -115,18 +113,18 @@ static bool digest(const struct derived_of *of, const void *bytes, size_t size, 
 }
 
 /* A worker that was taken over may have saved anything: what is larger than it can be is not read. */
-static bool is_plausible(int fd, uint64_t size, uint64_t blob_size)
+static bool is_plausible(const struct stream *saved, uint64_t blob_size)
 {
     char magic[8];
     uint64_t most = SPD_SENT_BYTES;
     if (blob_size < (most - SPD_MADE_BYTES) / SPD_MADE_PER_BYTE)
         most = SPD_MADE_BYTES + blob_size * SPD_MADE_PER_BYTE;
-    return size >= sizeof magic && size <= most && files_read_at(fd, 0, magic, sizeof magic) &&
+    return saved->size >= sizeof magic && saved->size <= most && saved->read(saved->context, 0, magic, sizeof magic) &&
            (memcmp(magic, "SPRECIP1", sizeof magic) == 0 || memcmp(magic, "SPSPLIC1", sizeof magic) == 0);
 }
 
 /* What a worker saved, by its first bytes. False without a problem when it is damaged. */
-static bool load(struct derived *derived, const void *bytes, size_t size, uint64_t blob_size, struct problem *problem)
+static bool load(struct derived *derived, const void *bytes, size_t size, struct problem *problem)
 {
     struct sp_error err = {0};
     const bool is_recipe = size >= 8 && memcmp(bytes, "SPRECIP1", 8) == 0;
@@ -136,30 +134,31 @@ static bool load(struct derived *derived, const void *bytes, size_t size, uint64
         problem_from_error(problem, &err);
     if (status != SP_OK)
         return false;
-    return is_recipe ? open_files(derived, problem) : sp_splice_original_size(derived->splice) == blob_size;
+    return is_recipe ? open_files(derived, problem)
+                     : sp_splice_original_size(derived->splice) == stored_size(derived->blob);
 }
 
 /* Whether the file is one that is read, and there is memory for it. */
-static bool admit(const struct derived *derived, int fd, uint64_t size, uint64_t blob_size, struct problem *problem)
+static bool admit(const struct derived *derived, const struct stream *saved, struct problem *problem)
 {
-    if (is_plausible(fd, size, blob_size))
-        return request_charge(derived->request, ACCOUNT_ANSWER_BYTES, size, problem);
-    LOG(LOG_ERROR, "stored result damaged", log_s("model", derived->of->model), log_i("bytes", (int64_t)size));
+    if (is_plausible(saved, stored_size(derived->blob)))
+        return request_charge(derived->request, ACCOUNT_ANSWER_BYTES, saved->size, problem);
+    LOG(LOG_ERROR, "stored result damaged", log_s("model", derived->of->model), log_i("bytes", (int64_t)saved->size));
     return false;
 }
 
-/* Reads the file. */
-static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t blob_size, char *ret_digest,
-                      struct problem *problem)
+/* Reads what was saved. */
+static bool read_saved(struct derived *derived, const struct stream *saved, char *ret_digest, struct problem *problem)
 {
+    const uint64_t size = saved->size;
     const char *model = derived->of->model;
     void *bytes = malloc((size_t)size > 0 ? (size_t)size : 1);
     if (bytes == NULL)
         return problem_no_memory(problem);
-    bool ok = files_read_at(fd, 0, bytes, (size_t)size);
-    if (!ok)
+    bool ok = saved->read(saved->context, 0, bytes, (size_t)size);
+    if (!ok && errno != EBADMSG)
         (void)problem_from_errno(problem, errno, "Reading the result");
-    if (ok && !load(derived, bytes, (size_t)size, blob_size, problem)) {
+    if (ok && !load(derived, bytes, (size_t)size, problem)) {
         if (problem->status == 0)
             LOG(LOG_ERROR, "stored result damaged", log_s("model", model));
         ok = false;
@@ -170,37 +169,32 @@ static bool read_file(struct derived *derived, int fd, uint64_t size, uint64_t b
     return ok;
 }
 
-bool derived_open(struct request *request, const struct derived_of *of, struct stream *ret_stream, char *ret_digest,
-                  struct problem *problem)
+static bool open_blob(struct derived *derived, struct problem *problem)
 {
-    uint64_t size = 0, blob_size = 0;
-    struct derived *derived = request_charge(request, ACCOUNT_FILES, 1, problem) ? calloc(1, sizeof *derived) : NULL;
-    if (derived == NULL)
-        return problem_no_memory(problem);
-    derived->request = request;
-    derived->of = of;
-    char name[STORE_BLOB_SIZE];
-    if (store_find_blob(request->server->store, NULL, of->model, name) == STORE_ERROR) {
-        free(derived);
+    char name[STORE_BLOB_SIZE] = "";
+    const struct server *server = derived->request->server;
+    if (store_find_blob(server->store, NULL, derived->of->model, name) == STORE_ERROR)
         return problem_set(problem, 503, "STORE_UNAVAILABLE",
                            "The store does not answer at the moment; try again later.");
+    derived->blob = stored_open_model(server->stored, name, problem);
+    return derived->blob != NULL;
+}
+
+bool derived_open(struct request *request, const struct derived_of *of, const struct stream *saved,
+                  struct stream *ret_stream, char *ret_digest, struct problem *problem)
+{
+    struct derived *derived = request_charge(request, ACCOUNT_FILES, 1, problem) ? calloc(1, sizeof *derived) : NULL;
+    bool ok = derived != NULL || problem_no_memory(problem);
+    if (ok) {
+        derived->request = request;
+        derived->of = of;
+        ok = open_blob(derived, problem) && admit(derived, saved, problem) &&
+             read_saved(derived, saved, ret_digest, problem);
     }
-    char *blob = files_blob(request->server->config->data, name);
-    derived->blob = files_open_read(blob, &blob_size);
-    int error = errno;
-    free(blob);
-    int fd = -1;
-    if (derived->blob >= 0) {
-        fd = files_open_read(of->path, &size);
-        error = errno;
-    }
-    bool ok = fd >= 0 ? admit(derived, fd, size, blob_size, problem) &&
-                            read_file(derived, fd, size, blob_size, ret_digest, problem)
-                      : problem_of_stored(problem, error, of->damaged, "the stored result or its model");
-    if (fd >= 0)
-        (void)close(fd);
+    saved->release(saved->context);
     if (!ok) {
-        free_derived(derived);
+        if (derived != NULL)
+            free_derived(derived);
         return problem_set(problem, 500, of->damaged, "The stored result or its model cannot be read.");
     }
     derived->request = NULL;
@@ -211,4 +205,13 @@ bool derived_open(struct request *request, const struct derived_of *of, struct s
                                   .release = free_derived,
                                   .context = derived};
     return true;
+}
+
+bool derived_open_file(struct request *request, const struct derived_of *of, const char *path,
+                       struct stream *ret_stream, char *ret_digest, struct problem *problem)
+{
+    struct stream saved;
+    if (!send_open(path, &saved))
+        return problem_of_stored(problem, errno, of->damaged, "the result");
+    return derived_open(request, of, &saved, ret_stream, ret_digest, problem);
 }

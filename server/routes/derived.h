@@ -14,12 +14,15 @@ struct beside;
 /* What it is made of. */
 struct derived_of {
     const char *model;           /* a stored one */
-    const char *path;            /* what a worker saved for it */
     const struct beside *beside; /* the files beside the model that a recipe may read, or NULL */
     const char *damaged;         /* the code of the problem when these cannot be read, or do not belong together */
 };
 
-/* On success the stream is the caller's to send; `ret_digest`, unless NULL, identifies its bytes. Over the tenant's share it is
-   429. */
-bool derived_open(struct request *request, const struct derived_of *of, struct stream *ret_stream, char *ret_digest,
-                  struct problem *problem);
+/* `saved` is what a worker saved for it; it is released in any case. On success the stream is the caller's to send;
+   `ret_digest`, unless NULL, identifies its bytes. Over the tenant's share it is 429. */
+bool derived_open(struct request *request, const struct derived_of *of, const struct stream *saved,
+                  struct stream *ret_stream, char *ret_digest, struct problem *problem);
+
+/* Of a file that was saved just now. */
+bool derived_open_file(struct request *request, const struct derived_of *of, const char *path,
+                       struct stream *ret_stream, char *ret_digest, struct problem *problem);

@@ -11,6 +11,7 @@
 #include "routes/ask.h"
 #include "routes/held.h"
 #include "routes/routes.h"
+#include "store/integrity/stored.h"
 #include "store/store.h"
 #include "uploads/beside.h"
 #include "util/json_memory.h"
@@ -87,6 +88,7 @@ static enum verdict make_file(struct request *request, const struct wanted *want
 static enum verdict send_file(struct request *request, const struct wanted *wanted)
 {
     struct plan_row row;
+    struct problem problem = {0};
     enum verdict verdict;
     enum store_found found = store_get_plan(request->server->store, request_view(request), request->id, &row);
     if (found != STORE_DONE)
@@ -94,7 +96,13 @@ static enum verdict send_file(struct request *request, const struct wanted *want
     if (!row.has_result) {
         verdict = respond_error(request, 409, "PLAN_NOT_READY", "The plan is %s; nothing can be made of it.",
                                 store_state_name(row.state));
-    } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) == VERDICT_GO_ON) {
+    } else if ((verdict = held_result(request, &row, "plan.json", request->route->finish)) != VERDICT_GO_ON) {
+        ; /* answered, or to be asked again */
+    } else if (!stored_check_result(request->server->stored, &row, &problem)) {
+        verdict = store_find_plan(request->server->store, row.tenant, row.id) == STORE_NOT_FOUND
+                      ? plan_missing(request)
+                      : respond_problem(request, &problem);
+    } else {
         verdict = make_file(request, wanted, &row);
     }
     store_release_plan(&row);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "http/respond.h"
+#include "store/integrity/stored.h"
 #include "store/objects/results.h"
 
 /* A file, and who keeps its copy. */
@@ -48,13 +49,18 @@ static struct held *new_held(struct request *request, struct errand *errand, siz
 }
 
 /* A model that is gone has no file: whoever reads it will see. */
-static void add_model(struct held *held, const char *id)
+static bool add_model(struct held *held, const char *id, struct problem *problem)
 {
-    struct model_row row = {0};
-    if (store_get_model(held->request->server->store, NULL, id, &row) != STORE_DONE)
-        row = (struct model_row){0};
+    struct model_row row;
+    const enum store_found found = store_get_model(held->request->server->store, NULL, id, &row);
+    if (found == STORE_ERROR)
+        return problem_set(problem, 503, "STORE_UNAVAILABLE",
+                           "The store does not answer at the moment; try again later.");
+    if (found != STORE_DONE)
+        return true;
     held->files[held->count++].file = blobs_model(row.blob, (uint64_t)row.bytes);
     store_release_model(&row);
+    return true;
 }
 
 static void add_beside(struct held *held, const struct errand_file *file)
@@ -79,7 +85,7 @@ static void bring_all(struct transfer *transfer)
     for (size_t i = 0; ok && i < held->count; i++) {
         struct held_file *one = &held->files[i];
         struct problem problem = {0};
-        ok = one->hold.is_held || blobs_hold(request->server->blobs, &one->file, &one->hold, &problem);
+        ok = one->hold.is_held || stored_hold(request->server->stored, &one->file, &one->hold, &problem);
         if (held->tries)
             blobs_release(&one->hold);
         if (held->tries && problem.status == 500)
@@ -105,22 +111,20 @@ void held_send(struct request *request, struct errand *errand)
     struct problem problem = {0};
     bool has_own = errand->model != NULL && !errand->is_upload;
     struct held *held = NULL;
-    if (blobs_are_remote(request->server->blobs) && (has_own || count > 0)) {
+    if (has_own || count > 0) {
         held = new_held(request, errand, count + 1);
         if (held == NULL)
             (void)problem_no_memory(&problem);
     }
-    if (held == NULL) {
-        hand_on(request, errand, &problem);
-        return;
-    }
-    if (has_own)
-        add_model(held, errand->id);
-    for (size_t i = 0; i < errand->other_count; i++)
-        add_model(held, errand->others[i]);
-    for (size_t i = 0; i < errand->beside_count; i++)
+    bool ok = held != NULL && (!has_own || add_model(held, errand->id, &problem));
+    for (size_t i = 0; ok && i < errand->other_count; i++)
+        ok = add_model(held, errand->others[i], &problem);
+    for (size_t i = 0; ok && i < errand->beside_count; i++)
         add_beside(held, &errand->beside[i]);
-    begin(held);
+    if (ok)
+        begin(held);
+    else
+        hand_on(request, errand, &problem);
 }
 
 /* ---- files that an answer is made of ---- */
@@ -142,7 +146,7 @@ static enum verdict bring(struct request *request, const struct blob_file *files
                           enum verdict (*step)(struct request *request))
 {
     const struct held *known = find(request, files, count);
-    if (!blobs_are_remote(request->server->blobs) || count == 0)
+    if (count == 0)
         return VERDICT_GO_ON;
     if (known != NULL)
         return known->problem.status == 0 ? VERDICT_GO_ON : respond_problem(request, &known->problem);
@@ -154,7 +158,8 @@ static enum verdict bring(struct request *request, const struct blob_file *files
     for (; held->count < count; held->count++) {
         struct held_file *one = &held->files[held->count];
         one->file = files[held->count];
-        is_here = blobs_hold_copy(request->server->blobs, &one->file, &one->hold) && is_here;
+        is_here = stored_has_sums(request->server->stored, &one->file) &&
+                  blobs_hold_copy(request->server->blobs, &one->file, &one->hold) && is_here;
         if (tries)
             blobs_release(&one->hold);
     }
@@ -168,8 +173,7 @@ static enum verdict bring(struct request *request, const struct blob_file *files
 enum verdict held_model(struct request *request, const char *id, enum verdict (*step)(struct request *request))
 {
     struct model_row row;
-    if (!blobs_are_remote(request->server->blobs) ||
-        store_get_model(request->server->store, request_view(request), id, &row) != STORE_DONE)
+    if (store_get_model(request->server->store, request_view(request), id, &row) != STORE_DONE)
         return VERDICT_GO_ON;
     const struct blob_file file = blobs_model(row.blob, (uint64_t)row.bytes);
     store_release_model(&row);

@@ -2,8 +2,8 @@
 /*
  * held - the files of stored models and plans that a request needs, held until it is answered (store/blobs.h).
  *
- * Where they are in an object store, a file may have to be fetched first; the request sleeps meanwhile. In a folder
- * nothing happens here.
+ * Where they are in an object store, a file may have to be fetched first; and it is looked whether it is right
+ * (integrity/stored.h). The request sleeps meanwhile.
  */
 #include "http/request.h"
 #include "jobs/jobs.h"

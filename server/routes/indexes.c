@@ -4,11 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "http/respond.h"
 #include "observe/log.h"
 #include "server_limits.h"
-#include "store/files.h"
 #include "store/store.h"
 
 struct kept {
@@ -134,7 +133,8 @@ static struct kept *keep(struct indexes *indexes, struct kept *kept, const struc
 }
 
 /* Reads and checks the file; the index's size is counted already, and its only user is the caller. */
-static enum index_found load(struct kept *kept, int fd, const struct index_of *of, struct problem *problem)
+static enum index_found load(struct kept *kept, const struct stream *file, const struct index_of *of,
+                             struct problem *problem)
 {
     struct sp_error err = {0};
     kept->bytes = malloc(kept->size > 0 ? (size_t)kept->size : 1);
@@ -142,7 +142,9 @@ static enum index_found load(struct kept *kept, int fd, const struct index_of *o
         (void)problem_no_memory(problem);
         return INDEX_REFUSED;
     }
-    if (!files_read_at(fd, 0, kept->bytes, (size_t)kept->size)) {
+    if (!file->read(file->context, 0, kept->bytes, (size_t)kept->size)) {
+        if (errno == EBADMSG)
+            return INDEX_MISSING;
         (void)problem_from_errno(problem, errno, "Reading the plan");
         return INDEX_REFUSED;
     }
@@ -154,18 +156,19 @@ static enum index_found load(struct kept *kept, int fd, const struct index_of *o
 }
 
 /* A worker that was taken over may have left anything: a file is read when its head is one of an index. */
-static bool has_head(int fd, uint64_t size)
+static bool has_head(const struct stream *file)
 {
     char head[SP_INDEX_HEAD_BYTES];
     struct sp_index_row place;
-    return size >= sizeof head && files_read_at(fd, 0, head, sizeof head) &&
-           sp_index_find_line(head, size, &place, NULL) == SP_OK;
+    return file->size >= sizeof head && file->read(file->context, 0, head, sizeof head) &&
+           sp_index_find_line(head, file->size, &place, NULL) == SP_OK;
 }
 
-static enum index_found read_file(struct indexes *indexes, const struct index_of *of, int fd, uint64_t size,
-                                  const struct sp_index **ret_index, struct problem *problem)
+enum index_found indexes_read(struct indexes *indexes, const struct index_of *of, const struct stream *file,
+                              const struct sp_index **ret_index, struct problem *problem)
 {
-    if (!has_head(fd, size)) {
+    const uint64_t size = file->size;
+    if (!has_head(file)) {
         LOG(LOG_WARNING, "stored sheet damaged or of another version", log_s("plan", of->plan),
             log_i("bytes", (int64_t)size));
         return INDEX_MISSING;
@@ -190,7 +193,7 @@ static enum index_found read_file(struct indexes *indexes, const struct index_of
     kept->attempt = of->attempt;
     kept->users = 1;
     (void)snprintf(kept->plan, sizeof kept->plan, "%s", of->plan);
-    const enum index_found found = load(kept, fd, of, problem);
+    const enum index_found found = load(kept, file, of, problem);
     if (found == INDEX_OPEN)
         *ret_index = &keep(indexes, kept, of)->index;
     else
@@ -198,27 +201,12 @@ static enum index_found read_file(struct indexes *indexes, const struct index_of
     return found;
 }
 
-enum index_found indexes_open(struct indexes *indexes, const struct index_of *of, const char *path,
-                              const struct sp_index **ret_index, struct problem *problem)
+const struct sp_index *indexes_find(struct indexes *indexes, const struct index_of *of)
 {
-    uint64_t size = 0;
     (void)pthread_mutex_lock(&indexes->mutex);
-    struct kept *kept = find(indexes, of);
+    const struct kept *kept = find(indexes, of);
     (void)pthread_mutex_unlock(&indexes->mutex);
-    if (kept != NULL) {
-        *ret_index = &kept->index;
-        return INDEX_OPEN;
-    }
-    const int fd = files_open_read(path, &size);
-    if (fd < 0 && errno == ENOENT)
-        return INDEX_MISSING;
-    if (fd < 0) {
-        (void)problem_of_stored(problem, errno, "PLAN_DAMAGED", "the stored plan");
-        return INDEX_REFUSED;
-    }
-    const enum index_found found = read_file(indexes, of, fd, size, ret_index, problem);
-    (void)close(fd);
-    return found;
+    return kept != NULL ? &kept->index : NULL;
 }
 
 void indexes_release(struct indexes *indexes, const struct sp_index *index)

@@ -17,6 +17,7 @@
 #include "util/problem.h"
 
 struct indexes;
+struct stream;
 
 struct indexes *indexes_create(void);          /* NULL without memory */
 void indexes_destroy(struct indexes *indexes); /* NULL is allowed; nobody may have an index any more */
@@ -34,9 +35,12 @@ enum index_found {
     INDEX_REFUSED, /* `problem` says why */
 };
 
-/* The kept index of a plan, or the one in the file `path` (NULL: out of memory). What is there is *ret_index's, to be
-   given back with indexes_release(). */
-enum index_found indexes_open(struct indexes *indexes, const struct index_of *of, const char *path,
+/* The kept index of a plan, to be given back with indexes_release(); NULL: none is. */
+const struct sp_index *indexes_find(struct indexes *indexes, const struct index_of *of);
+
+/* Reads an index from a file; one that is wrong (EBADMSG) is missing. What is there is *ret_index's, to be given back with
+   indexes_release(). */
+enum index_found indexes_read(struct indexes *indexes, const struct index_of *of, const struct stream *file,
                               const struct sp_index **ret_index, struct problem *problem);
 void indexes_release(struct indexes *indexes, const struct sp_index *index); /* NULL is allowed */
 

@@ -16,6 +16,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/integrity/stored.h"
 #include "store/placing.h"
 #include "store/store.h"
 #include "uploads/uploads.h"
@@ -25,8 +26,9 @@ struct ingest {
     struct errand inspection;
     char id[65];
     char *output;
-    bool known;   /* stored before this request, with its file */
-    bool existed; /* it had its row */
+    bool known;           /* stored before this request, with its file */
+    bool existed;         /* it had its row */
+    struct model_row row; /* where it has one already */
     struct room *room;
 
     /* Where models are in an object store, a thread that may wait for it publishes the model before the request goes on. */
@@ -34,14 +36,24 @@ struct ingest {
     bool publishes, was_published;
 };
 
+static void remove_output(const char *output)
+{
+    char *sums = files_sums(output);
+    (void)unlink(output);
+    if (sums != NULL)
+        (void)unlink(sums);
+    free(sums);
+}
+
 void ingest_destroy(struct ingest *ingest)
 {
     if (ingest == NULL)
         return;
     if (ingest->output != NULL)
-        (void)unlink(ingest->output); /* gone already when the model was published */
+        remove_output(ingest->output); /* gone already when the model was published */
     free(ingest->output);
     room_release(ingest->room);
+    store_release_model(&ingest->row);
     free(ingest);
 }
 
@@ -126,6 +138,7 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
                                       .tenant_bytes = (int64_t)server->config->tenant_bytes};
     struct placing placing = {.store = server->store,
                               .blobs = server->blobs,
+                              .stored = server->stored,
                               .upload = upload_path(request->upload),
                               .stage = upload_stage(request->upload),
                               .inspection = ingest->output};
@@ -173,13 +186,13 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
         return respond_problem(request, &problem);
     request_give_back(request, ACCOUNT_FILES);
     metrics_upload(request->server->metrics, upload_size(request->upload));
-    char blob[STORE_BLOB_SIZE];
-    enum store_found found = store_find_blob(request->server->store, request->principal.tenant, ingest->id, blob);
+    enum store_found found =
+        store_get_model(request->server->store, request->principal.tenant, ingest->id, &ingest->row);
     if (found == STORE_ERROR)
         return store_is_away(request);
     /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. So does what
-       the tenant has and whose file is not there: it is put back. */
-    ingest->known = found == STORE_DONE && blobs_have_copy(request->server->blobs, blob, upload_size(request->upload));
+       the tenant has, unless all that is stored of it is known to be right: else it is put back. */
+    ingest->known = found == STORE_DONE && stored_is_whole(request->server->stored, &ingest->row);
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         if (upload_source(request->upload) != NULL)
@@ -189,7 +202,8 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     ingest->output = files_temporary(request->server->config->data, request->server->owner);
     if (ingest->output == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
-    const char *name = request_parameter(request, "name");
+    /* What is put back is called what it was called. */
+    const char *name = found == STORE_DONE ? ingest->row.name : request_parameter(request, "name");
     ingest->inspection = (struct errand){
         .kind = "inspect",
         .tenant = request->principal.tenant,

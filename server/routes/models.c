@@ -6,6 +6,7 @@
 #include "http/digest.h"
 #include "http/page.h"
 #include "http/respond.h"
+#include "http/send.h"
 #include "routes/ask.h"
 #include "routes/held.h"
 #include "routes/ingest.h"
@@ -25,28 +26,17 @@ static void write_etag(const struct model_row *row, char ret[MODEL_ETAG_SIZE])
     (void)snprintf(ret, MODEL_ETAG_SIZE, "%s-%llx", row->id, (unsigned long long)row->created_at);
 }
 
-static enum verdict stored_unreadable(struct request *request, int error, const char *what)
-{
-    struct problem problem = {0};
-    (void)problem_of_stored(&problem, error, "MODEL_DAMAGED", what);
-    return respond_problem(request, &problem);
-}
-
 /* Sends the stored inspection of this tenant. */
 static enum verdict send_inspection(struct request *request, int status, const struct model_row *row, const char *etag,
                                     enum verdict (*step)(struct request *request))
 {
-    uint64_t size;
+    struct problem problem = {0};
     enum verdict verdict = held_inspection(request, row, step);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    char *path = files_inspection(request->server->config->data, row->tenant, row->inspection);
-    int fd = files_open_read(path, &size);
-    const int error = errno;
-    free(path);
-    if (fd < 0)
-        return stored_unreadable(request, error, "the stored inspection of this model");
-    return respond_file(request, status, "application/json", fd, size, etag);
+    struct stored_file *file = stored_open_inspection(request->server->stored, row, &problem);
+    return file != NULL ? send_stored(request, status, "application/json", file, etag)
+                        : respond_problem(request, &problem);
 }
 
 /* ---- POST /v1/models ---- */
@@ -134,7 +124,6 @@ enum verdict model_get_finish(struct request *request)
 
 enum verdict model_content_finish(struct request *request)
 {
-    uint64_t size;
     struct model_row row;
     char digest[DIGEST_TEXT_SIZE];
     enum store_found found = store_get_model(request->server->store, request_view(request), request->id, &row);
@@ -147,15 +136,13 @@ enum verdict model_content_finish(struct request *request)
     enum verdict verdict = held_model(request, request->id, model_content_finish);
     if (verdict != VERDICT_GO_ON)
         return verdict;
-    char *path = files_blob(request->server->config->data, row.blob);
-    int fd = files_open_read(path, &size);
-    const int error = errno;
-    free(path);
-    if (fd < 0)
-        return stored_unreadable(request, error, "the stored file of this model");
+    struct problem problem = {0};
+    struct stored_file *file = stored_open_model(request->server->stored, row.blob, &problem);
+    if (file == NULL)
+        return respond_problem(request, &problem);
     digest_text(request->id, digest);
     request_add_header(request, "Repr-Digest", "%s", digest);
-    return respond_file(request, 200, "application/octet-stream", fd, size, request->id);
+    return send_stored(request, 200, "application/octet-stream", file, request->id);
 }
 
 /* ---- DELETE ---- */

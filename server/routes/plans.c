@@ -6,13 +6,13 @@
 #include "http/conditional.h"
 #include "http/page.h"
 #include "http/respond.h"
+#include "http/send.h"
 #include "jobs/jobs.h"
 #include "routes/answers.h"
 #include "routes/derived.h"
 #include "routes/held.h"
 #include "routes/routes.h"
 #include "routes/submission.h"
-#include "store/files.h"
 #include "store/objects/results.h"
 #include "store/store.h"
 #include "util/text.h"
@@ -30,24 +30,12 @@ static enum verdict plan_gone(struct request *request, unsigned how)
     return (how & PLAN_SUBMITTED) != 0 ? VERDICT_GO_ON : plan_missing(request);
 }
 
-static enum verdict result_missing(struct request *request, const struct plan_row *row, int error, unsigned how)
+static enum verdict result_refused(struct request *request, const struct plan_row *row, const struct problem *problem,
+                                   unsigned how)
 {
-    struct problem problem = {0};
     if (store_find_plan(request->server->store, row->tenant, row->id) == STORE_NOT_FOUND)
         return plan_gone(request, how);
-    (void)problem_of_stored(&problem, error, "PLAN_DAMAGED", "the stored plan");
-    return respond_problem(request, &problem);
-}
-
-/* A descriptor, or -1 with errno. */
-static int open_result(const struct request *request, const struct plan_row *row, const char *name, uint64_t *ret_size)
-{
-    char *path = files_plan_file(request->server->config->data, row->id, row->attempts, name);
-    int fd = files_open_read(path, ret_size);
-    const int error = errno;
-    free(path);
-    errno = error;
-    return fd;
+    return respond_problem(request, problem);
 }
 
 #define PLAN_ETAG_SIZE ANSWERS_ETAG_SIZE
@@ -60,19 +48,6 @@ static void write_etag(const struct plan_row *row, const char *form, char ret[PL
     if (!open)
         (void)snprintf(ret, PLAN_ETAG_SIZE, "%s-%s-%lld%s", row->id, store_state_name(row->state),
                        (long long)row->attempts, form);
-}
-
-/* A worker writes an empty file where there is no such result. */
-static bool is_empty(const struct request *request, const struct plan_row *row, const char *name)
-{
-    uint64_t size = 1;
-    struct blob_file file;
-    if (results_file(row, name, &file, &size))
-        return size == 0;
-    int fd = open_result(request, row, name, &size);
-    if (fd >= 0)
-        (void)close(fd);
-    return fd >= 0 && size == 0;
 }
 
 /* ---- what a plan is ---- */
@@ -129,7 +104,7 @@ static void write_progress(struct sp_json *json, const struct request *request, 
 /* A file between a head and a closing brace: a plan may be large, the answer never is in memory. */
 struct framed {
     struct sp_buf head;
-    int fd;
+    struct stored_file *file;
     uint64_t size;
 };
 
@@ -145,7 +120,7 @@ static bool read_framed(void *context, uint64_t offset, void *bytes, size_t size
         } else if (offset < framed->head.size + framed->size) {
             uint64_t left = framed->head.size + framed->size - offset;
             part = left < size ? (size_t)left : size;
-            if (!files_read_at(framed->fd, offset - framed->head.size, to, part))
+            if (!stored_read(framed->file, offset - framed->head.size, to, part))
                 return false;
         } else {
             *to = '}';
@@ -161,7 +136,7 @@ static void free_framed(void *context)
 {
     struct framed *framed = context;
     sp_buf_release(&framed->head);
-    (void)close(framed->fd);
+    stored_close(framed->file);
     free(framed);
 }
 
@@ -243,19 +218,20 @@ static enum verdict answer_with_plan(struct request *request, const struct plan_
                                      struct sp_buf *head, const char *etag)
 {
     struct framed *framed = calloc(1, sizeof *framed);
+    struct problem problem = {0};
     sp_buf_text(head, ",\"plan\":");
-    if (framed != NULL)
-        framed->fd = open_result(request, row, "plan.json", &framed->size);
-    const int error = errno;
-    if (framed == NULL || framed->fd < 0 || sp_buf_failed(head)) {
-        const bool no_memory = framed == NULL || sp_buf_failed(head);
-        if (framed != NULL && framed->fd >= 0)
-            (void)close(framed->fd);
+    if (framed == NULL || sp_buf_failed(head)) {
         free(framed);
         sp_buf_release(head);
-        return no_memory ? respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.")
-                         : result_missing(request, row, error, form->how);
+        return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     }
+    framed->file = stored_open_result(request->server->stored, row, "plan.json", &problem);
+    if (framed->file == NULL) {
+        free(framed);
+        sp_buf_release(head);
+        return result_refused(request, row, &problem, form->how);
+    }
+    framed->size = stored_size(framed->file);
     framed->head = *head;
     const struct cached_answer *answer = etag != NULL ? keep(request, row, form, framed, etag) : NULL;
     if (answer != NULL) {
@@ -295,15 +271,14 @@ static enum verdict answer_json(struct request *request, const struct plan_row *
 static enum verdict answer_text(struct request *request, const struct plan_row *row, const struct form *form)
 {
     static const char type[] = "text/plain; charset=utf-8";
-    uint64_t size;
     char etag[PLAN_ETAG_SIZE];
     write_etag(row, "-text", etag);
     const char *tag = form->tagged && etag[0] != '\0' ? etag : NULL;
     if (row->has_result) {
-        int fd = open_result(request, row, "plan.txt", &size);
-        if (fd < 0)
-            return result_missing(request, row, errno, form->how);
-        return respond_file(request, 200, type, fd, size, tag);
+        struct problem problem = {0};
+        struct stored_file *file = stored_open_result(request->server->stored, row, "plan.txt", &problem);
+        return file != NULL ? send_stored(request, 200, type, file, tag)
+                            : result_refused(request, row, &problem, form->how);
     }
     struct sp_buf buf;
     sp_buf_init(&buf, 16 * 1024);
@@ -492,6 +467,21 @@ enum verdict plan_delete_finish(struct request *request)
 
 /* ---- GET /v1/plans/{id}/model ---- */
 
+static bool open_annotated(struct request *request, const struct plan_row *row, struct stream *ret_stream,
+                           struct problem *problem)
+{
+    struct stored_file *splice = stored_open_result(request->server->stored, row, "annotated.splice", problem);
+    if (splice == NULL)
+        return false;
+    const struct stream saved = send_stream(splice);
+    if (saved.size > 0)
+        return derived_open(request, &(struct derived_of){.model = row->model, .damaged = "PLAN_DAMAGED"}, &saved,
+                            ret_stream, NULL, problem);
+    stored_close(splice); /* a worker writes an empty file where there is no such result */
+    return problem_set(problem, 422, "NO_OPERATORS",
+                       "The plan is one of a graph of costs, which has no operators: there is no annotated model.");
+}
+
 enum verdict plan_model_finish(struct request *request)
 {
     struct problem problem = {0};
@@ -506,15 +496,9 @@ enum verdict plan_model_finish(struct request *request)
     if (!row.has_result) {
         (void)problem_set(&problem, 409, "PLAN_NOT_READY", "The plan is %s; there is no annotated model.",
                           store_state_name(row.state));
-    } else if (is_empty(request, &row, "annotated.splice")) {
-        (void)problem_set(&problem, 422, "NO_OPERATORS",
-                          "The plan is one of a graph of costs, which has no operators: there is no annotated model.");
     } else if ((verdict = held_result(request, &row, "annotated.splice", plan_model_finish)) == VERDICT_GO_ON &&
                (verdict = held_model(request, row.model, plan_model_finish)) == VERDICT_GO_ON) {
-        char *splice = files_plan_file(request->server->config->data, row.id, row.attempts, "annotated.splice");
-        const struct derived_of of = {.model = row.model, .path = splice, .damaged = "PLAN_DAMAGED"};
-        ok = derived_open(request, &of, &stream, NULL, &problem);
-        free(splice);
+        ok = open_annotated(request, &row, &stream, &problem);
         gone = !ok && store_find_plan(request->server->store, row.tenant, row.id) == STORE_NOT_FOUND;
     }
     write_etag(&row, "-model", etag);

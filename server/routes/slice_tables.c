@@ -6,13 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "http/page.h"
 #include "http/respond.h"
 #include "routes/routes.h"
 #include "routes/slices.h"
-#include "store/files.h"
+#include "store/integrity/stored.h"
 #include "util/text.h"
 
 /* As enum sp_index_order has them. */
@@ -111,7 +110,7 @@ struct quoting {
     const struct slice_asked *asked;
     const struct sp_index_rows *rows;
     struct sp_json *json;
-    int fd; /* of the plan's JSON, or -1 */
+    struct stored_file *file; /* the plan's JSON, or NULL */
     struct problem *problem;
 };
 
@@ -140,9 +139,9 @@ static bool quote(const struct quoting *quoting, uint32_t i)
     if (bytes == NULL)
         return problem_no_memory(quoting->problem);
     bytes[entry.size] = '\0';
-    bool ok = files_read_at(quoting->fd, entry.offset, bytes, (size_t)entry.size);
+    bool ok = stored_read(quoting->file, entry.offset, bytes, (size_t)entry.size);
     if (!ok)
-        (void)problem_from_errno(quoting->problem, errno, "Reading the plan");
+        (void)problem_of_stored(quoting->problem, errno, "PLAN_DAMAGED", "the stored plan");
     else if (bytes[0] != '{' || bytes[entry.size - 1] != '}')
         ok = problem_set(quoting->problem, 500, "PLAN_DAMAGED", "The stored plan and its sheet do not fit together.");
     else
@@ -150,19 +149,6 @@ static bool quote(const struct quoting *quoting, uint32_t i)
                      other != NULL ? sp_index_text(other, quoting->rows->others[i]) : NULL);
     free(bytes);
     return ok;
-}
-
-/* A descriptor of the plan's JSON; -1 with a problem. */
-static int open_plan(const struct slice_asked *asked, struct problem *problem)
-{
-    const struct plan_row *row = &asked->plan.row;
-    uint64_t size;
-    char *path = files_plan_file(asked->request->server->config->data, row->id, row->attempts, "plan.json");
-    const int fd = files_open_read(path, &size);
-    if (fd < 0)
-        (void)problem_of_stored(problem, errno, "PLAN_DAMAGED", "the stored plan");
-    free(path);
-    return fd;
 }
 
 /* Ends the page early when it has become large: the next one goes on there. */
@@ -174,7 +160,7 @@ static bool write_items(const struct quoting *quoting, const struct sp_buf *buf,
     sp_json_key(quoting->json, "items");
     sp_json_begin_array(quoting->json);
     for (; ok && i < rows->count && !sp_buf_failed(buf) && buf->size < SPD_TABLE_PAGE_BYTES; i++) {
-        if (quoting->fd < 0)
+        if (quoting->file == NULL)
             sp_index_write_node(quoting->asked->plan.index, rows->rows[i], quoting->json);
         else
             ok = quote(quoting, i);
@@ -216,13 +202,13 @@ static bool write_table(const struct slice *slice, struct slice_asked *asked, st
         problem_from_error(problem, &err);
         return false;
     }
-    struct quoting quoting = {.asked = asked, .rows = &rows, .json = &json, .fd = -1, .problem = problem};
-    if (slice->quotes_plan && (quoting.fd = open_plan(asked, problem)) < 0)
+    struct quoting quoting = {.asked = asked, .rows = &rows, .json = &json, .problem = problem};
+    if (slice->quotes_plan && (quoting.file = stored_open_result(asked->request->server->stored, &asked->plan.row,
+                                                                 "plan.json", problem)) == NULL)
         return false;
     sp_json_init_buf(&json, false, buf);
     const bool ok = write_page(&quoting, buf);
-    if (quoting.fd >= 0)
-        (void)close(quoting.fd);
+    stored_close(quoting.file);
     return ok;
 }
 

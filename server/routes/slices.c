@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "http/respond.h"
+#include "http/send.h"
 #include "jobs/jobs.h"
 #include "observe/log.h"
 #include "routes/held.h"
 #include "routes/indexes.h"
 #include "routes/routes.h"
 #include "store/files.h"
+#include "store/integrity/stored.h"
 #include "store/objects/results.h"
 
 /* A slice on its way. */
@@ -100,10 +102,29 @@ static bool identify(const struct request *request, const struct sliced *sliced,
 /* The worker's file is the plan's from now on. Where that cannot be, it is made again some day. */
 static void publish(const struct request *request, const struct slicing *slicing)
 {
-    char *path = file_of(request, slicing->making, "plan.sheet");
-    if (path != NULL && rename(slicing->output, path) != 0)
+    char *path = file_of(request, slicing->making, "plan.sheet"), *sums = files_sums(path);
+    if (sums != NULL)
+        (void)unlink(sums); /* of the one before */
+    if (sums != NULL && rename(slicing->output, path) != 0)
         LOG(LOG_WARNING, "sheet not kept", log_s("plan", slicing->making->row.id), log_i("errno", errno));
+    free(sums);
     free(path);
+}
+
+static enum index_found open_made(const struct slicing *slicing, const struct index_of *of,
+                                  const struct sp_index **ret_index, struct problem *problem)
+{
+    struct stream file;
+    *ret_index = indexes_find(slicing->indexes, of); /* another request's was faster */
+    if (*ret_index != NULL)
+        return INDEX_OPEN;
+    if (!send_open(slicing->output, &file)) {
+        (void)problem_of_stored(problem, errno, "PLAN_DAMAGED", "what was made of the stored plan");
+        return INDEX_REFUSED;
+    }
+    const enum index_found found = indexes_read(slicing->indexes, of, &file, ret_index, problem);
+    file.release(file.context);
+    return found;
 }
 
 static enum verdict made(struct request *request)
@@ -114,7 +135,7 @@ static enum verdict made(struct request *request)
     struct index_of of;
     enum index_found found = INDEX_REFUSED;
     if (problem.status == 0 && identify(request, sliced, &of, &problem))
-        found = indexes_open(slicing->indexes, &of, slicing->output, &sliced->index, &problem);
+        found = open_made(slicing, &of, &sliced->index, &problem);
     if (found == INDEX_MISSING) {
         jobs_refuse(request->server->jobs, &slicing->errand);
         (void)problem_set(&problem, 500, "PLAN_DAMAGED", "The stored plan and what is made of it do not fit together.");
@@ -150,6 +171,9 @@ static enum verdict make(struct request *request, struct slicing *slicing, struc
         store_get_model(request->server->store, sliced->row.tenant, sliced->row.model, &slicing->model_row);
     if (found != STORE_DONE) /* a plan's model stays as long as the plan */
         return found == STORE_NOT_FOUND ? plan_missing(request) : store_is_away(request);
+    struct problem problem = {0};
+    if (!stored_check_result(request->server->stored, &sliced->row, &problem))
+        return refuse(request, sliced, &problem);
     if (!prepare(request, slicing, sliced))
         return no_memory(request);
     slicing->making = sliced;
@@ -186,6 +210,21 @@ static enum verdict write_answer(struct request *request, struct slicing *slicin
     }
     return respond_tagged(request, 200, "application/json", &buf, slicing->etag);
 }
+/* The index that is kept, or the one that is stored. */
+static enum index_found open_stored(const struct request *request, const struct slicing *slicing, struct sliced *sliced,
+                                    const struct index_of *of, struct problem *problem)
+{
+    sliced->index = indexes_find(slicing->indexes, of);
+    if (sliced->index != NULL)
+        return INDEX_OPEN;
+    struct stored_file *sheet = stored_open_sheet(request->server->stored, &sliced->row, problem);
+    if (sheet == NULL)
+        return problem->status == 0 ? INDEX_MISSING : INDEX_REFUSED;
+    const struct stream file = send_stream(sheet);
+    const enum index_found found = indexes_read(slicing->indexes, of, &file, &sliced->index, problem);
+    stored_close(sheet);
+    return found;
+}
 
 /* Opens what is not open yet, one after the other, and answers when all is. */
 static enum verdict go_on(struct request *request)
@@ -202,9 +241,7 @@ static enum verdict go_on(struct request *request)
             return verdict;
         if (!identify(request, plans[i], &of, &problem))
             return refuse(request, plans[i], &problem);
-        char *path = file_of(request, plans[i], "plan.sheet");
-        const enum index_found found = indexes_open(slicing->indexes, &of, path, &plans[i]->index, &problem);
-        free(path);
+        const enum index_found found = open_stored(request, slicing, plans[i], &of, &problem);
         if (found == INDEX_REFUSED)
             return refuse(request, plans[i], &problem);
         if (found == INDEX_MISSING)

@@ -30,8 +30,8 @@ struct fetching {
 struct blobs {
     const char *data, *owner;
     struct store *store;
-    struct s3 *s3; /* NULL: all is in the folder, and the rest is not used */
     struct transfers *transfers;
+    struct s3 *s3; /* NULL: all is in the folder, and the rest is not used */
     struct cache cache;
     struct blobs_owner prefix;
     struct stages stages;
@@ -180,7 +180,7 @@ static bool read_key(const char *key, struct files_name *ret)
     if (strncmp(key, "blobs/", 6) != 0 || strlen(key) <= 9 || key[8] != '/')
         return false;
     (void)snprintf(prefix, sizeof prefix, "%.2s", key + 6);
-    return files_read_blob_name(prefix, key + 9, ret);
+    return files_read_blob_name(prefix, key + 9, ret) && !ret->is_sums;
 }
 
 /* For the cache: a copy goes when the object is there. That of a model is sent when it is not. */
@@ -438,11 +438,9 @@ static bool open_remote(struct blobs *blobs, const struct config *config, struct
     if (!s3_open(&options, &blobs->s3, problem))
         return false;
     blobs_owner_init(&blobs->prefix, blobs->s3, config->data, blobs->store);
-    blobs->transfers = transfers_create(SPD_BLOB_THREADS);
     blobs->stages = (struct stages){
         .s3 = blobs->s3, .prefix = &blobs->prefix, .transfers = blobs->transfers, .owner = blobs->owner};
-    return blobs->transfers != NULL ? blobs_owner_start(&blobs->prefix, &blobs->seen, problem)
-                                    : problem_no_memory(problem);
+    return blobs_owner_start(&blobs->prefix, &blobs->seen, problem);
 }
 
 bool blobs_open(const struct config *config, const char *owner, struct store *store, struct blobs **ret_blobs,
@@ -459,6 +457,11 @@ bool blobs_open(const struct config *config, const char *owner, struct store *st
     blobs->cache =
         (struct cache){.data = config->data, .most = config->blob_cache_bytes, .may_go = may_go, .context = blobs};
     cache_open(&blobs->cache);
+    blobs->transfers = transfers_create(SPD_BLOB_THREADS);
+    if (blobs->transfers == NULL) {
+        blobs_close(blobs);
+        return problem_no_memory(problem);
+    }
     if (config->blobs[0] != '\0' && !open_remote(blobs, config, problem)) {
         blobs_close(blobs);
         return false;
@@ -474,7 +477,7 @@ void blobs_stop(struct blobs *blobs)
 
 bool blobs_quiet(struct blobs *blobs)
 {
-    return blobs->s3 == NULL || transfers_idle(blobs->transfers);
+    return transfers_idle(blobs->transfers);
 }
 
 void blobs_close(struct blobs *blobs)

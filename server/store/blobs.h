@@ -41,7 +41,7 @@ void blobs_close(struct blobs *blobs); /* NULL is allowed */
 /* Whether they are in an object store. NULL is a folder. */
 bool blobs_are_remote(const struct blobs *blobs);
 
-/* Runs the transfer in a thread that may wait for the network. */
+/* Runs the transfer in a thread that may wait for the network, or read a large file. */
 void blobs_send(struct blobs *blobs, struct transfer *transfer);
 
 /* A file of an object store. Its copy is DATA/KEY. */

@@ -73,6 +73,11 @@ char *files_plan_file(const char *data, const char *id, int64_t attempt, const c
     return path_of("%s/plans/%s/%lld/%s", data, id, (long long)attempt, name);
 }
 
+char *files_sums(const char *path)
+{
+    return path != NULL ? path_of("%s.sums", path) : NULL;
+}
+
 char *files_temporary(const char *data, const char *owner)
 {
     static atomic_uint_fast64_t counter;
@@ -274,9 +279,20 @@ bool files_read_blob_name(const char *prefix, const char *name, struct files_nam
         memcpy(number, rest + 1, digits);
         rest += 1 + digits;
     }
-    if (rest[0] != '\0') /* ".json", or a tenant's hash before it */
+    const size_t length = strlen(rest), end = sizeof ".sums" - 1;
+    ret->is_sums = length >= end && strcmp(rest + length - end, ".sums") == 0;
+    if (length > (ret->is_sums ? end : 0)) /* ".json", or a tenant's hash before it */
         ret->file = FILE_INSPECTION;
     return text_is_hex(ret->id, 64) && (number[0] == '\0' || text_to_int(number, 1, INT64_MAX, &ret->number));
+}
+
+/* Whether these are sums of a file that is not there. It comes before them and goes before them. */
+static bool is_alone(const struct files_name *of, const char *path)
+{
+    char *file = of->is_sums ? path_of("%.*s", (int)(strlen(path) - (sizeof ".sums" - 1)), path) : NULL;
+    const bool alone = file != NULL && access(file, F_OK) != 0 && errno == ENOENT;
+    free(file);
+    return alone;
 }
 
 static void sweep_blob(void *context, const char *path, const char *name)
@@ -285,7 +301,7 @@ static void sweep_blob(void *context, const char *path, const char *name)
     struct files_name of;
     if (is_stopped(sweep) || !files_read_blob_name(sweep->prefix, name, &of) ||
         (sweep->id != NULL && strcmp(sweep->id, of.id) != 0) ||
-        store_names(sweep->store, of.id, of.number, of.file) != STORE_NOT_FOUND)
+        (!is_alone(&of, path) && store_names(sweep->store, of.id, of.number, of.file) != STORE_NOT_FOUND))
         return;
     if (sweep->id == NULL)
         LOG(LOG_INFO, "orphan removed", log_s("blob", name));
@@ -362,6 +378,16 @@ static bool sync_file(const char *path)
     return ok;
 }
 
+/* PATH.sums, when there is such a file: else they are made when they are needed. */
+static void move_sums(const char *from, const char *to)
+{
+    char *old = files_sums(from), *new = files_sums(to);
+    if (old != NULL && new != NULL)
+        (void)rename(old, new);
+    free(old);
+    free(new);
+}
+
 bool files_publish(const char *data, const char *name, const char *upload, const char *inspection,
                    struct problem *problem)
 {
@@ -375,7 +401,12 @@ bool files_publish(const char *data, const char *name, const char *upload, const
     /* One level: where the data folder itself is away, nothing is made in its place. */
     ok = ok && sync_file(upload) && (inspection == NULL || sync_file(inspection)) &&
          (mkdir(folder, 0700) == 0 || errno == EEXIST) && (inspection == NULL || rename(inspection, described) == 0) &&
-         rename(upload, blob) == 0 && files_sync_folder(folder) && files_sync_folder(blobs);
+         rename(upload, blob) == 0;
+    if (ok) {
+        move_sums(inspection, described);
+        move_sums(upload, blob);
+    }
+    ok = ok && files_sync_folder(folder) && files_sync_folder(blobs);
     if (!ok)
         (void)problem_from_errno(problem, errno, "Storing the model");
     free(folder);

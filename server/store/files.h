@@ -7,10 +7,12 @@
  *   DATA/tmp/OWNER/           uploads and inspections under way of one daemon; removed when it is dead
  *   DATA/uploads/ID           what has come of an upload by parts (uploads/uploads.h)
  *   DATA/blobs/ab/cdef...N    model files by SHA-256 and number, or copies of those in an object store (blobs.h);
- *                             with .json behind its name an inspection. Files from before there were numbers have none
+ *                             with .json behind its name an inspection; with .sums behind that the sums of either
+ *                             (integrity/sums.h). Files from before there were numbers have none
  *   DATA/plans/ID/N/          what a worker wrote in the Nth attempt: plan.json, plan.txt, annotated.splice,
  *                             plan.sheet (core/index), which older plans get when it is asked for; or copies of those
- *                             in an object store (results.h)
+ *                             in an object store (results.h); and their sums
+ *   DATA/quarantine/          files that were not what they have to be (integrity/quarantine.h)
  *
  * A row of the store is the truth: files come before their row and go after it, so a crash leaves only orphans, which
  * files_sweep() removes. No name ever means another file than before: a model's file has a number that is given once
@@ -45,6 +47,7 @@ char *files_upload(const char *data, const char *id);
 char *files_plan_folder(const char *data, const char *id);
 char *files_attempt_folder(const char *data, const char *id, int64_t attempt);
 char *files_plan_file(const char *data, const char *id, int64_t attempt, const char *name);
+char *files_sums(const char *path);                         /* PATH.sums, of a file that stands alone */
 char *files_temporary(const char *data, const char *owner); /* a new unique path in tmp */
 
 /* Moves an uploaded file and its inspection (NULL: it is one beside models) to the places of this name, a store_blob_name(), and makes both durable. */
@@ -62,6 +65,7 @@ struct files_name {
     char id[65];
     int64_t number;
     enum store_file file;
+    bool is_sums; /* of that file */
 };
 bool files_read_blob_name(const char *prefix, const char *name, struct files_name *ret);
 

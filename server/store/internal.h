@@ -59,6 +59,7 @@ struct store_ops {
     bool (*progress)(struct store *store, const char *id, int64_t attempt, const struct job_progress *progress);
     enum store_changed (*finish)(struct store *store, const char *id, int64_t attempt, enum plan_state state,
                                  bool has_result, const char *error, const char *files);
+    enum store_changed (*lose_result)(struct store *store, const char *id, int64_t attempt, const char *error);
     enum store_changed (*requeue)(struct store *store, const char *id, int64_t attempt, bool crashed);
     enum store_found (*cancel)(struct store *store, const char *tenant, const char *id);
     enum store_found (*delete_plan)(struct store *store, const char *tenant, const char *id);

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-/* Whether the rows of the model name a blob that is not there, or not whole. */
+#include "store/integrity/stored.h"
+
+/* Whether the rows of the model name a blob that is not there, or not right. */
 static bool look_at_blob(const struct placing *placing, const struct model_row *row, bool *ret_replaces,
                          struct problem *problem)
 {
@@ -16,7 +18,7 @@ static bool look_at_blob(const struct placing *placing, const struct model_row *
     if (found != STORE_DONE)
         return true;
     const bool ok = blobs_have(placing->blobs, blob, (uint64_t)row->bytes, &have, problem);
-    *ret_replaces = !have;
+    *ret_replaces = !have || (!blobs_are_remote(placing->blobs) && !stored_is_right(placing->stored, blob));
     return ok;
 }
 
@@ -27,6 +29,7 @@ static bool add_files(struct placing *placing, struct model_row *row, const stru
     char name[STORE_BLOB_SIZE];
     bool replaces = false;
     store_blob_name(row->id, row->number, name);
+    stored_seal_file(placing->inspection, row->id);
     if (!look_at_blob(placing, row, &replaces, problem) ||
         !blobs_publish(placing->blobs, name, placing->upload, placing->stage, placing->inspection,
                        row->inspection_sha256, problem))

@@ -7,9 +7,12 @@
 #include "store/blobs.h"
 #include "store/store.h"
 
+struct stored;
+
 struct placing {
     struct store *store;
     struct blobs *blobs;
+    struct stored *stored;
     const char *upload, *inspection; /* files in tmp, which go to their places */
     struct stage *stage;             /* what has been sent of the upload, or NULL: blobs_publish() */
 

@@ -146,6 +146,7 @@ static const struct store_ops ops = {
     .beat = pg_beat,
     .progress = pg_progress,
     .finish = pg_finish,
+    .lose_result = pg_lose_result,
     .requeue = pg_requeue,
     .cancel = pg_cancel,
     .delete_plan = pg_delete_plan,

@@ -126,6 +126,20 @@ enum store_changed pg_finish(struct store *base, const char *id, int64_t attempt
     return changed(base, &call, PLAN_OVER, id, count);
 }
 
+enum store_changed pg_lose_result(struct store *base, const char *id, int64_t attempt, const char *error)
+{
+    struct pg_call call;
+    int64_t count = -1;
+    if (pg_begin(&call, base, "telling that a result is lost", NULL))
+        count = pg_count(PG_QUERY(
+            &call,
+            "WITH changed AS (UPDATE plans SET state = 'failed', error = $4, has_result = false, "
+            "finished_at = " PG_NOW " WHERE id = $2 AND attempts = $3 AND has_result AND state IN "
+            "('succeeded', 'cancelled') RETURNING id, tenant, state) SELECT " PG_TELL("left(state, 1)") " FROM changed",
+            pg_s(base->owner), pg_s(id), pg_i(attempt), pg_s(error)));
+    return changed(base, &call, PLAN_OVER, id, count);
+}
+
 enum store_changed pg_requeue(struct store *base, const char *id, int64_t attempt, bool crashed)
 {
     struct pg_call call;

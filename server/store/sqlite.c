@@ -131,6 +131,7 @@ static const struct store_ops ops = {
     .beat = sqlite_beat,
     .progress = sqlite_progress,
     .finish = sqlite_finish,
+    .lose_result = sqlite_lose_result,
     .requeue = sqlite_requeue,
     .cancel = sqlite_cancel,
     .delete_plan = sqlite_delete_plan,

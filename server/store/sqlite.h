@@ -149,6 +149,7 @@ bool sqlite_beat(struct store *base, const char (*held)[STORE_ID_SIZE], unsigned
 bool sqlite_progress(struct store *base, const char *id, int64_t attempt, const struct job_progress *progress);
 enum store_changed sqlite_finish(struct store *base, const char *id, int64_t attempt, enum plan_state state,
                                  bool has_result, const char *error, const char *files);
+enum store_changed sqlite_lose_result(struct store *base, const char *id, int64_t attempt, const char *error);
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed);
 enum store_found sqlite_cancel(struct store *base, const char *tenant, const char *id);
 int64_t sqlite_reclaim(struct store *base, bool all);

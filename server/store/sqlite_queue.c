@@ -115,6 +115,16 @@ enum store_changed sqlite_finish(struct store *base, const char *id, int64_t att
     return change(base, store, statement, id, attempt, PLAN_OVER);
 }
 
+enum store_changed sqlite_lose_result(struct store *base, const char *id, int64_t attempt, const char *error)
+{
+    struct sqlite_store *store = sqlite_lock(base);
+    sqlite3_stmt *statement = sqlite_begin(
+        store, "UPDATE plans SET state = 'failed', error = ?4, has_result = 0, finished_at = ?3 WHERE id = ?1 AND "
+               "attempts = ?2 AND has_result = 1 AND state IN ('succeeded', 'cancelled')");
+    sqlite_text(statement, 4, error);
+    return change(base, store, statement, id, attempt, PLAN_OVER);
+}
+
 enum store_changed sqlite_requeue(struct store *base, const char *id, int64_t attempt, bool crashed)
 {
     struct sqlite_store *store = sqlite_lock(base);

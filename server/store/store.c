@@ -244,6 +244,11 @@ enum store_changed store_finish(struct store *store, const char *id, int64_t att
          files);
 }
 
+enum store_changed store_lose_result(struct store *store, const char *id, int64_t attempt, const char *error)
+{
+    CALL(enum store_changed, lose_result, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, error);
+}
+
 enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed)
 {
     CALL(enum store_changed, requeue, result == STORE_BROKEN, STORE_BROKEN, store, id, attempt, crashed);

@@ -106,7 +106,8 @@ struct plan_row {
     char owner[STORE_OWNER_SIZE]; /* the daemon that runs it, "" */
     int64_t attempts, crashes;
     char *error; /* JSON of problem.h, or NULL */
-    char *files; /* of the result, those that an object store has (results.h); NULL where they are in the folder */
+    char *files; /* of the result, those that an object store has (results.h), or the digest of their
+                    sums in the folder (integrity/stored.h); NULL where the plan is older than these */
     struct job_progress progress;
     int64_t created_at, started_at, finished_at; /* 0: not yet */
 };
@@ -332,6 +333,9 @@ void store_progress(struct store *store, const char *id, int64_t attempt, const 
 /* running -> `state` (succeeded, failed or cancelled). `error` is NULL unless it failed, `files` is as in the row. */
 enum store_changed store_finish(struct store *store, const char *id, int64_t attempt, enum plan_state state,
                                 bool has_result, const char *error, const char *files);
+
+/* A plan whose result is wrong or missing has failed, if it still has the result of this attempt. */
+enum store_changed store_lose_result(struct store *store, const char *id, int64_t attempt, const char *error);
 
 /* running -> queued, or cancelled when that was asked for; `crashed` counts a worker's death against the plan. */
 enum store_changed store_requeue(struct store *store, const char *id, int64_t attempt, bool crashed);

@@ -4,6 +4,7 @@ Every answer that goes through Daemon.request() is held to the contract (contrac
 """
 
 import atexit
+import contextlib
 import glob
 import gzip
 import http.client
@@ -11,6 +12,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -77,7 +79,7 @@ CODINGS = {None: bytes, "gzip": gzip.decompress, "zstd": zstd.decompress}
 
 def blob_of(data, sha256):
     """The file of a model in a data folder: the newest, whose name ends in the highest number; or None."""
-    paths = [path for path in glob.glob(os.path.join(data, "blobs", sha256[:2], sha256[2:] + "*")) if not path.endswith(".json")]
+    paths = [path for path in glob.glob(os.path.join(data, "blobs", sha256[:2], sha256[2:] + "*")) if not path.endswith((".json", ".sums"))]
     return max(paths, key=lambda path: int(path.partition(sha256[2:] + ".")[2] or 0), default=None)
 
 
@@ -192,6 +194,15 @@ class Daemon:
         for line in pipe:
             self.log.append(line.decode(errors="replace"))
             json.loads(line)
+
+    def change_store(self, sql):
+        """Runs SQL in the store, whichever it is."""
+        if self.store:
+            postgres_server().query(f"SET search_path = shardplan; {sql}", self.database)
+            return
+        with contextlib.closing(sqlite3.connect(os.path.join(self.data, "shardplan.db"))) as database:
+            database.execute(sql)
+            database.commit()
 
     def stop(self, signals=1):
         """SIGTERM; the daemon must end with 0 and without a report of the sanitizers."""

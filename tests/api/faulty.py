@@ -207,7 +207,7 @@ class Scenario:
         self.daemon.stop()  # looks for leaks, too
         self.daemon.start()
         blobs = {model_of_file(folder, name) for folder in os.listdir(os.path.join(self.daemon.data, "blobs"))
-                 for name in os.listdir(os.path.join(self.daemon.data, "blobs", folder)) if not name.endswith(".json")}
+                 for name in os.listdir(os.path.join(self.daemon.data, "blobs", folder)) if not name.endswith((".json", ".sums"))}
         if blobs != listed:
             raise AssertionError(f"files without a model: {blobs - listed}; models without a file: {listed - blobs}")
         self.armed, self.accepted = (MEMORY, ONCE, NEVER), []

@@ -72,7 +72,7 @@ class InS3(DaemonCase):
         self.assertEqual(left, [], "a failure that no request met")
 
     def copies(self):
-        return [path for path in glob.glob(os.path.join(self.daemon.data, "blobs/*/*")) if not path.endswith(".json")]
+        return [path for path in glob.glob(os.path.join(self.daemon.data, "blobs/*/*")) if not path.endswith((".json", ".sums"))]
 
     def drop_copies(self):
         for path in self.copies():

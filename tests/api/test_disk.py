@@ -78,7 +78,7 @@ class Full(unittest.TestCase):
         """Models that have files and are not listed."""
         top = os.path.join(self.daemon.data, "blobs")
         blobs = [model_of_file(folder, name) for folder in os.listdir(top) for name in os.listdir(os.path.join(top, folder))
-                 if not name.endswith(".json")]
+                 if not name.endswith((".json", ".sums"))]
         self.assertEqual(len(blobs), len(set(blobs)))
         return set(blobs) - self.listed()
 

@@ -291,9 +291,9 @@ class Away(FolderCase):
             answer = self.daemon.get(path)
             self.assertEqual((answer.status, answer.json["code"]), (500, code), answer)
         done = self.daemon.finished(self.submit(name).json["id"])
-        self.assertEqual((done["state"], done["error"]["code"], done["attempts"]), ("failed", "IO_ERROR", 2), done)
+        self.assertEqual((done["state"], done["error"]["code"], done["attempts"]), ("failed", "MODEL_DAMAGED", 1), done)
         answer = self.submit(name, Prefer="wait=50")
-        self.assertEqual(answer.json["code"], "IO_ERROR", answer)
+        self.assertEqual(answer.json["code"], "MODEL_DAMAGED", answer)
         self.assertEqual(self.daemon.get("/readyz").status, 200)
         for row in self.daemon.get(f"/v1/plans?model={name}").json["plans"]:
             self.assertEqual(self.daemon.request("DELETE", f"/v1/plans/{row['id']}").status, 204)

@@ -14,7 +14,7 @@ answers 500 and 503, loses answers or cuts them off. At the end, and every --loo
   because somebody asked for that; nothing waits or runs any more, also of what nobody was told of
   one key has one plan, one question one computation
   after a restart each plan has the files of its last attempt and nothing else, complete; each model has its file, with the right
-  hash, and nothing lies about that no row knows; the object store has the objects of the models, and no part of an upload
+  hash, sums of files lie beside these, and nothing lies about that no row knows; the object store has the objects of the models, and no part of an upload
 """
 
 import argparse
@@ -448,6 +448,9 @@ class World:
         for prefix in os.listdir(os.path.join(self.data, "blobs")):
             for name in os.listdir(os.path.join(self.data, "blobs", prefix)):
                 path = os.path.join(self.data, "blobs", prefix, name)
+                if name.endswith(".sums"):
+                    self.check_sums(path, prefix + name, named)
+                    continue
                 self.check_blob(path, prefix + name, named)
                 there.add(prefix + name)
         lacking = named - there if not self.objects else set()  # there, the folder has copies
@@ -515,6 +518,16 @@ class World:
                 json.load(file)
         except (OSError, ValueError) as error:
             self.fail(f"plan {plan}: {error}")
+
+    def check_sums(self, path, name, named):
+        """They belong to a file that is there."""
+        of = name.removesuffix(".sums")
+        if of not in named or not os.path.exists(path.removesuffix(".sums")):
+            self.fail(f"sums {name} are an orphan")
+        with open(path, "rb") as file:
+            if file.read(8) != b"SPSUMS1\n":
+                self.fail(f"sums {name} are damaged")
+        self.counts["sums at the end"] += 1
 
     def check_blob(self, path, name, named):
         with open(path, "rb") as file:

@@ -35,7 +35,6 @@ IN_TABLES = {
     "SHARDY_SYNTAX": ("core/sharding/shardy/lexer.c", "SP_ERR_MALFORMED", "The text is not what Shardy writes."),
     "STAGES_PROBLEM_WRONG": ("core/solvers/stages/check.c", "SP_ERR_REQUEST", "The problem of stages makes no sense."),
     "PART_OF_THE_DEVICES": ("core/export/ort_plan.c", "SP_ERR_UNSUPPORTED", "The format needs every node on all devices."),
-    "MODEL_DAMAGED": ("server/routes/models.c", 500, "The stored file or inspection of this model is missing or damaged."),
     "RESULT_DAMAGED": ("server/routes/ask.c", 500, "What was made for this request cannot be read."),
 }
 KINDS = {"SP_ERR_MALFORMED": "malformed", "SP_ERR_LIMIT": "limit", "SP_ERR_MODEL": "model",

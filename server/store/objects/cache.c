@@ -38,7 +38,7 @@ static void add_copy(struct copies *copies, const char *key, const struct stat *
     struct copy *copy = &copies->list[copies->count++];
     (void)snprintf(copy->key, sizeof copy->key, "%s", key);
     copy->bytes = (uint64_t)info->st_size;
-    copy->used = info->st_mtim;
+    copy->used = info->st_atim;
     copies->bytes += copy->bytes;
 }
 
@@ -46,6 +46,9 @@ static void add_copy(struct copies *copies, const char *key, const struct stat *
 static bool may_be_copy(const FTSENT *entry)
 {
     struct files_name of;
+    const size_t length = strlen(entry->fts_name);
+    if (length > 4 && strcmp(entry->fts_name + length - 4, "sums") == 0)
+        return false;
     return strcmp(entry->fts_parent->fts_parent->fts_name, "blobs") != 0 ||
            (files_read_blob_name(entry->fts_parent->fts_name, entry->fts_name, &of));
 }
@@ -107,6 +110,10 @@ static bool evict(const struct cache *cache, const struct copy *copy)
         return false;
     char *path = cache->may_go(cache->context, copy->key) ? files_at(cache->data, copy->key) : NULL;
     bool gone = path != NULL && unlink(path) == 0;
+    char *sums = gone ? files_sums(path) : NULL;
+    if (sums != NULL)
+        (void)unlink(sums);
+    free(sums);
     free(path);
     (void)close(fd);
     if (gone)
@@ -140,13 +147,14 @@ void cache_added(struct cache *cache, uint64_t bytes)
 int cache_hold(const struct cache *cache, const char *key, uint64_t size)
 {
     struct stat info;
+    const struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     int fd = open_locked(cache, key, LOCK_SH);
     if (fd >= 0 && size != UINT64_MAX && (fstat(fd, &info) != 0 || (uint64_t)info.st_size != size)) {
         (void)close(fd);
         fd = -1;
     }
     if (fd >= 0)
-        (void)futimens(fd, NULL);
+        (void)futimens(fd, used);
     return fd;
 }
 

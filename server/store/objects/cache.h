@@ -5,7 +5,7 @@
  * A copy lies in DATA/blobs or DATA/plans under the key of its object. What no object store has lies there as well: that
  * stays.
  *
- * The copy that was held last longest ago goes first: holding one sets the time of its file. One that somebody holds
+ * The copy that was held last longest ago goes first: holding one sets when its file was accessed. One that somebody holds
  * stays, whatever its size.
  */
 #include <pthread.h>

@@ -33,6 +33,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/integrity/stored.h"
 #include "store/objects/results.h"
 #include "store/placing.h"
 #include "uploads/beside.h"
@@ -261,9 +262,10 @@ static void store_a_model(struct daemon *daemon, const char *tenant)
     char label[] = "";
     struct problem problem = {0};
     struct model_row row = {.name = label, .bytes = 1};
-    struct placing placing = {.store = daemon->server.store, .blobs = daemon->server.blobs};
+    struct placing placing = {
+        .store = daemon->server.store, .blobs = daemon->server.blobs, .stored = daemon->server.stored};
     char *upload = files_temporary(daemon->data, daemon->server.owner),
-         *inspection = files_temporary(daemon->data, daemon->server.owner);
+         *inspection = files_temporary(daemon->data, daemon->server.owner), *sums = files_sums(inspection);
     (void)snprintf(row.tenant, sizeof row.tenant, "%s", tenant);
     memcpy(row.id, sim_model, sizeof row.id);
     placing.upload = upload;
@@ -274,10 +276,12 @@ static void store_a_model(struct daemon *daemon, const char *tenant)
     if (placing.left > 0)
         end_reservation(daemon, row.id, placing.left);
     (void)unlink(inspection);
+    (void)unlink(sums);
     if (!placing.was_moved)
         (void)unlink(upload);
     free(upload);
     free(inspection);
+    free(sums);
 }
 
 static bool goes_home(const struct daemon *daemon)
@@ -436,8 +440,14 @@ static void start_daemon(int number)
     daemon->server.store = simulated_store(&world, number);
     cr_assert(files_make_temporary(daemon->data, daemon->server.owner, &problem), "%s", problem.detail);
     cr_assert(blobs_open(&daemon->config, daemon->server.owner, daemon->server.store, &daemon->server.blobs, &problem));
+    daemon->server.stored = stored_create(&(struct stored_options){.data = daemon->data,
+                                                                   .owner = daemon->server.owner,
+                                                                   .folder = daemon->server.folder,
+                                                                   .store = daemon->server.store,
+                                                                   .blobs = daemon->server.blobs});
     daemon->ledger = ledger_create(&daemon->server, answered, NULL);
-    cr_assert(daemon->server.folder != NULL && daemon->server.store != NULL && daemon->ledger != NULL);
+    cr_assert(daemon->server.folder != NULL && daemon->server.store != NULL && daemon->server.stored != NULL &&
+              daemon->ledger != NULL);
 }
 
 static void end_daemon(struct daemon *daemon)
@@ -446,6 +456,7 @@ static void end_daemon(struct daemon *daemon)
         fiber_destroy(daemon->roles[i]);
     daemon->is_dead = true; /* what its threads had to do fails */
     ledger_destroy(daemon->ledger);
+    stored_destroy(daemon->server.stored);
     blobs_close(daemon->server.blobs);
     folder_destroy(daemon->server.folder);
     store_close(daemon->server.store);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "jobs/ledger.h"
+#include "jobs/plan_files.h"
 #include "open_store.h"
 #include "server.h"
 #include "store/blobs.h"
@@ -189,34 +190,27 @@ Test(ledger, an_end_is_told_once)
 /* What a worker left as the four files is no plan: the attempt fails, and nothing of them is kept. */
 Test(ledger, a_result_that_is_none_fails_the_plan)
 {
-    char plan[STORE_ID_SIZE], blob[STORE_BLOB_SIZE];
+    char plan[STORE_ID_SIZE];
+    struct problem problem = {0};
     MUST_ADD_PLAN(plan, .number = 1);
-    cr_assert_eq(store_find_blob(store, NULL, model_a, blob), STORE_DONE);
-    char *path = files_blob(data, blob), *above = strdup(path);
-    *strrchr(above, '/') = '\0';
-    cr_assert_eq(mkdir(above, 0700), 0);
-    const int model = open(path, O_WRONLY | O_CREAT, 0600);
-    cr_assert(model >= 0 && close(model) == 0);
-    free(path);
-    free(above);
     struct order *order = ask((struct order){.kind = ORDER_CLAIM, .claims = true});
     cr_assert_eq(order->found, STORE_DONE);
     cr_assert_not_null(order->handover, "%s", order->problem.detail);
-    cr_expect_eq(order->handover->input_count, 1);
+    cr_expect_eq(order->handover->input_count, 0, "a file that was not looked at yet is open");
     cr_expect_eq(order->handover->result_count, 4);
     for (unsigned i = 0; i < 4; i++)
         cr_expect_eq(write(order->handover->results[i].given, "{}", 2), 2);
     handover_given(order->handover);
     cr_expect(handover_seal(order->handover));
+    cr_expect_not(plan_files_store(data, &order->row, order->handover, &problem));
+    cr_expect_str_eq(problem.code, "RESULT_DAMAGED");
     struct order done = *order;
     free(order);
     done.kind = ORDER_END;
-    done.state = PLAN_SUCCEEDED;
-    done.has_result = true;
+    done.state = PLAN_FAILED;
+    done.error = problem_to_text(&problem);
     struct order *ended = ask(done);
     cr_expect_eq(ended->changed, STORE_CHANGED);
-    cr_expect_eq(ended->state, PLAN_FAILED);
-    cr_expect_not_null(strstr(ended->error, "RESULT_DAMAGED"), "%s", ended->error);
     cr_expect_null(ended->handover);
     order_release(ended);
     cr_expect_eq(plan_of(plan).state, PLAN_FAILED);

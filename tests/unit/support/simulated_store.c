@@ -8,7 +8,7 @@
 
 #define LEASE_MS 15000
 
-const char sim_model[65] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const char sim_model[65] = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
 
 struct sim {
     struct store base;

@@ -41,7 +41,7 @@ struct simulated_world {
     void *context;
 };
 
-extern const char sim_model[65];
+extern const char sim_model[65]; /* of a model whose bytes are "x" */
 
 /* The store as this daemon has it; store_close() frees it. NULL without memory. */
 struct store *simulated_store(struct simulated_world *world, int daemon);
