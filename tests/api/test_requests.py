@@ -91,12 +91,13 @@ class Conditions(DaemonCase):
             self.assertEqual((head.body, head.headers["ETag"]), (b"", tag))
 
     def test_catalogs(self):
-        for path in ("/v1/devices", "/v1/operators", "/openapi.json"):
+        for path in ("/v1/devices", "/v1/operators", "/openapi.json", "/v1/schemas/cluster.schema.json"):
             tag = self.ask("GET", path).headers["ETag"]
             self.ask("GET", path, expect=304, If_None_Match=tag)
             self.ask("GET", path, expect=412, If_Match='"x"')
             self.ask("GET", path, expect=206, Range="bytes=0-9")
             self.ask("GET", path, expect=416, Range="bytes=99999999-")
+        self.problem("GET", "/v1/schemas/cluster", status=404, code="SCHEMA_NOT_FOUND")
 
     def test_every_get_is_a_head(self):
         plan = self.submit(model(403))
@@ -107,7 +108,8 @@ class Conditions(DaemonCase):
             if method != "GET" or path.endswith("/events"):
                 continue
             identity = done["model"] if "models" in path else upload if "uploads" in path else plan
-            target = path.replace("{id}", identity).replace("{device}", "0").replace("{format}", "csv").replace("{file}", asset)
+            file = "plan.schema.json" if "schemas" in path else asset
+            target = path.replace("{id}", identity).replace("{device}", "0").replace("{format}", "csv").replace("{file}", file)
             statuses = (404,) if path.endswith("/data") else 200  # this model has no weights beside it
             got, head = self.ask("GET", target, expect=statuses), self.ask("HEAD", target, expect=statuses)
             self.assertEqual(head.body, b"")
