@@ -180,13 +180,14 @@ bool pg_unused_models(struct store *base, const char *tenant, int limit,
     struct pg_call call;
     PGresult *rows = NULL;
     if (pg_begin(&call, base, "listing models", NULL))
-        rows = PG_QUERY(&call,
-                        "SELECT seq, tenant, id, name, (bytes + (SELECT coalesce(sum(f.bytes), 0) FROM files f WHERE "
-                        "f.tenant = models.tenant AND f.model = models.id))::bigint, created_at, used_at, blob, "
-                        "inspection FROM models WHERE ($1::text IS NULL OR tenant = $1::text) AND NOT EXISTS "
-                        "(SELECT 1 FROM plans WHERE plans.model = models.id AND plans.tenant = models.tenant) "
-                        "ORDER BY used_at, seq LIMIT $2",
-                        pg_s(tenant), pg_i(limit));
+        rows = PG_QUERY(
+            &call,
+            "SELECT seq, tenant, id, name, (bytes + (SELECT coalesce(sum(f.bytes), 0) FROM files f WHERE "
+            "f.tenant = models.tenant AND f.model = models.id))::bigint, created_at, used_at, blob, "
+            "inspection, inspection_sha256 FROM models WHERE ($1::text IS NULL OR tenant = $1::text) AND NOT EXISTS "
+            "(SELECT 1 FROM plans WHERE plans.model = models.id AND plans.tenant = models.tenant) "
+            "ORDER BY used_at, seq LIMIT $2",
+            pg_s(tenant), pg_i(limit));
     (void)pg_end(&call);
     return each_model(rows, each, context);
 }
