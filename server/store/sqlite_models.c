@@ -191,10 +191,11 @@ bool sqlite_unused_models(struct store *base, const char *tenant, int limit,
 {
     struct sqlite_store *store = sqlite_lock(base);
     sqlite3_stmt *statement = sqlite_begin(
-        store, "SELECT seq, tenant, id, name, bytes + (SELECT coalesce(sum(f.bytes), 0) FROM files f WHERE f.tenant = "
-               "models.tenant AND f.model = models.id), created_at, used_at, blob, inspection FROM models "
-               "WHERE (?1 IS NULL OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM plans "
-               "WHERE plans.model = models.id AND plans.tenant = models.tenant) ORDER BY used_at, seq LIMIT ?2");
+        store,
+        "SELECT seq, tenant, id, name, bytes + (SELECT coalesce(sum(f.bytes), 0) FROM files f WHERE f.tenant = "
+        "models.tenant AND f.model = models.id), created_at, used_at, blob, inspection, inspection_sha256 FROM models "
+        "WHERE (?1 IS NULL OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM plans "
+        "WHERE plans.model = models.id AND plans.tenant = models.tenant) ORDER BY used_at, seq LIMIT ?2");
     sqlite_text(statement, 1, tenant);
     sqlite_int(statement, 2, limit);
     bool ok = read_models(store, statement, each, context);
