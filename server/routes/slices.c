@@ -93,8 +93,9 @@ static bool identify(const struct request *request, const struct sliced *sliced,
     const bool ok = path != NULL && stat(path, &stat_of) == 0;
     const int error = path != NULL ? errno : ENOMEM;
     free(path);
-    if (!ok)
-        return problem_of_stored(problem, error, "PLAN_DAMAGED", "the stored plan");
+    if (!ok) /* what is lost is told as where it is read */
+        return stored_check_result(request->server->stored, &sliced->row, problem) &&
+               problem_of_stored(problem, error, "PLAN_DAMAGED", "the stored plan");
     ret_of->plan_size = (uint64_t)stat_of.st_size;
     return true;
 }
