@@ -176,10 +176,11 @@ void ledger_order(struct ledger *ledger, struct order *order)
     store.answered(store.context);
 }
 
-void ledger_look(struct ledger *ledger, const char *plan)
+void ledger_look(struct ledger *ledger, const char *plan, bool is_deleted)
 {
     (void)ledger;
     (void)plan;
+    (void)is_deleted;
 }
 
 struct order *ledger_answers(struct ledger *ledger)
