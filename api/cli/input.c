@@ -42,7 +42,7 @@ static enum sp_status spool(const char *path, int *fd, struct sp_error *err)
             break;
     }
     int copy;
-    if (ferror(file) || fflush(file) != 0 || (copy = dup(fileno(file))) < 0) {
+    if (ferror(file) || fflush(file) != 0 || (copy = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0)) < 0) {
         status = sp_fail(err, SP_ERR_IO, "NO_TEMPORARY_FILE", "Cannot keep '%s' in a temporary file: %s.", path,
                          strerrordesc_np(errno));
         goto out;
@@ -96,7 +96,7 @@ enum sp_status input_open(const char *path, struct input *ret_input, struct sp_e
         if (input.folder == NULL)
             return sp_fail_memory(err);
     }
-    input.fd = from_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    input.fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (input.fd < 0) {
         const int reason = errno;
         input_close(&input);
@@ -153,7 +153,7 @@ enum sp_status read_small_file(const char *path, size_t ceiling, const char *lim
     char piece[4096];
     bool from_stdin = strcmp(path, "-") == 0;
     sp_buf_init(buf, ceiling);
-    int fd = from_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return unreadable(path, errno, err);
     ssize_t got;

@@ -44,7 +44,7 @@ enum sp_status output_open(const char *path, const struct input *input, struct o
     enum sp_status status = SP_OK;
     if (strcmp(path, "-") == 0) {
         (void)fflush(stdout);
-        output.fd = dup(STDOUT_FILENO);
+        output.fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
         output.path = strdup("standard output");
         output.is_standard = true;
     } else {

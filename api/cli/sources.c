@@ -53,7 +53,7 @@ static bool stays_below(const char *location)
 /* Each part of the path for itself; a symbolic link anywhere is an error. */
 static int open_without_links(int folder, const char *location, int flags)
 {
-    int fd = dup(folder);
+    int fd = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     for (const char *at = location; fd >= 0 && *at != '\0';) {
         char part[256];
         const size_t length = strcspn(at, "/"), next = length + strspn(at + length, "/");

@@ -116,7 +116,7 @@ class Fenced(unittest.TestCase):
         self.awake.start()
         folder = os.path.dirname(blob_of(self.awake.data, name))
         files = [file for file in os.listdir(folder) if file.startswith(name[2:])]
-        self.assertEqual(len(files), 2, files)
+        self.assertEqual(len(files), 4, files)  # the model, its inspection, and the sums of both
 
     def test_asleep_while_it_deletes(self):
         """Before it removes the blob, and before it removes the inspection."""

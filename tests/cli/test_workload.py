@@ -84,7 +84,7 @@ class Workload(test_cli.Case):
         plan = self.json("plan", model or self.model, "--cluster", self.cluster(count, **device), "--workload",
                          self.workload(workload), *options)
         with open(os.path.join(test_cli.TOP, "api/schema/plan.schema.json"), encoding="utf-8") as file:
-            Contract({"paths": {}}).validate(plan, json.load(file), "plan")
+            Contract.hold(plan, json.load(file), "plan")
         return plan
 
     def refused(self, workload, code, where=None, status=2):

@@ -161,10 +161,19 @@ class Buckets:
         return name
 
     def keys(self, bucket, prefix=""):
-        status, body = self.request("GET", bucket, f"list-type=2&prefix={urllib.parse.quote(prefix, safe='')}")
-        if status != 200:
-            raise AssertionError(f"no list: {status} {body!r}")
-        return [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+        """All of them: a list has pages of 1,000."""
+        query, keys = f"list-type=2&prefix={urllib.parse.quote(prefix, safe='')}", []
+        token = ""
+        while True:
+            status, body = self.request("GET", bucket, token + query)
+            if status != 200:
+                raise AssertionError(f"no list: {status} {body!r}")
+            text = body.decode()
+            keys += [part.split("</Key>")[0] for part in text.split("<Key>")[1:]]
+            if "<IsTruncated>true" not in text:
+                return keys
+            following = text.split("<NextContinuationToken>")[1].split("</NextContinuationToken>")[0]
+            token = f"continuation-token={urllib.parse.quote(following, safe='')}&"
 
     def unfinished(self, bucket):
         """The keys of uploads in parts that were neither completed nor aborted."""

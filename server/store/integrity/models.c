@@ -28,7 +28,7 @@ static bool make_sums(struct stored *stored, const char *sha256, int fd, const c
 
 static bool compare(struct sums *sums, int fd, uint64_t size, stored_pace pace, void *context)
 {
-    const int kept = dup(fd);
+    const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     struct checked *checked = kept >= 0 ? checked_create(kept, size, sums, "") : NULL;
     if (kept < 0)
         sums_destroy(sums);

@@ -1,6 +1,7 @@
 #include "store/integrity/stored.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,7 +82,7 @@ static struct checked *open_checked(struct stored *stored, const struct stored_s
     const int fd = files_open_read(path, &size);
     *ret_fd = fd;
     struct sums *sums = fd >= 0 ? sums_of(stored, path, fd, subject) : NULL;
-    const int kept = sums != NULL ? dup(fd) : -1;
+    const int kept = sums != NULL ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     struct checked *checked = kept >= 0 ? checked_create(kept, size, sums, name) : NULL;
     if (sums != NULL && kept < 0)
         sums_destroy(sums);

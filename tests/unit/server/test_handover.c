@@ -59,7 +59,7 @@ static int worker_has(void)
 {
     int given;
     handover_descriptors(handover, &given);
-    const int taken = dup(given);
+    const int taken = fcntl(given, F_DUPFD_CLOEXEC, 0);
     cr_assert_geq(taken, 0);
     handover_given(handover);
     return taken;
