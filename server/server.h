@@ -12,6 +12,7 @@
  * The main thread never waits for the store or a disk: the ledger does (jobs/ledger.h). Requests that must wait (an
  * inspection, Prefer: wait) are suspended and resumed by the main thread. HTTP threads reach the main thread only
  * through jobs.h and connections.h, which queue under a mutex and wake the loop.
+ * A thread reads stored files in the background (store/integrity/scrub.h).
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,6 +35,7 @@ struct server {
     struct blobs *blobs;
     struct uploads *uploads;
     struct stored *stored;
+    struct scrub *scrub; /* NULL: there is none */
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

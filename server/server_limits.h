@@ -163,8 +163,13 @@
 #define SPD_SWEEP_RETRY_MS     30000u       /* until the next one when the object store did not answer */
 
 /* What is stored is checked. */
-#define SPD_CHECK_WHOLE_BYTES  (16u << 20) /* a model up to this size is read whole before a worker gets it */
-#define SPD_DEFAULT_QUARANTINE (1ull << 30)
+#define SPD_CHECK_WHOLE_BYTES   (16u << 20) /* a model up to this size is read whole before a worker gets it */
+#define SPD_DEFAULT_QUARANTINE  (1ull << 30)
+#define SPD_DEFAULT_SCRUB_RATE  (8ull << 20) /* bytes in a second that are read although nobody asks */
+#define SPD_SCRUB_ROUND_SECONDS 86400        /* from the beginning of one round to the next, */
+#define SPD_SCRUB_AGE_SECONDS   43200        /* which leaves out what was read so late; */
+#define SPD_SCRUB_RETRY_SECONDS 600          /* and when another daemon is at it, or something is away */
+#define SPD_SCRUB_BATCH         4096u        /* files that are looked for at a time */
 
 /* The object store. */
 #define SPD_DEFAULT_BLOB_CACHE     (16ull << 30) /* bytes of copies in the data folder */

@@ -33,6 +33,7 @@ struct config {
     uint64_t blob_cache_bytes;                                          /* of copies of models; 0: no limit */
 
     uint64_t quarantine_bytes; /* of files that were found wrong and are kept */
+    uint64_t scrub_rate;       /* bytes of stored files that are read in a second although nobody asks; 0: none */
 
     unsigned lease_seconds; /* a daemon that is silent so long loses its plans to another one */
 

@@ -25,6 +25,7 @@
 #include "store/files.h"
 #include "store/folder.h"
 #include "store/identity.h"
+#include "store/integrity/scrub.h"
 #include "store/integrity/stored.h"
 #include "store/objects/blobs_owner.h"
 #include "store/store.h"
@@ -84,6 +85,7 @@ static void stop_jobs(struct daemon *daemon, uint64_t now)
 {
     daemon->phase = PHASE_STOPPING;
     daemon->deadline_ms = now + LAST_ANSWER_MS;
+    scrub_stop(daemon->server.scrub);
     blobs_stop(daemon->server.blobs);
     if (daemon->server.uploads != NULL)
         uploads_stop(daemon->server.uploads);
@@ -323,6 +325,9 @@ static bool start_parts(struct daemon *daemon, struct problem *problem)
     if (server->jobs == NULL)
         return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     atomic_store(&daemon->has_jobs, true);
+    if (server->config->scrub_rate > 0 &&
+        (server->scrub = scrub_start(server->stored, server->config->scrub_rate)) == NULL)
+        return problem_set(problem, 503, "OUT_OF_MEMORY", "Out of memory.");
     return http_start(server, daemon->passed_sockets, &daemon->http, problem);
 }
 
@@ -425,6 +430,7 @@ static int run(struct daemon *daemon)
         (void)uv_loop_close(&daemon->loop);
         connections_destroy(daemon->server.connections);
     }
+    scrub_destroy(daemon->server.scrub);
     uploads_destroy(daemon->server.uploads);
     blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */

@@ -16,6 +16,7 @@
 #include "store/blobs.h"
 #include "store/files.h"
 #include "store/folder.h"
+#include "store/integrity/scrub.h"
 #include "store/store.h"
 #include "version.h"
 
@@ -246,6 +247,18 @@ static void write_blobs(struct server *server, struct sp_buf *buf)
     counter(buf, "shardplan_object_store_failures_total", "Calls that failed at last.", (double)counts.calls.failures);
 }
 
+static void write_scrub(struct server *server, struct sp_buf *buf)
+{
+    struct scrub_counts counts;
+    if (!scrub_count(server->scrub, &counts))
+        return;
+    counter(buf, "shardplan_scrub_bytes_total", "Bytes of stored files that were read to find damage.",
+            (double)counts.bytes);
+    counter(buf, "shardplan_scrub_wrong_total", "Stored files that were found wrong so.", (double)counts.wrong);
+    gauge(buf, "shardplan_scrub_round_time_seconds",
+          "When all of them had been read last, seconds since 1970; 0: not yet by this daemon.", counts.round);
+}
+
 static void write_store(struct server *server, struct sp_buf *buf)
 {
     struct store_counts counts;
@@ -256,6 +269,7 @@ static void write_store(struct server *server, struct sp_buf *buf)
     gauge(buf, "shardplan_data_folder_usable", "1 while files can be put into the data folder.",
           folder_look(server->folder, &problem));
     write_blobs(server, buf);
+    write_scrub(server, buf);
     if (!store_count(server->store, &counts))
         return;
     head(buf, "shardplan_plans", "gauge", "Stored plans by state.");

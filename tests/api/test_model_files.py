@@ -63,7 +63,7 @@ class Files(DaemonCase):
         """How many files with these bytes the daemon has."""
         name = digest(data)
         folder = os.path.join(self.daemon.data, "blobs", name[:2])
-        return len([item for item in os.listdir(folder) if item.startswith(name[2:]) and not item.endswith(".json")]) if os.path.isdir(folder) else 0
+        return len([item for item in os.listdir(folder) if item.startswith(name[2:]) and not item.endswith((".json", ".sums"))]) if os.path.isdir(folder) else 0
 
     def plan(self, model):
         answer = self.ask("POST", "/v1/plans", {"model": model, "cluster": CLUSTER}, 200, Prefer="wait=60", Cache_Control="no-cache")

@@ -52,11 +52,13 @@ NOT_IN_CORE = re.compile(
     r"posix_spawnp?|rand|srand|random|getrandom|syslog|mmap(64)?|signal|sigaction|__(f?printf|vfprintf|fread)_chk)$")
 
 # What may ask the clock of the wall: lines of the log, the start of the process, rows of the store, ends of tokens, reports
-# of crashes, ends of sessions at an object store and begins of its uploads, and ids of events, which are never smaller than the one before.
+# of crashes, ends of sessions at an object store and begins of its uploads, ids of events, which are never smaller than the one before,
+# and how long ago files were read, which their times say.
 WALL_CLOCK = {"server/util/times.c", "server/util/times.h", "server/observe/log.c", "server/observe/metrics.c",
               "server/store/sqlite.c", "server/store/sqlite_file.c", "server/store/sqlite_models.c", "server/store/sqlite_plans.c",
               "server/store/sqlite_queue.c", "server/store/sqlite_uploads.c", "server/http/identify.c", "server/auth/token_command.c",
-              "server/jobs/crashes.c", "server/jobs/events.c", "server/store/s3/credentials.c", "server/store/objects/stage.c"}
+              "server/jobs/crashes.c", "server/jobs/events.c", "server/store/s3/credentials.c", "server/store/objects/stage.c",
+              "server/store/integrity/scrub.c"}
 
 
 def sources(*folders):

@@ -24,6 +24,7 @@ struct stored_subject {
     char digest[65];                  /* and of its sums; "": not known */
 };
 
+/* Is told how many bytes are read, and ends that (ECANCELED) with false. NULL: all at once. */
 typedef bool (*stored_pace)(void *context, size_t bytes);
 
 /* Hashes all of the file into `sums` and, unless that is NULL, into `sha`. False with errno. */

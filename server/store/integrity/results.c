@@ -88,9 +88,11 @@ struct sums *stored_result_sums(struct stored *stored, const struct stored_subje
     errno = ENOMEM;
     struct sums *sums = path != NULL ? sums_load(path, subject->id, digest) : NULL;
     if (sums == NULL && path != NULL && (errno == ENOENT || errno == EBADMSG)) {
-        (void)pthread_mutex_lock(&stored->sealing);
+        if (pace == NULL) /* who takes their time lets nobody wait */
+            (void)pthread_mutex_lock(&stored->sealing);
         sums = make(stored, subject, path, pace, context);
-        (void)pthread_mutex_unlock(&stored->sealing);
+        if (pace == NULL)
+            (void)pthread_mutex_unlock(&stored->sealing);
     }
     const int error = errno;
     free(path);

@@ -16,13 +16,11 @@ bool stored_sum_bytes(int fd, struct sums *sums, gnutls_hash_hd_t sha, stored_pa
     uint64_t at = 0;
     int error = block != NULL ? 0 : ENOMEM;
     while (error == 0 && got > 0) {
-        if (pace != NULL && !pace(context, SUMS_CHUNK)) {
-            error = ECANCELED;
-            break;
-        }
         got = pread(fd, block, SUMS_CHUNK, (off_t)at);
         if (got < 0)
             error = errno;
+        else if (got > 0 && pace != NULL && !pace(context, (size_t)got))
+            error = ECANCELED;
         else if (!sums_take(sums, block, (size_t)got) || (sha != NULL && gnutls_hash(sha, block, (size_t)got) != 0))
             error = ENOMEM;
         at += got > 0 ? (uint64_t)got : 0;
