@@ -184,8 +184,10 @@ bool derived_open(struct request *request, const struct derived_of *of, const st
                   struct stream *ret_stream, char *ret_digest, struct problem *problem)
 {
     struct derived *derived = request_charge(request, ACCOUNT_FILES, 1, problem) ? calloc(1, sizeof *derived) : NULL;
-    bool ok = derived != NULL || problem_no_memory(problem);
-    if (ok) {
+    bool ok = false;
+    if (derived == NULL) {
+        (void)problem_no_memory(problem);
+    } else {
         derived->request = request;
         derived->of = of;
         ok = open_blob(derived, problem) && admit(derived, saved, problem) &&

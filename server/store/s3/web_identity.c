@@ -32,9 +32,11 @@ static void append_encoded(struct sp_buf *buf, const char *text, size_t size)
 bool web_identity_token(const char *path, char *ret_token, size_t size, struct problem *problem)
 {
     FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: %s: %s.", path,
-                           strerrordesc_np(errno));
+    if (file == NULL) {
+        (void)problem_set(problem, 503, "BLOBS_CREDENTIALS", "Credentials for the object store: %s: %s.", path,
+                          strerrordesc_np(errno));
+        return false;
+    }
     size_t used = fread(ret_token, 1, size, file);
     (void)fclose(file);
     const bool fits = used < size;
