@@ -1,5 +1,6 @@
 #include "routes/held.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@ struct held {
     struct transfer transfer;
     struct request *request;
     struct errand *errand; /* to be sent afterwards, or NULL */
-    bool tries;            /* a file that the object store lacks is no problem, and none is held */
+    enum verdict (*step)(struct request *request);
+    char plan[STORE_ID_SIZE]; /* whose file it is, or "" */
+    bool tries;               /* a file that the object store lacks is no problem, and none is held */
     struct problem problem;
     size_t count;
     struct held_file files[];
@@ -142,8 +145,19 @@ static const struct held *find(const struct request *request, const struct blob_
     return NULL;
 }
 
-static enum verdict bring(struct request *request, const struct blob_file *files, size_t count, bool tries,
-                          enum verdict (*step)(struct request *request))
+/* A result that was found wrong has none any more by now: what was wrong is said all the same. */
+static enum verdict came(struct request *request)
+{
+    const struct held *held = request->held;
+    if (held->plan[0] != '\0' && held->problem.status != 0 &&
+        store_find_plan(request->server->store, NULL, held->plan) == STORE_DONE)
+        return respond_problem(request, &held->problem);
+    return held->step(request);
+}
+
+/* `plan`: whose files they are, or "". */
+static enum verdict bring(struct request *request, const struct blob_file *files, size_t count, const char *plan,
+                          bool tries, enum verdict (*step)(struct request *request))
 {
     const struct held *known = find(request, files, count);
     if (count == 0)
@@ -154,6 +168,8 @@ static enum verdict bring(struct request *request, const struct blob_file *files
     if (held == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     held->tries = tries;
+    held->step = step;
+    (void)snprintf(held->plan, sizeof held->plan, "%s", plan);
     bool is_here = true;
     for (; held->count < count; held->count++) {
         struct held_file *one = &held->files[held->count];
@@ -165,7 +181,7 @@ static enum verdict bring(struct request *request, const struct blob_file *files
     }
     if (is_here)
         return VERDICT_GO_ON;
-    enum verdict verdict = request_suspend(request, step);
+    enum verdict verdict = request_suspend(request, came);
     begin(held);
     return verdict;
 }
@@ -177,7 +193,7 @@ enum verdict held_model(struct request *request, const char *id, enum verdict (*
         return VERDICT_GO_ON;
     const struct blob_file file = blobs_model(row.blob, (uint64_t)row.bytes);
     store_release_model(&row);
-    return bring(request, &file, 1, false, step);
+    return bring(request, &file, 1, "", false, step);
 }
 
 enum verdict held_inspection(struct request *request, const struct model_row *row,
@@ -186,7 +202,7 @@ enum verdict held_inspection(struct request *request, const struct model_row *ro
     if (row->inspection_sha256[0] == '\0')
         return VERDICT_GO_ON;
     const struct blob_file file = blobs_inspection(row->inspection, row->inspection_sha256);
-    return bring(request, &file, 1, false, step);
+    return bring(request, &file, 1, "", false, step);
 }
 
 enum verdict held_result(struct request *request, const struct plan_row *row, const char *name,
@@ -199,17 +215,17 @@ enum verdict held_result(struct request *request, const struct plan_row *row, co
     if (known != NULL && known->problem.status != 0 &&
         store_find_plan(request->server->store, NULL, row->id) == STORE_NOT_FOUND)
         return VERDICT_GO_ON;
-    return bring(request, &file, 1, false, step);
+    return bring(request, &file, 1, row->id, false, step);
 }
 
 enum verdict held_files(struct request *request, const struct blob_file *files, size_t count,
                         enum verdict (*step)(struct request *request))
 {
-    return bring(request, files, count, false, step);
+    return bring(request, files, count, "", false, step);
 }
 
 enum verdict held_try(struct request *request, const struct blob_file *files, size_t count,
                       enum verdict (*step)(struct request *request))
 {
-    return bring(request, files, count, true, step);
+    return bring(request, files, count, "", true, step);
 }

@@ -191,8 +191,10 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     if (found == STORE_ERROR)
         return store_is_away(request);
     /* Whether another tenant has the same bytes must not show: what is new to this one takes the whole way. So does what
-       the tenant has, unless all that is stored of it is known to be right: else it is put back. */
-    ingest->known = found == STORE_DONE && stored_is_whole(request->server->stored, &ingest->row);
+       the tenant has, unless all that is stored of it is known to be right: else it is put back. A copy says nothing of
+       its object. */
+    ingest->known = found == STORE_DONE && !blobs_are_remote(request->server->blobs) &&
+                    stored_is_whole(request->server->stored, &ingest->row);
     if (ingest->known) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         if (upload_source(request->upload) != NULL)

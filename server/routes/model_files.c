@@ -16,6 +16,7 @@
 #include "routes/routes.h"
 #include "store/blobs.h"
 #include "store/folder.h"
+#include "store/integrity/stored.h"
 #include "store/store.h"
 #include "uploads/beside.h"
 #include "uploads/uploads.h"
@@ -83,7 +84,8 @@ static bool look_at_blob(struct server *server, const struct file_row *row, bool
         return problem_set(problem, 503, "STORE_UNAVAILABLE",
                            "The store does not answer at the moment; try again later.");
     const bool ok = found != STORE_DONE || blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
-    *ret_replaces = !have;
+    *ret_replaces =
+        !have || (found == STORE_DONE && !blobs_are_remote(server->blobs) && !stored_is_right(server->stored, blob));
     return ok;
 }
 

@@ -56,7 +56,7 @@ struct removal {
 
 struct blob_file blobs_model(const char *blob, uint64_t size)
 {
-    struct blob_file file = {.size = size, .damaged = "MODEL_DAMAGED", .what = "the file of this model"};
+    struct blob_file file = {.size = size};
     (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s", blob, blob + 2);
     (void)snprintf(file.sha256, sizeof file.sha256, "%.64s", blob);
     return file;
@@ -64,8 +64,7 @@ struct blob_file blobs_model(const char *blob, uint64_t size)
 
 struct blob_file blobs_inspection(const char *inspection, const char *sha256)
 {
-    struct blob_file file = {
-        .size = BLOB_ANY_SIZE, .damaged = "MODEL_DAMAGED", .what = "the stored inspection of this model"};
+    struct blob_file file = {.size = BLOB_ANY_SIZE};
     (void)snprintf(file.key, sizeof file.key, "blobs/%.2s/%s.json", inspection, inspection + 2);
     (void)snprintf(file.sha256, sizeof file.sha256, "%s", sha256);
     return file;
@@ -235,44 +234,54 @@ static void end_fetch(struct blobs *blobs, const struct fetching *fetching)
 }
 
 /* The copy is held before it has its place, so that it cannot go at once. It may outlive the machine's next start, so it
-   is whole before it has its name. */
-static bool fetch_to(struct blobs *blobs, const struct blob_file *file, const char *path, struct blob_hold *ret_hold,
-                     struct problem *problem)
+   is whole before it has its name. Other bytes stay where they are. */
+static enum blob_held fetch_to(struct blobs *blobs, const struct blob_file *file, const char *path,
+                               struct blob_hold *ret_hold, struct problem *problem)
 {
     uint64_t size = 0;
     if (!blobs_own(&blobs->prefix, problem))
-        return false;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return problem_from_errno(problem, errno, "Writing a copy of an object");
-    enum s3_found found = s3_get(blobs->s3, file->key, fd, file->sha256, &size, problem);
-    if (found == S3_MISSING)
-        (void)problem_set(problem, 500, file->damaged, "The object store does not have %s.", file->what);
-    bool ok = found == S3_FOUND;
-    if (ok && (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place(blobs->data, file->key, path)))
-        ok = problem_from_errno(problem, errno, "Writing a copy of an object");
-    if (!ok) {
-        (void)unlink(path);
-        (void)close(fd);
-        return false;
+        return BLOB_FAILED;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        (void)problem_from_errno(problem, errno, "Writing a copy of an object");
+        return BLOB_FAILED;
     }
-    *ret_hold = (struct blob_hold){true, fd};
-    cache_added(&blobs->cache, size);
-    return true;
+    enum s3_found found = s3_get(blobs->s3, file->key, fd, file->sha256, file->size, &size, problem);
+    if (found == S3_FOUND &&
+        (fsync(fd) != 0 || flock(fd, LOCK_SH | LOCK_NB) != 0 || !files_place(blobs->data, file->key, path))) {
+        (void)problem_from_errno(problem, errno, "Writing a copy of an object");
+        found = S3_FAILED;
+    }
+    if (found == S3_FOUND) {
+        *ret_hold = (struct blob_hold){true, fd};
+        cache_added(&blobs->cache, size);
+        return BLOB_HELD;
+    }
+    if (found != S3_CHANGED)
+        (void)unlink(path);
+    (void)close(fd);
+    return found == S3_CHANGED ? BLOB_CHANGED : found == S3_MISSING ? BLOB_MISSING : BLOB_FAILED;
 }
 
-static bool fetch(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold,
-                  struct problem *problem)
+static enum blob_held fetch(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold,
+                            char **ret_wrong, struct problem *problem)
 {
     char *path = files_temporary(blobs->data, blobs->owner);
-    if (path == NULL)
-        return problem_no_memory(problem);
-    bool ok = fetch_to(blobs, file, path, ret_hold, problem);
-    free(path);
-    if (!ok)
+    if (path == NULL) {
+        (void)problem_no_memory(problem);
+        return BLOB_FAILED;
+    }
+    enum blob_held held = BLOB_CHANGED;
+    for (int tries = 0; held == BLOB_CHANGED && tries < 2; tries++) /* it may have changed on its way */
+        held = fetch_to(blobs, file, path, ret_hold, problem);
+    if (held == BLOB_FAILED)
         LOG(LOG_WARNING, "object not fetched", log_s("object", file->key), log_s("code", problem->code),
             log_s("detail", problem->detail));
-    return ok;
+    if (held == BLOB_CHANGED)
+        *ret_wrong = path;
+    else
+        free(path);
+    return held;
 }
 
 bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold)
@@ -285,18 +294,21 @@ bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file, st
     return fd >= 0;
 }
 
-bool blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold, struct problem *problem)
+enum blob_held blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold,
+                          char **ret_wrong, struct problem *problem)
 {
     struct fetching fetching = {.key = file->key};
+    *ret_wrong = NULL;
     if (blobs_hold_copy(blobs, file, ret_hold)) {
         (void)atomic_fetch_add(&blobs->hits, blobs->s3 != NULL);
-        return true;
+        return BLOB_HELD;
     }
     (void)atomic_fetch_add(&blobs->misses, 1);
     begin_fetch(blobs, &fetching);
-    bool ok = blobs_hold_copy(blobs, file, ret_hold) || fetch(blobs, file, ret_hold, problem);
+    const enum blob_held held =
+        blobs_hold_copy(blobs, file, ret_hold) ? BLOB_HELD : fetch(blobs, file, ret_hold, ret_wrong, problem);
     end_fetch(blobs, &fetching);
-    return ok;
+    return held;
 }
 
 void blobs_release(struct blob_hold *hold)
@@ -371,6 +383,11 @@ bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop)
 bool blobs_are_remote(const struct blobs *blobs)
 {
     return blobs != NULL && blobs->s3 != NULL;
+}
+
+bool blobs_look(struct blobs *blobs, struct problem *problem)
+{
+    return blobs_still_own(&blobs->prefix, problem);
 }
 
 bool blobs_delete(struct blobs *blobs, const char *key, struct problem *problem)

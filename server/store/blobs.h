@@ -47,8 +47,7 @@ void blobs_send(struct blobs *blobs, struct transfer *transfer);
 /* A file of an object store. Its copy is DATA/KEY. */
 struct blob_file {
     char key[SPD_MAX_OBJECT_KEY + 1], sha256[65];
-    uint64_t size;              /* a copy of another size is none; BLOB_ANY_SIZE where it is not known */
-    const char *damaged, *what; /* the code of the problem and the file's name in it, when the object store lacks it */
+    uint64_t size; /* a copy of another size is none; BLOB_ANY_SIZE where it is not known */
 };
 
 #define BLOB_ANY_SIZE UINT64_MAX
@@ -62,9 +61,18 @@ struct blob_hold {
     int file;
 };
 
-/* Network: makes the copy be there, and holds it. In a folder the file is there or not; nothing is held. What the object
-   store does not have is a problem of 500 with the code file->damaged. */
-bool blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold, struct problem *problem);
+enum blob_held {
+    BLOB_HELD,
+    BLOB_MISSING, /* the object store does not have it, */
+    BLOB_CHANGED, /* or has other bytes, which were fetched twice */
+    BLOB_FAILED,  /* with a problem */
+};
+
+/* Network: makes the copy be there, and holds it. In a folder the file is there or not; nothing is held. *ret_wrong, NULL
+   but where the object has other bytes: the path of a temporary file with them, as far as they were read; the caller's to
+   remove and to free(). */
+enum blob_held blobs_hold(struct blobs *blobs, const struct blob_file *file, struct blob_hold *ret_hold,
+                          char **ret_wrong, struct problem *problem);
 bool blobs_hold_copy(const struct blobs *blobs, const struct blob_file *file,
                      struct blob_hold *ret_hold); /* when it is there */
 void blobs_release(struct blob_hold *hold);
@@ -89,8 +97,9 @@ void blobs_tidy(struct blobs *blobs, const char *id);
 /* Network: removes objects that no row has. Ends early when *stop becomes true. False when the object store failed. */
 bool blobs_sweep(struct blobs *blobs, const atomic_bool *stop);
 
-/* Network, and only where they are in an object store: stores a file whose copy is there already; removes an object;
+/* Network, and only where they are in an object store: whether the prefix is still there (blobs_still_own()); stores a file whose copy is there already; removes an object;
    calls `each` with the keys below a folder, in order, until it returns false. */
+bool blobs_look(struct blobs *blobs, struct problem *problem);
 bool blobs_put(struct blobs *blobs, const struct blob_file *file, struct problem *problem);
 bool blobs_delete(struct blobs *blobs, const char *key, struct problem *problem);
 bool blobs_list(struct blobs *blobs, const char *folder, bool (*each)(void *context, const char *key), void *context,

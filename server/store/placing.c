@@ -18,6 +18,7 @@ static bool look_at_blob(const struct placing *placing, const struct model_row *
     if (found != STORE_DONE)
         return true;
     const bool ok = blobs_have(placing->blobs, blob, (uint64_t)row->bytes, &have, problem);
+    /* An object that was found wrong is there no more. */
     *ret_replaces = !have || (!blobs_are_remote(placing->blobs) && !stored_is_right(placing->stored, blob));
     return ok;
 }

@@ -150,7 +150,8 @@ class Blobs(InS3):
         digest = self.store(model(3))
         self.drop_copies()
         self.assertEqual(server.request("PUT", f"{self.bucket}/{self.key(digest)}", body=b"something else")[0], 200)
-        self.problem("GET", f"/v1/models/{digest}/content", None, 500, "BLOB_DAMAGED")
+        self.problem("GET", f"/v1/models/{digest}/content", None, 500, "MODEL_DAMAGED")
+        self.assertEqual(self.object_of(digest)[0], 404, "nobody fetches it again")
         self.assertEqual(self.copies(), [path for path in self.copies() if digest[2:] not in path])
         self.no_temporary_files()
 

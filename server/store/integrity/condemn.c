@@ -21,10 +21,10 @@ struct stored_subject stored_subject_of_file(const struct blob_file *file)
     struct stored_subject subject = {.kind = strncmp(file->key, "blobs/", 6) == 0 ? STORED_MODEL : STORED_RESULT_COPY};
     (void)snprintf(subject.key, sizeof subject.key, "%s", file->key);
     (void)snprintf(subject.sha256, sizeof subject.sha256, "%s", file->sha256);
-    if (subject.kind == STORED_MODEL)
-        (void)snprintf(subject.id, sizeof subject.id, "%s", file->sha256);
-    else
-        (void)snprintf(subject.id, sizeof subject.id, "%.*s", STORE_ID_SIZE - 1, file->key + 6); /* plans/ID/.. */
+    if (subject.kind == STORED_MODEL) /* or its inspection: blobs/ab/cdef.. */
+        (void)snprintf(subject.id, sizeof subject.id, "%.2s%.62s", file->key + 6, file->key + 9);
+    else /* plans/ID/ATTEMPT/NAME */
+        (void)snprintf(subject.id, sizeof subject.id, "%.*s", STORE_ID_SIZE - 1, file->key + 6);
     return subject;
 }
 
@@ -40,13 +40,18 @@ static const char *name_of(const struct stored *stored, const struct stored_subj
     return is_copy(stored, subject) ? "copy" : names[subject->kind];
 }
 
-static void tell(const struct stored *stored, const struct stored_subject *subject, const char *how, const char *became)
+void stored_tell(const struct stored *stored, const char *what, const struct stored_subject *subject, const char *how,
+                 const char *became)
 {
-    const char *what = name_of(stored, subject);
     LOG(LOG_ERROR, "stored file wrong", log_s("what", what), log_s("id", subject->id), log_s("how", how),
         log_s("became", became));
     if (stored->options.found != NULL)
         stored->options.found(stored->options.context, what, how);
+}
+
+static void tell(const struct stored *stored, const struct stored_subject *subject, const char *how, const char *became)
+{
+    stored_tell(stored, name_of(stored, subject), subject, how, became);
 }
 
 /* Whether the path still names the file that was read: another one may have taken its place. */
@@ -76,9 +81,14 @@ static bool condemn_file(struct stored *stored, const struct stored_subject *sub
     return ok;
 }
 
+bool stored_lose_result(struct stored *stored, const struct stored_subject *subject)
+{
+    return store_lose_result(stored->options.store, subject->id, subject->attempt, PLAN_LOST) == STORE_CHANGED;
+}
+
 static bool condemn_result(struct stored *stored, const struct stored_subject *subject, const char *how)
 {
-    if (store_lose_result(stored->options.store, subject->id, subject->attempt, PLAN_LOST) != STORE_CHANGED)
+    if (!stored_lose_result(stored, subject))
         return false; /* deleted, told before, or the store is away */
     char *path = files_at(stored->options.data, subject->key);
     if (path != NULL)

@@ -47,6 +47,17 @@ bool stored_is_damage(int error);
 void stored_refuse(struct stored *stored, const struct stored_subject *subject, int fd, int error,
                    struct problem *problem);
 
+/* Network: the object store does not have the file, or has other bytes: `wrong`, a temporary file that goes, has them (NULL:
+   it is missing). What is wrong is put away and removed there, so that nobody fetches it again, and it is told; and what
+   the problem is. */
+void stored_lose_object(struct stored *stored, const struct blob_file *file, const char *wrong,
+                        struct problem *problem);
+
+/* The result is lost: true when nobody said so before. */
+bool stored_lose_result(struct stored *stored, const struct stored_subject *subject);
+void stored_tell(const struct stored *stored, const char *what, const struct stored_subject *subject, const char *how,
+                 const char *became);
+
 /* Of a file that stands alone and whose SHA-256 is known: reads all of it. False with errno. */
 bool stored_read_whole(struct stored *stored, const struct stored_subject *subject, int fd, uint64_t size,
                        stored_pace pace, void *context);

@@ -69,12 +69,14 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
+/* At the same time is not later: the clock of files goes in steps, and the file may have been changed after its sums were
+   made in the same one. */
 static bool has_sums(const struct stored *stored, const char *key)
 {
     struct stat file, sums;
     char *path, *beside = sums_path(stored, key, &path);
     const bool has = beside != NULL && lstat(path, &file) == 0 && lstat(beside, &sums) == 0 &&
-                     !is_before(&sums.st_mtim, &file.st_mtim);
+                     is_before(&file.st_mtim, &sums.st_mtim);
     free(beside);
     free(path);
     return has;
@@ -116,7 +118,12 @@ bool stored_hold(struct stored *stored, const struct blob_file *file, struct blo
     struct problem found = {0};
     for (int tries = 0; tries < 2; tries++) { /* a copy that was wrong is fetched again */
         found = (struct problem){0};
-        if (!blobs_hold(stored->options.blobs, file, ret_hold, problem))
+        char *wrong = NULL;
+        const enum blob_held held = blobs_hold(stored->options.blobs, file, ret_hold, &wrong, problem);
+        if (held == BLOB_MISSING || held == BLOB_CHANGED)
+            stored_lose_object(stored, file, wrong, problem);
+        free(wrong);
+        if (held != BLOB_HELD)
             return false;
         if (check(stored, file, false, &found))
             return true;

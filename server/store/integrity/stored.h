@@ -4,6 +4,7 @@
  *
  *   what          is right when                               where it is not
  *   model         its SHA-256 is its name                     MODEL_DAMAGED, until the same model is sent again
+ *   object        it has the SHA-256 in its name, or its row  it is removed: MODEL_DAMAGED or PLAN_DAMAGED, as below
  *   copy          it has the SHA-256 of the object            fetched again, and COPY_DAMAGED (503) until it is
  *   inspection    it is what was stored (its own sums)        MODEL_DAMAGED, until the same model is sent again
  *   result        its sums have the digest in the plan's row  the plan has failed with PLAN_DAMAGED: it is to be made again
@@ -16,7 +17,8 @@
  * What is read in pieces is checked chunk by chunk. A worker reads a model by itself: before it gets one, all of it is
  * read when it is small (SPD_CHECK_WHOLE_BYTES), and a larger one when it was changed since its sums were made.
  *
- * What is wrong goes to the quarantine, is logged and counted. Nothing is condemned while the data folder is not there.
+ * What is wrong goes to the quarantine, is logged and counted; of an object that had other bytes twice, what was fetched.
+ * Nothing is condemned while the data folder, or the prefix of the object store, is not there.
  * Any thread that may wait for a disk and the store may call.
  */
 #include <stdbool.h>
@@ -68,7 +70,7 @@ void stored_close(struct stored_file *file); /* NULL is allowed */
 bool stored_hold(struct stored *stored, const struct blob_file *file, struct blob_hold *ret_hold,
                  struct problem *problem);
 
-/* Quick: whether there are sums that are newer than the file. */
+/* Quick: whether there are sums that are newer than the file, not as old. */
 bool stored_has_sums(const struct stored *stored, const struct blob_file *file);
 
 /* Reads all of a model. False when it is wrong, or cannot be read. */

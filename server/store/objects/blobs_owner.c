@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "observe/log.h"
-#include "store/identity.h"
 #include "store/s3/request.h"
 
 struct owners {
@@ -37,14 +36,17 @@ static bool put_name(struct s3 *s3, const char *key, struct problem *problem)
     return ok;
 }
 
-static bool take_prefix(struct s3 *s3, const char *data, struct store *store, struct problem *problem)
+static bool take_prefix(struct blobs_owner *owner, struct problem *problem)
 {
+    struct s3 *s3 = owner->s3;
+    struct store *store = owner->store;
     char name[IDENTITY_SIZE], kept[STORE_SETTING_SIZE], used[STORE_SETTING_SIZE];
     struct owners owners = {0};
-    if (!identity_name(data, name, problem) || !store_setting(store, "blobs", name, kept, problem) ||
+    if (!identity_name(owner->data, name, problem) || !store_setting(store, "blobs", name, kept, problem) ||
         !store_setting(store, "blobs_used", NULL, used, problem))
         return false;
     (void)snprintf(owners.own, sizeof owners.own, "owner/%.*s", IDENTITY_SIZE - 1, kept);
+    memcpy(owner->name, owners.own, sizeof owner->name);
     if (!s3_list(s3, "owner/", see_owner, &owners, problem))
         return false;
     if (owners.other[0] == '\0' && !owners.has_own && used[0] != '\0')
@@ -79,10 +81,23 @@ bool blobs_own(struct blobs_owner *owner, struct problem *problem)
     if (atomic_load(&owner->is_own))
         return true;
     (void)pthread_mutex_lock(&owner->asking);
-    bool ok = atomic_load(&owner->is_own) || take_prefix(owner->s3, owner->data, owner->store, problem);
+    bool ok = atomic_load(&owner->is_own) || take_prefix(owner, problem);
     atomic_store(&owner->is_own, ok);
     (void)pthread_mutex_unlock(&owner->asking);
     return ok;
+}
+
+bool blobs_still_own(struct blobs_owner *owner, struct problem *problem)
+{
+    if (!blobs_own(owner, problem))
+        return false;
+    const enum s3_found found = s3_head(owner->s3, owner->name, problem);
+    if (found == S3_MISSING)
+        (void)problem_set(problem, 503, "BLOBS_UNAVAILABLE",
+                          "The object store does not have the object %s below the prefix of --blobs, which says whose "
+                          "it is; try again later.",
+                          owner->name);
+    return found == S3_FOUND;
 }
 
 bool blobs_owner_start(struct blobs_owner *owner, struct problem *ret_seen, struct problem *problem)

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "store/identity.h"
 #include "store/s3/s3.h"
 #include "store/store.h"
 #include "util/problem.h"
@@ -20,7 +21,8 @@ struct blobs_owner {
     struct s3 *s3;
     const char *data;
     struct store *store;
-    pthread_mutex_t asking; /* one thread at a time */
+    pthread_mutex_t asking;       /* one thread at a time */
+    char name[IDENTITY_SIZE + 8]; /* the object; it stays once the prefix is owned */
     atomic_bool is_own;
 };
 
@@ -29,6 +31,10 @@ void blobs_owner_init(struct blobs_owner *owner, struct s3 *s3, const char *data
 /* Network, once: for the first one that begins to own it, the others wait. False with a problem, also when the prefix is
    another one's (503 BLOBS_IN_USE) or the store has its files in another prefix (500 OTHER_BLOBS). Any thread. */
 bool blobs_own(struct blobs_owner *owner, struct problem *problem);
+
+/* Network: whether the prefix still has the name that blobs_own() found there. One that was emptied, or another one in its
+   place, looks like lost objects: then it is false with 503 BLOBS_UNAVAILABLE. */
+bool blobs_still_own(struct blobs_owner *owner, struct problem *problem);
 
 /* Network, at the daemon's start. A store that does not answer may come: then it is true, and *ret_seen says that. What
    does not get right by itself is false with a problem. */

@@ -14,7 +14,7 @@ static const char *const names[] = {"annotated.splice", "plan.txt", "plan.sheet"
 
 static struct blob_file file_of(const char *plan, int64_t attempt, const char *name)
 {
-    struct blob_file file = {.size = BLOB_ANY_SIZE, .damaged = "PLAN_DAMAGED", .what = "a file of the stored plan"};
+    struct blob_file file = {.size = BLOB_ANY_SIZE};
     (void)snprintf(file.key, sizeof file.key, "plans/%s/%lld/%s", plan, (long long)attempt, name);
     return file;
 }

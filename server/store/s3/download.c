@@ -11,6 +11,8 @@
 struct download {
     int file;
     uint64_t offset, before; /* bytes that are there; at the start of the request */
+    uint64_t most;
+    bool is_too_long;
     gnutls_hash_hd_t hash;
     int error; /* of writing, 0 */
 };
@@ -32,6 +34,9 @@ static bool take(void *context, int status, const void *bytes, size_t size)
     /* The whole of it, though a part was wanted. */
     if (status == 200 && download->before > 0 && !begin_anew(download))
         return false;
+    download->is_too_long = size > download->most - download->offset;
+    if (download->is_too_long)
+        return false;
     while (left > 0) {
         ssize_t written = pwrite(download->file, from, left, (off_t)(download->offset + size - left));
         if (written < 0 && errno == EINTR)
@@ -51,7 +56,7 @@ static bool take(void *context, int status, const void *bytes, size_t size)
 static bool brought_nothing(void *context)
 {
     const struct download *download = context;
-    return download->offset == download->before && download->error == 0;
+    return download->offset == download->before && download->error == 0 && !download->is_too_long;
 }
 
 /* One request for what is left. */
@@ -86,6 +91,8 @@ static enum s3_found get_all(struct s3 *s3, const char *key, struct download *do
     for (unsigned n = 0; n < SPD_S3_RESUMES && found == S3_FAILED; n++) {
         struct problem why = {0};
         found = get_rest(s3, key, download, &why);
+        if (download->is_too_long)
+            return S3_CHANGED;
         if (download->error != 0) {
             (void)problem_from_errno(problem, download->error, "Writing a file of the object store");
             return S3_FAILED;
@@ -98,10 +105,10 @@ static enum s3_found get_all(struct s3 *s3, const char *key, struct download *do
     return found;
 }
 
-enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha256, uint64_t *ret_size,
+enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha256, uint64_t most, uint64_t *ret_size,
                      struct problem *problem)
 {
-    struct download download = {.file = file};
+    struct download download = {.file = file, .most = most};
     unsigned char digest[32];
     char is[65];
     if (gnutls_hash_init(&download.hash, GNUTLS_DIG_SHA256) != 0) {
@@ -113,10 +120,8 @@ enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha25
     text_to_hex(digest, sizeof digest, is);
     if (found != S3_FOUND)
         return found;
-    if (strcmp(is, sha256) != 0) {
-        (void)problem_set(problem, 500, "BLOB_DAMAGED", "The object store has other bytes than were stored there.");
-        return S3_FAILED;
-    }
+    if (strcmp(is, sha256) != 0)
+        return S3_CHANGED;
     *ret_size = download.offset;
     return S3_FOUND;
 }

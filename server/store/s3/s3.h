@@ -37,15 +37,16 @@ void s3_close(struct s3 *s3); /* no call may run; NULL is allowed */
 enum s3_found {
     S3_FOUND,
     S3_MISSING,
-    S3_FAILED, /* with a problem */
+    S3_CHANGED, /* it is there with other bytes: of s3_get() alone */
+    S3_FAILED,  /* with a problem */
 };
 
 /* Stores `size` bytes of the file in one request; what is there already stays. `sha256` is that of all of it. */
 bool s3_put(struct s3 *s3, const char *key, int file, uint64_t size, const char *sha256, struct problem *problem);
 
 /* Writes the object to the file from its start. A broken transfer is taken up where it ended. Bytes of another hash are
-   S3_FAILED with BLOB_DAMAGED. */
-enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha256, uint64_t *ret_size,
+   S3_CHANGED, and so is an object of more than `most` bytes, of which no more is written. */
+enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha256, uint64_t most, uint64_t *ret_size,
                      struct problem *problem);
 
 enum s3_found s3_head(struct s3 *s3, const char *key, struct problem *problem);
