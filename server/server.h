@@ -35,7 +35,8 @@ struct server {
     struct blobs *blobs;
     struct uploads *uploads;
     struct stored *stored;
-    struct scrub *scrub; /* NULL: there is none */
+    struct scrub *scrub;           /* NULL: there is none */
+    struct references *references; /* NULL: no model is taken by reference */
     struct jobs *jobs;
     struct answers *answers;
     struct indexes *indexes;

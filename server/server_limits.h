@@ -82,6 +82,13 @@
 #define SPD_UPLOAD_BLOCK        ((size_t)1 << 20)    /* reading so much at a time */
 #define SPD_MAX_MODEL_FILES     4096u                /* beside one model, */
 #define SPD_MAX_LOCATION        1024                 /* whose locations have so many bytes at most */
+#define SPD_MAX_SOURCE_URL      1024u                /* where a model is */
+#define SPD_MAX_SOURCES         64u                  /* entries of --model-sources */
+#define SPD_FETCH_THREADS       8u                   /* that fetch files which a reference names, */
+#define SPD_FETCHES_AT_ONCE     2u                   /* so many of them for one tenant, */
+#define SPD_MAX_FETCHES         64u                  /* of which so many may wait or run */
+#define SPD_FETCH_MS            60000                /* a file may take that, */
+#define SPD_FETCH_RATE          (64ll * 1024)        /* and the time that its bytes take at so many per second */
 #define SPD_MAX_REFERENCE_BYTES 4096u                /* of a body that says where a model is */
 
 /* Compressed bodies and answers. */

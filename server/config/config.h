@@ -30,7 +30,8 @@ struct config {
     /* The object store: "" for the data folder, else s3://BUCKET/PREFIX (store/s3/s3.h). */
     const char *blobs;
     const char *blobs_endpoint, *blobs_region, *blobs_credentials_file; /* "" or what s3.h says */
-    uint64_t blob_cache_bytes;                                          /* of copies of models; 0: no limit */
+    const char *model_sources; /* what models may be fetched from (references/sources.h), "" nothing */
+    uint64_t blob_cache_bytes; /* of copies of models; 0: no limit */
 
     uint64_t quarantine_bytes; /* of files that were found wrong and are kept */
     uint64_t scrub_rate;       /* bytes of stored files that are read in a second although nobody asks; 0: none */

@@ -38,7 +38,7 @@ struct option {
     const char *section; /* of --help, on the first option of each */
 };
 
-#define CONFIG_OPTIONS     36 /* entries of the table */
+#define CONFIG_OPTIONS     37 /* entries of the table */
 #define CONFIG_OPTION_FILE 0  /* the entry of --config, which the file itself cannot have */
 #define CONFIG_PREFIX      "SHARDPLAND_"
 

@@ -50,6 +50,7 @@ struct digest;
 struct held;
 struct ingest;
 struct part;
+struct reference;
 struct request;
 struct upload;
 
@@ -99,9 +100,10 @@ struct request {
     struct decoder *decoder; /* of a compressed body */
     struct digest *digest;   /* that the body must have */
     struct upload *upload;
-    struct part *part;     /* of an upload by parts */
-    struct held *held;     /* files that it needs, see routes/held.h */
-    struct ingest *ingest; /* of a model's upload, see ingest.h */
+    struct part *part;           /* of an upload by parts */
+    struct held *held;           /* files that it needs, see routes/held.h */
+    struct ingest *ingest;       /* of a model's upload, see ingest.h */
+    struct reference *reference; /* of a model that is fetched, see references/references.h */
 
     enum verdict (*step)(struct request *request);
     void *state; /* of the route, freed with `free_state` */

@@ -15,6 +15,7 @@
 #include "http/upload.h"
 #include "net/connections.h"
 #include "observe/log.h"
+#include "references/references.h"
 #include "routes/held.h"
 #include "routes/ingest.h"
 #include "util/text.h"
@@ -23,6 +24,7 @@ static void request_free(struct request *request)
 {
     ingest_destroy(request->ingest);
     upload_destroy(request->upload);
+    reference_close(request->reference);
     body_end_part(request);
     body_release(request);
     sp_buf_release(&request->body);

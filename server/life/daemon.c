@@ -17,6 +17,7 @@
 #include "net/sockets.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
+#include "references/references.h"
 #include "routes/answers.h"
 #include "routes/indexes.h"
 #include "server.h"
@@ -89,6 +90,7 @@ static void stop_jobs(struct daemon *daemon, uint64_t now)
     blobs_stop(daemon->server.blobs);
     if (daemon->server.uploads != NULL)
         uploads_stop(daemon->server.uploads);
+    references_stop(daemon->server.references);
     jobs_stop(daemon->server.jobs);
 }
 
@@ -111,7 +113,7 @@ static void end(struct daemon *daemon)
 static void go_on_stopping(struct daemon *daemon, uint64_t now)
 {
     bool quiet = jobs_quiet(daemon->server.jobs) && blobs_quiet(daemon->server.blobs) &&
-                 uploads_quiet(daemon->server.uploads),
+                 uploads_quiet(daemon->server.uploads) && references_quiet(daemon->server.references),
          answered = daemon->http == NULL || http_active(daemon->http) == 0;
     if (daemon->phase == PHASE_LEAVING && now >= daemon->deadline_ms)
         drain(daemon, now);
@@ -319,7 +321,8 @@ static bool start_parts(struct daemon *daemon, struct problem *problem)
     if (!start_handles(daemon, problem))
         return false;
     server->connections = connections_create(&daemon->loop);
-    if ((server->uploads = uploads_create(server, problem)) == NULL)
+    if ((server->uploads = uploads_create(server, problem)) == NULL ||
+        !references_create(server, &server->references, problem))
         return false;
     server->jobs = server->connections != NULL ? jobs_create(server, &daemon->loop) : NULL;
     if (server->jobs == NULL)
@@ -431,6 +434,7 @@ static int run(struct daemon *daemon)
         connections_destroy(daemon->server.connections);
     }
     scrub_destroy(daemon->server.scrub);
+    references_destroy(daemon->server.references);
     uploads_destroy(daemon->server.uploads);
     blobs_close(daemon->server.blobs); /* whose threads use the store until then */
     store_close(daemon->server.store); /* whose threads may tell the jobs until then */

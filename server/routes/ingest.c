@@ -10,6 +10,7 @@
 #include "http/respond.h"
 #include "http/upload.h"
 #include "observe/metrics.h"
+#include "references/references.h"
 #include "routes/held.h"
 #include "routes/room.h"
 #include "routes/routes.h"
@@ -19,6 +20,7 @@
 #include "store/integrity/stored.h"
 #include "store/placing.h"
 #include "store/store.h"
+#include "uploads/beside.h"
 #include "uploads/uploads.h"
 #include "util/text.h"
 
@@ -122,7 +124,35 @@ enum verdict ingest_begin(struct request *request, bool publishes)
     return VERDICT_GO_ON;
 }
 
-static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
+/* The files beside a model that was fetched. */
+static bool place_files(struct request *request, const struct ingest *ingest, struct problem *problem)
+{
+    struct reference *reference = request->reference;
+    for (size_t i = 0; reference != NULL && i < reference->file_count; i++) {
+        struct upload_row *from = &reference->files[i].upload;
+        struct file_row row = {.location = reference->files[i].location, .bytes = from->bytes, .upload = from->id};
+        struct upload *upload =
+            upload_adopt(request->server->config, request->server->owner, from->id, from->digest, problem);
+        if (upload == NULL)
+            return false;
+        memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
+        memcpy(row.model, ingest->id, sizeof row.model);
+        (void)snprintf(row.blob, sizeof row.blob, "%s", from->digest);
+        const enum store_added added = beside_place(request->server, upload, &row, problem);
+        upload_destroy(upload);
+        if (added == STORE_NO_MODEL)
+            return problem_set(problem, 404, "MODEL_NOT_FOUND", "The model was deleted while its files were fetched.");
+        if (added == STORE_DIFFERS)
+            return problem_set(problem, 409, "FILE_EXISTS",
+                               "The model has another file of this location; delete the model to begin anew.");
+        if (added != STORE_ADDED && added != STORE_EXISTS)
+            return false;
+        from->id[0] = '\0';
+    }
+    return true;
+}
+
+static bool publish_model(struct request *request, struct ingest *ingest, struct problem *problem)
 {
     struct server *server = request->server;
     struct model_row row = {.name = (char *)(uintptr_t)ingest->inspection.name,
@@ -154,6 +184,15 @@ static bool publish(struct request *request, struct ingest *ingest, struct probl
     return ok;
 }
 
+static bool publish(struct request *request, struct ingest *ingest, struct problem *problem)
+{
+    if (!ingest->known && !publish_model(request, ingest, problem))
+        return false;
+    if (!ingest->known && request->reference != NULL)
+        request->reference->upload.id[0] = '\0'; /* it is the model */
+    return place_files(request, ingest, problem);
+}
+
 static void run_publish(struct transfer *transfer)
 {
     struct request *request = transfer->context;
@@ -162,10 +201,26 @@ static void run_publish(struct transfer *transfer)
     request_resume(request);
 }
 
+/* The files beside the model are there; this thread may wait. */
+static void files_fetched(void *context)
+{
+    struct request *request = context;
+    struct ingest *ingest = request->ingest;
+    if (request->reference->problem.status != 0)
+        ingest->inspection.problem = request->reference->problem;
+    else
+        ingest->was_published = publish(request, ingest, &ingest->inspection.problem);
+    request_resume(request);
+}
+
 static void inspected(struct errand *inspection)
 {
     struct request *request = inspection->context;
     struct ingest *ingest = request->ingest;
+    if (inspection->problem.status == 0 && ingest->publishes && request->reference != NULL) {
+        reference_fetch_files(request->reference, ingest->output, ingest->id, files_fetched, request);
+        return;
+    }
     if (inspection->problem.status != 0 || !ingest->publishes) {
         request_resume(request);
         return;
@@ -181,7 +236,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
     if (ingest == NULL)
         return respond_error(request, 503, "OUT_OF_MEMORY", "Out of memory; try again later.");
     request->ingest = ingest;
-    ingest->publishes = publishes && blobs_are_remote(request->server->blobs);
+    ingest->publishes = publishes && (request->reference != NULL || blobs_are_remote(request->server->blobs));
     if (!upload_finish(request->upload, ingest->id, &problem))
         return respond_problem(request, &problem);
     request_give_back(request, ACCOUNT_FILES);
@@ -195,7 +250,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
        its object. */
     ingest->known = found == STORE_DONE && !blobs_are_remote(request->server->blobs) &&
                     stored_is_whole(request->server->stored, &ingest->row);
-    if (ingest->known) {
+    if (ingest->known && request->reference == NULL) {
         store_touch_model(request->server->store, request->principal.tenant, ingest->id);
         if (upload_source(request->upload) != NULL)
             (void)uploads_remove(request->server->uploads, upload_source(request->upload));
@@ -227,6 +282,7 @@ enum verdict ingest_finish(struct request *request, enum verdict (*step)(struct 
 bool ingest_inspected(const struct request *request, const char **ret_id, struct problem *problem)
 {
     const struct ingest *ingest = request->ingest;
+    reference_drop(request->reference);
     *ret_id = ingest->id;
     if (ingest->inspection.problem.status == 0)
         return true;

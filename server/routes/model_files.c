@@ -11,12 +11,10 @@
 #include "base/json_writer.h"
 #include "http/respond.h"
 #include "http/upload.h"
-#include "jobs/jobs.h"
 #include "routes/reference.h"
 #include "routes/routes.h"
 #include "store/blobs.h"
 #include "store/folder.h"
-#include "store/integrity/stored.h"
 #include "store/store.h"
 #include "uploads/beside.h"
 #include "uploads/uploads.h"
@@ -32,21 +30,6 @@ struct placing {
     struct problem problem;
 };
 
-/* As ONNX has it: below the model's folder, so not absolute, and without a step upwards. */
-static bool is_location(const char *location)
-{
-    const size_t length = strlen(location);
-    if (length == 0 || length > SPD_MAX_LOCATION || location[0] == '/' || !text_is_printable(location))
-        return false;
-    for (const char *at = location; *at != '\0';) {
-        const size_t step = strcspn(at, "/");
-        if (step == 2 && at[0] == '.' && at[1] == '.')
-            return false;
-        at += step + strspn(at + step, "/");
-    }
-    return true;
-}
-
 static bool read_body(const struct request *request, struct placing *placing, struct problem *problem)
 {
     const char *location = NULL, *upload = NULL;
@@ -58,7 +41,7 @@ static bool read_body(const struct request *request, struct placing *placing, st
     if (ok && json_unpack_ex(body, &error, JSON_STRICT, "{s:s, s:s}", "location", &location, "upload", &upload) != 0)
         ok = problem_set(problem, 422, "BAD_FILE",
                          "A file beside a model is named as {\"location\": \"weights.bin\", \"upload\": ID}.");
-    if (ok && !is_location(location))
+    if (ok && !beside_is_location(location))
         ok = problem_set(problem, 422, "BAD_LOCATION",
                          "A location is a path below the model's folder, as the model names it: at most %d bytes, not "
                          "absolute, and without '..'.",
@@ -74,55 +57,10 @@ static bool read_body(const struct request *request, struct placing *placing, st
 
 /* ---- placing ---- */
 
-/* Whether rows with these bytes name a blob that is not there, or not whole. */
-static bool look_at_blob(struct server *server, const struct file_row *row, bool *ret_replaces, struct problem *problem)
-{
-    char blob[STORE_BLOB_SIZE];
-    bool have = true;
-    const enum store_found found = store_find_file(server->store, row->blob, blob);
-    if (found == STORE_ERROR)
-        return problem_set(problem, 503, "STORE_UNAVAILABLE",
-                           "The store does not answer at the moment; try again later.");
-    const bool ok = found != STORE_DONE || blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
-    *ret_replaces =
-        !have || (found == STORE_DONE && !blobs_are_remote(server->blobs) && !stored_is_right(server->stored, blob));
-    return ok;
-}
-
-/* Moves the file to its place, under a number that nobody else has, and adds the row that names it. */
-static enum store_added add_file(struct placing *placing, const char *sha256)
-{
-    struct request *request = placing->request;
-    struct server *server = request->server;
-    struct problem *problem = &placing->problem;
-    struct file_row *row = &placing->row;
-    const struct store_quota quota = {.model_files = SPD_MAX_MODEL_FILES,
-                                      .tenant_bytes = (int64_t)server->config->tenant_bytes};
-    char none[65]; /* of an inspection */
-    bool replaces = false;
-    if (!look_at_blob(server, row, &replaces, problem))
-        return STORE_FAILED;
-    store_blob_name(sha256, row->number, row->blob);
-    if (!blobs_publish(server->blobs, row->blob, upload_path(request->upload), upload_stage(request->upload), NULL,
-                       none, problem))
-        return STORE_FAILED;
-    upload_keep(request->upload);
-    return store_add_file(server->store, row, replaces, &quota, problem);
-}
-
 static void place(struct placing *placing)
 {
-    struct server *server = placing->request->server;
-    char sha256[65];
-    (void)snprintf(sha256, sizeof sha256, "%.64s", placing->row.blob);
-    if (!store_reserve(server->store, sha256, &placing->row.number, &placing->problem))
-        return;
-    placing->added = add_file(placing, sha256);
-    if (placing->added == STORE_ADDED || placing->added == STORE_EXISTS)
-        uploads_remove_file(server->uploads, placing->source);
-    else if (!store_unreserve(server->store, placing->row.number))
-        jobs_unreserve(server->jobs, sha256, placing->row.number);
-    blobs_tidy(server->blobs, sha256);
+    struct request *request = placing->request;
+    placing->added = beside_place(request->server, request->upload, &placing->row, &placing->problem);
 }
 
 static void write_file(struct sp_json *json, const char *location, const char *blob, int64_t bytes)

@@ -68,10 +68,14 @@ enum verdict models_upload_begin(struct request *request)
     return ingest_begin(request, true);
 }
 
+static enum verdict ingest_model(struct request *request)
+{
+    return ingest_finish(request, upload_done, true);
+}
+
 enum verdict models_upload_finish(struct request *request)
 {
-    const enum verdict verdict = reference_take(request);
-    return verdict == VERDICT_GO_ON ? ingest_finish(request, upload_done, true) : verdict;
+    return reference_take(request, ingest_model);
 }
 
 /* ---- GET /v1/models ---- */

@@ -7,6 +7,7 @@
 
 #include "http/respond.h"
 #include "http/upload.h"
+#include "references/references.h"
 #include "routes/routes.h"
 #include "server.h"
 #include "store/files.h"
@@ -63,18 +64,75 @@ enum verdict reference_take_upload(struct request *request, const char *id, stru
     return VERDICT_GO_ON;
 }
 
-enum verdict reference_take(struct request *request)
+/* ---- {"model": {"url": ".."}} ---- */
+
+const char *reference_url(const json_t *model, struct problem *problem)
 {
-    json_t *body = read_body(request);
-    bool is_wrong = false;
+    const char *url = json_string_value(json_object_get(model, "url"));
+    if (url != NULL && json_object_size(model) == 1)
+        return url;
+    (void)problem_set(problem, 422, "BAD_REFERENCE",
+                      "A model that is to be fetched is named {\"url\": \"s3://BUCKET/KEY\"}, with nothing else.");
+    (void)snprintf(problem->where, sizeof problem->where, "/model");
+    return NULL;
+}
+
+/* A model on its way, which the request waits for. */
+static void fetched(void *context)
+{
+    request_resume(context);
+}
+
+static enum verdict take_fetched(struct request *request)
+{
+    struct reference *reference = request->reference;
     struct upload_row row;
-    char id[STORE_ID_SIZE + 1] = "";
-    const char *upload = find_upload(body, &is_wrong);
-    if (upload != NULL)
-        (void)snprintf(id, sizeof id, "%s", upload);
+    if (reference->problem.status != 0)
+        return respond_problem(request, &reference->problem);
+    const enum verdict verdict = reference_take_upload(request, reference->upload.id, &row);
+    return verdict == VERDICT_GO_ON ? reference->fetched(request) : verdict;
+}
+
+enum verdict reference_fetch(struct request *request, const char *url, enum verdict (*step)(struct request *request))
+{
+    struct problem problem = {0};
+    request->reference = reference_open(request->server, request->principal.tenant, url, &problem);
+    if (request->reference == NULL)
+        return respond_problem(request, &problem);
+    request->reference->fetched = step;
+    const enum verdict verdict = request_suspend(request, take_fetched);
+    reference_fetch_model(request->reference, fetched, request);
+    return verdict;
+}
+
+/* ---- both ---- */
+
+/* Whether the body names an upload, or an address; *ret_wrong when it cannot be told which. */
+static const char *find_reference(const json_t *body, bool *ret_is_url, bool *ret_wrong, struct problem *problem)
+{
+    const json_t *model = json_object_get(body, "model");
+    *ret_is_url = json_is_object(model) && json_object_get(model, "url") != NULL && json_object_size(body) == 1;
+    return *ret_is_url ? reference_url(model, problem) : find_upload(body, ret_wrong);
+}
+
+enum verdict reference_take(struct request *request, enum verdict (*step)(struct request *request))
+{
+    struct problem problem = {0};
+    json_t *body = read_body(request);
+    bool is_wrong = false, is_url = false;
+    struct upload_row row;
+    char text[SPD_MAX_REFERENCE_BYTES] = "";
+    const char *found = find_reference(body, &is_url, &is_wrong, &problem);
+    if (found != NULL)
+        (void)snprintf(text, sizeof text, "%s", found);
     json_decref(body);
+    if (problem.status != 0)
+        return respond_problem(request, &problem);
     if (is_wrong)
         return respond_error(request, 422, "BAD_UPLOAD",
                              "A model that came by parts is named {\"upload\": ID}, with nothing else.");
-    return upload != NULL ? reference_take_upload(request, id, &row) : VERDICT_GO_ON;
+    if (is_url)
+        return reference_fetch(request, text, step);
+    const enum verdict verdict = found != NULL ? reference_take_upload(request, text, &row) : VERDICT_GO_ON;
+    return verdict == VERDICT_GO_ON ? step(request) : verdict;
 }

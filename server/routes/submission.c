@@ -6,6 +6,7 @@
 
 #include "plan/replan/replan.h"
 #include "plan/variants/variants.h"
+#include "routes/reference.h"
 #include "util/json_memory.h"
 #include "util/text.h"
 
@@ -194,6 +195,28 @@ static bool take_from(struct submission *submission, const json_t *body, struct 
     return ok ? err.status == SP_OK : problem_no_memory(problem);
 }
 
+/* The model is fetched. One that follows a plan has that plan's model. */
+static bool take_url(struct submission *submission, const json_t *model, struct problem *problem)
+{
+    const char *url = reference_url(model, problem);
+    if (url == NULL)
+        return false;
+    if (submission->from[0] != '\0')
+        return wrong_member(problem, "/model", "A plan that follows another one has its model; leave it out.");
+    if (strlen(url) > SPD_MAX_SOURCE_URL)
+        return wrong_member(problem, "/model", "The address of the model is too long.");
+    (void)snprintf(submission->url, sizeof submission->url, "%s", url);
+    return true;
+}
+
+static bool has_target(const json_t *body, struct problem *problem)
+{
+    return json_object_get(body, "cluster") != NULL || json_object_get(body, "sweep") != NULL ||
+           wrong_member(problem, "/cluster",
+                        "\"cluster\" is missing; give one like {\"device\": \"a100-sxm4-80gb\", \"count\": 4}, or "
+                        "a \"sweep\" over several.");
+}
+
 static bool take_members(struct submission *submission, const json_t *body, struct problem *problem)
 {
     const char *key;
@@ -217,17 +240,15 @@ static bool take_members(struct submission *submission, const json_t *body, stru
     }
     if (!take_from(submission, body, problem))
         return false;
+    if (json_is_object(json_object_get(body, "model")))
+        return take_url(submission, json_object_get(body, "model"), problem) && has_target(body, problem);
     if (model == NULL && submission->from[0] != '\0' && json_object_get(body, "model") == NULL)
         model = "";
     else if (model == NULL || !text_is_hex(model, 64))
         return wrong_member(problem, "/model",
                             "\"model\" must be the id of a stored model, 64 lower-case hexadecimal digits.");
-    if (json_object_get(body, "cluster") == NULL && json_object_get(body, "sweep") == NULL)
-        return wrong_member(problem, "/cluster",
-                            "\"cluster\" is missing; give one like {\"device\": \"a100-sxm4-80gb\", \"count\": 4}, or "
-                            "a \"sweep\" over several.");
     (void)snprintf(submission->model, sizeof submission->model, "%s", model);
-    return true;
+    return has_target(body, problem);
 }
 
 bool submission_from_body(const struct request *request, struct submission *submission, struct problem *problem)

@@ -13,8 +13,9 @@
 struct submission {
     json_t *request; /* while it is read and checked; NULL once it is settled */
     char *canonical; /* its text, members sorted: a tree takes up to 70 times as much, and waiting takes long */
-    char model[65];  /* "": the model is the body, or that of the plan that it follows */
-    char from[STORE_ID_SIZE]; /* "": it follows none */
+    char url[SPD_MAX_SOURCE_URL + 1]; /* from where the model is fetched, "" */
+    char model[65];                   /* "": the model is the body, or that of the plan that it follows */
+    char from[STORE_ID_SIZE];         /* "": it follows none */
     char plan[STORE_ID_SIZE];
     enum plan_priority priority;
     bool anew;          /* Cache-Control: no-cache: an equal plan that is there does not answer */

@@ -8,6 +8,7 @@
 #include "http/respond.h"
 #include "jobs/jobs.h"
 #include "routes/ingest.h"
+#include "routes/reference.h"
 #include "routes/routes.h"
 #include "routes/submission.h"
 #include "store/folder.h"
@@ -283,14 +284,19 @@ enum verdict plans_submit_begin(struct request *request)
     return ingest_begin(request, !submission->validate_only);
 }
 
+static enum verdict ingest_model(struct request *request)
+{
+    const struct submission *submission = request->state;
+    return ingest_finish(request, submission->validate_only ? model_validated : model_published,
+                         !submission->validate_only);
+}
+
 enum verdict plans_submit_finish(struct request *request)
 {
     struct problem problem = {0};
     struct submission *submission;
     if (request->body_kind == BODY_MODEL) {
-        submission = request->state;
-        return ingest_finish(request, submission->validate_only ? model_validated : model_published,
-                             !submission->validate_only);
+        return ingest_model(request);
     }
     submission = submission_create(request);
     if (submission == NULL)
@@ -305,6 +311,8 @@ enum verdict plans_submit_finish(struct request *request)
         return verdict;
     if (!is_read || !submission_settle(submission, &problem))
         return respond_problem(request, &problem);
+    if (submission->url[0] != '\0')
+        return reference_fetch(request, submission->url, ingest_model);
     return submission->validate_only ? validate(request, submission) : queue_plan(request, submission);
 }
 

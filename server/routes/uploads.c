@@ -14,11 +14,10 @@
 #include "http/body.h"
 #include "http/page.h"
 #include "http/respond.h"
-#include "routes/room.h"
 #include "routes/routes.h"
-#include "store/files.h"
 #include "store/folder.h"
 #include "store/store.h"
+#include "uploads/announce.h"
 #include "uploads/part.h"
 #include "uploads/uploads.h"
 #include "util/json_memory.h"
@@ -88,48 +87,16 @@ static bool read_announcement(const struct request *request, struct upload_row *
     return ok;
 }
 
-static bool check_size(const struct server *server, const struct upload_row *row, struct problem *problem)
-{
-    const uint64_t bytes = (uint64_t)row->bytes, most = server->config->max_upload;
-    if (bytes > most)
-        return problem_set_limit(problem, 413, "UPLOAD_TOO_LARGE", "--max-upload", (int64_t)most, row->bytes,
-                                 "The upload is larger than the %" PRIu64 " bytes that this service accepts.", most);
-    if (bytes > files_free_bytes(server->config->data))
-        return problem_set(problem, 507, "DISK_FULL", "The disk of the data folder has no room for %" PRIu64 " bytes.",
-                           bytes);
-    return true;
-}
-
-/* Takes its place in --max-store for as long as its row is not there. */
-static bool add(struct request *request, struct upload_row *row, struct problem *problem)
-{
-    struct server *server = request->server;
-    const struct store_quota quota = {.tenant_uploads = SPD_MAX_TENANT_UPLOADS,
-                                      .tenant_bytes = (int64_t)server->config->tenant_bytes};
-    const int64_t keep_ms = SPD_UPLOAD_KEEP_MS + row->bytes / SPD_UPLOAD_RATE * 1000;
-    struct model_row place = {.bytes = row->bytes};
-    struct room *room = NULL;
-    memcpy(place.tenant, row->tenant, sizeof place.tenant);
-    (void)snprintf(place.id, sizeof place.id, "%s", row->id);
-    const bool ok = room_take(server, &place, &room, problem) &&
-                    store_add_upload(server->store, row, keep_ms, &quota, problem) == STORE_ADDED;
-    room_release(room);
-    return ok;
-}
-
 enum verdict uploads_create_finish(struct request *request)
 {
     struct problem problem = {0};
     struct upload_row row = {0};
     if (atomic_load(&request->server->draining))
         return respond_error(request, 503, "STOPPING", "The service is stopping; send the request again.");
-    if (!folder_look(request->server->folder, &problem) || !read_announcement(request, &row, &problem) ||
-        !check_size(request->server, &row, &problem))
+    if (!folder_look(request->server->folder, &problem) || !read_announcement(request, &row, &problem))
         return respond_problem(request, &problem);
-    if (!uploads_name(request->server->uploads, row.id))
-        return respond_error(request, 500, "INTERNAL", "There are no random numbers.");
     memcpy(row.tenant, request->principal.tenant, sizeof row.tenant);
-    if (!add(request, &row, &problem))
+    if (!announce_upload(request->server, &row, SPD_UPLOAD_KEEP_MS + row.bytes / SPD_UPLOAD_RATE * 1000, &problem))
         return respond_problem(request, &problem);
     request_add_header(request, "Location", "/v1/uploads/%s", row.id);
     return send_upload(request, 201, &row, 0);

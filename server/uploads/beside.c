@@ -4,8 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/upload.h"
+#include "jobs/jobs.h"
 #include "server.h"
 #include "store/blobs.h"
+#include "store/integrity/stored.h"
+#include "uploads/uploads.h"
+#include "util/text.h"
 
 static void take(void *context, const struct file_row *row)
 {
@@ -66,4 +71,68 @@ enum store_found beside_delete_model(struct server *server, const char *tenant, 
     }
     beside_release(&beside);
     return found;
+}
+
+bool beside_is_location(const char *location)
+{
+    const size_t length = strlen(location);
+    if (length == 0 || length > SPD_MAX_LOCATION || location[0] == '/' || !text_is_printable(location))
+        return false;
+    for (const char *at = location; *at != '\0';) {
+        const size_t step = strcspn(at, "/");
+        if (step == 2 && at[0] == '.' && at[1] == '.')
+            return false;
+        at += step + strspn(at + step, "/");
+    }
+    return true;
+}
+
+/* ---- placing ---- */
+
+/* Whether rows with these bytes name a blob that is not there, or not whole. */
+static bool look_at_blob(struct server *server, const struct file_row *row, bool *ret_replaces, struct problem *problem)
+{
+    char blob[STORE_BLOB_SIZE];
+    bool have = true;
+    const enum store_found found = store_find_file(server->store, row->blob, blob);
+    if (found == STORE_ERROR)
+        return problem_set(problem, 503, "STORE_UNAVAILABLE",
+                           "The store does not answer at the moment; try again later.");
+    const bool ok = found != STORE_DONE || blobs_have(server->blobs, blob, (uint64_t)row->bytes, &have, problem);
+    *ret_replaces =
+        !have || (found == STORE_DONE && !blobs_are_remote(server->blobs) && !stored_is_right(server->stored, blob));
+    return ok;
+}
+
+/* Moves the file to its place, under a number that nobody else has, and adds the row that names it. */
+static enum store_added add_file(struct server *server, struct upload *upload, struct file_row *row, const char *sha256,
+                                 struct problem *problem)
+{
+    const struct store_quota quota = {.model_files = SPD_MAX_MODEL_FILES,
+                                      .tenant_bytes = (int64_t)server->config->tenant_bytes};
+    char none[65]; /* of an inspection */
+    bool replaces = false;
+    if (!look_at_blob(server, row, &replaces, problem))
+        return STORE_FAILED;
+    store_blob_name(sha256, row->number, row->blob);
+    if (!blobs_publish(server->blobs, row->blob, upload_path(upload), upload_stage(upload), NULL, none, problem))
+        return STORE_FAILED;
+    upload_keep(upload);
+    return store_add_file(server->store, row, replaces, &quota, problem);
+}
+
+enum store_added beside_place(struct server *server, struct upload *upload, struct file_row *row,
+                              struct problem *problem)
+{
+    char sha256[65];
+    (void)snprintf(sha256, sizeof sha256, "%.64s", row->blob);
+    if (!store_reserve(server->store, sha256, &row->number, problem))
+        return STORE_FAILED;
+    const enum store_added added = add_file(server, upload, row, sha256, problem);
+    if (added == STORE_ADDED || added == STORE_EXISTS)
+        uploads_remove_file(server->uploads, row->upload);
+    else if (!store_unreserve(server->store, row->number))
+        jobs_unreserve(server->jobs, sha256, row->number);
+    blobs_tidy(server->blobs, sha256);
+    return added;
 }

@@ -13,6 +13,7 @@
 #include "store/store.h"
 
 struct server;
+struct upload;
 
 struct beside {
     size_t count;
@@ -34,3 +35,11 @@ const struct beside_file *beside_find(const struct beside *beside, const char *l
 /* Deletes a tenant's model (NULL: all tenants'), and of its files and those beside it what nobody else has. */
 enum store_found beside_delete_model(struct server *server, const char *tenant, const char *id,
                                      struct problem *problem);
+
+/* As ONNX has it: below the model's folder, so not absolute, and without a step upwards. */
+bool beside_is_location(const char *location);
+
+/* Moves a complete upload to its place, and adds the row that names it: row->blob begins with its SHA-256, row->upload is
+   gone afterwards. STORE_ADDED, or as store_add_file() says. Where blobs are remote it waits for the network. */
+enum store_added beside_place(struct server *server, struct upload *upload, struct file_row *row,
+                              struct problem *problem);

@@ -153,6 +153,29 @@ static void write_values(const struct sp_graph *graph, struct sp_json *json, str
     sp_json_end_object(json);
 }
 
+/* Of the files in which weights lie, each once, in the order of the initializers. */
+static enum sp_status write_locations(struct sp_job *job, struct sp_json *json, struct sp_error *err)
+{
+    const struct sp_graph *graph = job->model->graph;
+    struct sp_intern *files = sp_intern_create(job->arena, job->hash_seed);
+    if (files == NULL)
+        return sp_fail_memory(err);
+    sp_json_key(json, "locations");
+    sp_json_begin_array(json);
+    for (uint32_t i = 0; i < graph->initializer_count; i++) {
+        const struct sp_tensor *tensor = graph->initializers[i]->tensor;
+        const bool lies_there = tensor != NULL && tensor->storage == SP_STORAGE_EXTERNAL;
+        const char *location = lies_there ? tensor->external.location : NULL;
+        const uint32_t before = sp_intern_count(files);
+        if (location != NULL && sp_intern_add(files, location, strlen(location)) == SP_NO_NAME)
+            return sp_fail_memory(err);
+        if (sp_intern_count(files) > before)
+            sp_json_string(json, location);
+    }
+    sp_json_end_array(json);
+    return SP_OK;
+}
+
 static void write_states(const struct sp_states *states, struct sp_json *json)
 {
     sp_json_key(json, "states");
@@ -194,6 +217,7 @@ enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_js
         sp_json_begin_object(json);
         sp_json_member_int(json, "files", (int64_t)inspection.external_files);
         sp_json_member_double(json, "bytes", inspection.external_bytes);
+        status = write_locations(job, json, err);
         sp_json_end_object(json);
     }
     if (values)
@@ -201,5 +225,5 @@ enum sp_status sp_job_inspect_json(struct sp_job *job, bool values, struct sp_js
     sp_json_end_object(json);
     sp_buf_release(&scratch);
     sp_arena_rewind(job->arena, mark);
-    return SP_OK;
+    return status;
 }

@@ -49,6 +49,16 @@ bool s3_put(struct s3 *s3, const char *key, int file, uint64_t size, const char 
 enum s3_found s3_get(struct s3 *s3, const char *key, int file, const char *sha256, uint64_t most, uint64_t *ret_size,
                      struct problem *problem);
 
+/* Reads an object that others wrote, whose hash nobody knows: `begin` is told its size, then `take` gets its bytes in
+   order; false of either (which then knows why) ends it as S3_FAILED. One that changes meanwhile is S3_FAILED with
+   SOURCE_CHANGED. */
+struct s3_sink {
+    bool (*begin)(void *context, uint64_t size);
+    bool (*take)(void *context, const void *bytes, size_t size);
+    void *context;
+};
+enum s3_found s3_read(struct s3 *s3, const char *key, const struct s3_sink *sink, struct problem *problem);
+
 enum s3_found s3_head(struct s3 *s3, const char *key, struct problem *problem);
 
 /* The server copies an object of at most SPD_S3_MAX_COPY bytes; what is there already is replaced. */
