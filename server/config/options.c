@@ -56,7 +56,7 @@ const struct option config_options[CONFIG_OPTIONS] = {
     {"quarantine-bytes", OPTION_BYTES, MEMBER(quarantine_bytes), 0, INT64_MAX, SPD_DEFAULT_QUARANTINE, NULL, "BYTES",
      "of files that were found damaged and are kept in --data/quarantine", NULL},
     {"scrub-rate", OPTION_BYTES, MEMBER(scrub_rate), 0, INT64_MAX, SPD_DEFAULT_SCRUB_RATE, NULL, "BYTES",
-     "of stored files that are read in a second to find damage; 0: only what is asked for", NULL},
+     "of stored files that are read in a second to find damage; 0: none", NULL},
     {"model-sources", OPTION_TEXT, MEMBER(model_sources), 0, 0, 0, "", "SOURCES",
      "what models may be fetched from: s3://BUCKET/PREFIX/ .., {tenant} in it stands for who asks", NULL},
     {"lease-seconds", OPTION_SECONDS, MEMBER(lease_seconds), LEAST_LEASE, MAX_LEASE, SPD_DEFAULT_LEASE_SECONDS, NULL,
