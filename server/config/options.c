@@ -58,7 +58,7 @@ const struct option config_options[CONFIG_OPTIONS] = {
     {"scrub-rate", OPTION_BYTES, MEMBER(scrub_rate), 0, INT64_MAX, SPD_DEFAULT_SCRUB_RATE, NULL, "BYTES",
      "of stored files that are read in a second to find damage; 0: none", NULL},
     {"model-sources", OPTION_TEXT, MEMBER(model_sources), 0, 0, 0, "", "SOURCES",
-     "what models may be fetched from: s3://BUCKET/PREFIX/ .., {tenant} in it stands for who asks", NULL},
+     "where models may be fetched: s3://BUCKET/PREFIX/ .., with {tenant} for who asks", NULL},
     {"lease-seconds", OPTION_SECONDS, MEMBER(lease_seconds), LEAST_LEASE, MAX_LEASE, SPD_DEFAULT_LEASE_SECONDS, NULL,
      "TIME", "a daemon that is silent so long loses its plans to another one", NULL},
     {"max-store", OPTION_BYTES, MEMBER(max_store), 0, INT64_MAX, 0, NULL, "BYTES",
