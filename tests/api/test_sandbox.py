@@ -87,7 +87,7 @@ class Workers(unittest.TestCase):
         memory = str((2 << 30) * 5 // 4 + (256 << 20))  # --job-memory, a quarter, SPD_ADDRESS_SPACE_SLACK
         wanted = {"Max core file size": ["0", "0"], "Max file size": [str(4 << 30)] * 2}  # SPD_MAX_RESULT_BYTES
         if not is_sanitized():
-            wanted.update({"Max open files": ["523", "523"], "Max processes": ["0", "0"],
+            wanted.update({"Max open files": ["1035", "1035"], "Max processes": ["0", "0"],
                            "Max data size": [memory] * 2, "Max stack size": [str(8 << 20)] * 2})
         self.each_worker(lambda pid: wanted.items() <= limits(pid).items(), f"the limits {wanted}")
 
