@@ -166,7 +166,7 @@ class Emit(Emits, test_cli.Case):
         for name in ("simulation.onnx", "device-0.onnx", "device-1.onnx"):
             self.assertIn(b"weights.bin", self.read("out", name))
         self.assertEqual(self.sound(self.path("out/simulation.onnx"))["external_data"],
-                         {"bytes": LAYERS * WEIGHT, "files": 1})
+                         {"bytes": LAYERS * WEIGHT, "files": 1, "locations": ["weights.bin"]})
 
     def refers(self, *names):
         """What is said of annotated models that leave the folder of their weights."""
@@ -194,7 +194,7 @@ class Emit(Emits, test_cli.Case):
         self.assertEqual(data, {"device-0.onnx.data", "device-1.onnx.data"})
         simulation = self.read("out", "simulation.onnx")
         self.assertEqual(self.sound(self.path("out/simulation.onnx"))["external_data"],
-                         {"files": 2, "bytes": LAYERS * WEIGHT})
+                         {"files": 2, "bytes": LAYERS * WEIGHT, "locations": ["device-0.onnx.data", "device-1.onnx.data"]})
         self.assertNotIn(b"weights.bin", simulation)
         for index in range(LAYERS):
             self.assertNotIn(weight(index), simulation)
