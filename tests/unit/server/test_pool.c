@@ -299,6 +299,9 @@ Test(pool, no_process_can_be_started, .init = begin, .fini = end)
     wait_for_all();
     give(&world->jobs[0], 101);
     wait_for_all();
+    while (world->started - world->recycled - world->crashed >
+           pool_alive(world->pool)) /* those that were replaced end */
+        (void)uv_run(&world->loop, UV_RUN_ONCE);
     const unsigned recycled = world->recycled, alive = pool_alive(world->pool);
     cr_assert_eq(chmod(program, 0600), 0);
     give(&world->jobs[0], 101);
