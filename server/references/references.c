@@ -1,5 +1,6 @@
 #include "references/references.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -104,8 +105,11 @@ static bool fetch_listed(struct reference *reference, const json_t *locations, c
 static void fetch_files(struct reference *reference)
 {
     struct beside beside = {0};
-    json_t *inspection = json_load_file(reference->inspection, 0, NULL);
-    if (inspection == NULL)
+    json_error_t why;
+    json_t *inspection = json_load_file(reference->inspection, 0, &why);
+    if (inspection == NULL && json_error_code(&why) == json_error_cannot_open_file)
+        (void)problem_from_errno(&reference->problem, errno, "Opening the inspection of the model");
+    else if (inspection == NULL)
         (void)problem_no_memory(&reference->problem);
     else if (beside_load(reference->server, reference->tenant, reference->model, &beside, &reference->problem))
         (void)fetch_listed(reference, json_object_get(json_object_get(inspection, "external_data"), "locations"),

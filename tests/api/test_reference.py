@@ -113,7 +113,7 @@ class Fetched(test_model_files.Files):
         self.put("models/empty.onnx", b"")
         self.refused("models/empty.onnx", 422, "SOURCE_EMPTY")
         self.put("models/wrong.onnx", b"this is no model")
-        self.assertIn(self.ask("POST", "/v1/models", {"model": {"url": self.url("models/wrong.onnx")}}, (400, 422)).status, (400, 422))
+        self.fetch("models/wrong.onnx", (400, 422))
 
 
 class Kept(Fetched):
